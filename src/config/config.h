@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The options: one table (config/options.def) feeds the struct, the defaults, the INI reader, the
+ * environment, --help and the documentation.
+ */
+#ifndef AG_CONFIG_H
+#define AG_CONFIG_H
+
+#include <stdbool.h>
+
+#define AG_PATH_MAX 1024
+
+struct ag_options {
+#define AG_OPT_BOOL(section, key, value, help) bool section##_##key;
+#define AG_OPT_INT(section, key, value, min, max, help) long section##_##key;
+#define AG_OPT_STRING(section, key, value, help) char section##_##key[AG_PATH_MAX];
+#include "config/options.def"
+#undef AG_OPT_BOOL
+#undef AG_OPT_INT
+#undef AG_OPT_STRING
+};
+
+/* The options in force. Constant after ag_config_load(). */
+extern struct ag_options ag_opt;
+
+/*
+ * Reads defaults, then the first INI file of the search order, then the environment, once per
+ * process. Bad values and unknown keys are reported on stderr, one line each (a bounded number),
+ * and the default stays. Never fails. Not for the hot path.
+ */
+void ag_config_load(void);
+
+#endif

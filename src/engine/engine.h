@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the doors ask of the engine: "this op, hold it?", "this barrier, flush first", and
+ * the life of streams, contexts and modules.
+ *
+ * All functions may be called by any thread, with or without a current CUDA context. None of them
+ * fails towards the caller: what goes wrong inside turns into eager launches and is counted.
+ * While a thread is inside the engine (ag_inside() != 0), doors must pass its calls straight
+ * through: they are the engine's own, or come from a profiler's callback within one.
+ *
+ * Locks: none may be held by the caller. See engine/stream.h for the order of the engine's own.
+ */
+#ifndef AG_ENGINE_H
+#define AG_ENGINE_H
+
+#include <cuda.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "observe/counters.h"
+
+/*
+ * The number of streams that hold ops now. A barrier door has nothing to do while it is zero:
+ * this load and its branch are all that a pass-through call pays.
+ */
+extern _Atomic unsigned ag_held_streams;
+
+/* False: every door passes straight through (disabled, forked child, after exit). */
+extern _Atomic bool ag_engine_on;
+
+/* Depth of the calling thread inside the library's own driver calls. */
+extern _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
+
+/* -- Ops ------------------------------------------------------------------ */
+
+/*
+ * A kernel launch as the program made it. `params` and `extra` are the caller's own pointers, read
+ * during the call only. `ptsz` says that stream 0 means the per-thread default stream.
+ */
+struct ag_kernel_call {
+    struct ag_shape {
+        uint32_t grid[3];
+        uint32_t block[3];
+        uint32_t shared; /* bytes of dynamic shared memory */
+        uint32_t nattrs;
+    } shape;
+    CUfunction func; /* or a CUkernel cast to one */
+    CUstream stream;
+    bool ptsz;
+    void **params;
+    void **extra;
+    const CUlaunchAttribute *attrs; /* shape.nattrs of them */
+};
+
+struct ag_memset_call {
+    CUdeviceptr dst;
+    size_t count;   /* elements */
+    uint32_t value; /* in the low `width` bytes */
+    uint32_t width; /* bytes of an element: 1, 2, 4 */
+    CUstream stream;
+    bool ptsz;
+};
+
+/*
+ * True: the op is held (or has just been replayed); the door returns CUDA_SUCCESS and does not
+ * call the driver. False: everything that must precede the op has been submitted; the door calls
+ * the real function with the caller's arguments, and ag_engine_failed() if that fails.
+ */
+bool ag_engine_kernel(const struct ag_kernel_call *call);
+bool ag_engine_memset(const struct ag_memset_call *call);
+
+/* The eager call that this thread was just told to make has failed: what fails is never held. */
+void ag_engine_failed(void);
+
+/* -- Barriers ------------------------------------------------------------- */
+
+/*
+ * Before a call that other work of `stream` must precede: submits what this stream holds, and what
+ * CUDA's implicit ordering (legacy default stream) puts before it.
+ */
+void ag_engine_barrier_stream(CUstream stream, bool ptsz, enum ag_reason reason);
+
+/* As above for a call that makes the host wait: also what this thread holds in other streams. */
+void ag_engine_barrier_wait(CUstream stream, bool ptsz, enum ag_reason reason);
+
+/* Before a call that anything may be ordered against: submits all that is held in the process. */
+void ag_engine_barrier_all(enum ag_reason reason);
+
+/* -- Life ----------------------------------------------------------------- */
+
+/* Before cuStreamDestroy: flushes and forgets the stream; its handle may come back. */
+void ag_engine_stream_destroy(CUstream stream);
+
+/* After a stream's attributes were changed: its launches are no longer held (they would lose them). */
+void ag_engine_stream_attributes(CUstream stream, bool ptsz);
+
+/* Around the program's own capture. Before the call (flushes all); after a successful begin; after an end. */
+void ag_engine_capture_prepare(void);
+void ag_engine_capture_begun(CUstream stream, bool ptsz);
+void ag_engine_capture_ended(CUstream stream, bool ptsz);
+
+/* Before cuCtxDestroy: flushes and forgets the context. Before a primary context of `device` is
+   released or reset: forgets every context of that device. */
+void ag_engine_context_destroy(CUcontext ctx);
+void ag_engine_device_reset(CUdevice device);
+
+/* Before a module or library is unloaded, or a function's attributes change: no trace survives. */
+void ag_engine_functions_changed(void);
+
+/* After the program instantiated (+1) or destroyed (-1) a graph exec of its own: execs are scarce. */
+void ag_engine_program_execs(int change);
+
+/* -- Process -------------------------------------------------------------- */
+
+/* Sets the engine up; called once by the first door that sees a loaded driver. */
+void ag_engine_start(void);
+
+/* Flushes everything and stops holding; called at exit. */
+void ag_engine_stop(void);
+
+/* Adds up the counters of all streams, living and gone. */
+void ag_engine_counters(struct ag_counters *sum);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The counters of the exit report, and the reasons for which held ops are flushed.
+ * Plain integers: each stream has its own set, guarded by the stream's lock, and they are added up
+ * when somebody asks.
+ */
+#ifndef AG_COUNTERS_H
+#define AG_COUNTERS_H
+
+#include <stdint.h>
+
+/* Why held ops were submitted eagerly: name in the report, meaning. */
+#define AG_REASONS(X)                                                                              \
+    X(SIDE_EXIT, "side_exit", "the program left the trace")                                        \
+    X(STREAM_BARRIER, "stream_barrier", "a call on the same stream that cannot be held")           \
+    X(HOST_WAIT, "host_wait", "the host waits for the stream")                                     \
+    X(BARRIER, "barrier", "a call that anything may be ordered against")                           \
+    X(LEGACY, "legacy_order", "implicit ordering with the legacy default stream")                  \
+    X(WATCHDOG, "watchdog", "held for longer than the bound")                                      \
+    X(CAPTURE, "capture", "the program captures a graph")                                          \
+    X(DESTROY, "destroy", "stream, context or module goes away")                                   \
+    X(ATTRIBUTES, "attributes", "a function's or stream's attributes change")                      \
+    X(FAILURE, "failure", "a graph call of the library failed")                                    \
+    X(EXIT, "exit", "the process ends")
+
+enum ag_reason {
+#define X(id, name, help) AG_REASON_##id,
+    AG_REASONS(X)
+#undef X
+        AG_REASON_COUNT
+};
+
+struct ag_counters {
+    uint64_t ops;      /* ops that the program issued */
+    uint64_t replayed; /* of these, submitted by a graph launch */
+    uint64_t replays;  /* graph launches */
+    uint64_t patches;  /* nodes whose arguments were set before a replay */
+    uint64_t traces;   /* execs made */
+    uint64_t side_exits;
+    uint64_t errors; /* driver calls of the library that failed */
+    uint64_t flushes[AG_REASON_COUNT];
+};
+
+#endif
