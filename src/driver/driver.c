@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Filling the table of real driver functions.
+ */
+#include "driver/driver.h"
+
+struct ag_driver ag_real;
+
+void ag_driver_resolve(void *libcuda, void *(*lookup)(void *handle, const char *name))
+{
+#define X(name) ag_real.name = (__typeof__(name) *)lookup(libcuda, #name);
+    AG_DRIVER_FUNCTIONS(X)
+#undef X
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The real driver functions that the library itself calls: a table of pointers, filled once.
+ *
+ * Nothing links libcuda: each function is looked up by its ELF name in the copy that the program
+ * loaded. Calls through the table are the library's own and pass no door. The table is constant
+ * after ag_driver_resolve(); read without a lock.
+ *
+ * Only the forms without suffix are listed: there stream 0 is the legacy default stream, and the
+ * handles CU_STREAM_LEGACY and CU_STREAM_PER_THREAD say exactly which stream is meant.
+ */
+#ifndef AG_DRIVER_H
+#define AG_DRIVER_H
+
+#include <cuda.h>
+
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+#error "the library names each variant itself: build without CUDA_API_PER_THREAD_DEFAULT_STREAM"
+#endif
+
+/* ELF names, which are also the names that cuda.h declares once its renaming macros are applied. */
+#define AG_DRIVER_FUNCTIONS(X)                                                                     \
+    X(cuDriverGetVersion)                                                                          \
+    X(cuCtxGetCurrent)                                                                             \
+    X(cuCtxPushCurrent_v2)                                                                         \
+    X(cuCtxPopCurrent_v2)                                                                          \
+    X(cuCtxGetDevice)                                                                              \
+    X(cuCtxSynchronize)                                                                            \
+    X(cuThreadExchangeStreamCaptureMode)                                                           \
+    X(cuStreamCreate)                                                                              \
+    X(cuStreamDestroy_v2)                                                                          \
+    X(cuStreamGetCtx)                                                                              \
+    X(cuStreamGetFlags)                                                                            \
+    X(cuStreamIsCapturing)                                                                         \
+    X(cuStreamQuery)                                                                               \
+    X(cuStreamWaitEvent)                                                                           \
+    X(cuEventCreate)                                                                               \
+    X(cuEventRecord)                                                                               \
+    X(cuEventQuery)                                                                                \
+    X(cuEventDestroy_v2)                                                                           \
+    X(cuLaunchKernel)                                                                              \
+    X(cuLaunchKernelEx)                                                                            \
+    X(cuMemsetD8Async)                                                                             \
+    X(cuMemsetD16Async)                                                                            \
+    X(cuMemsetD32Async)                                                                            \
+    X(cuMemGetAddressRange_v2)                                                                     \
+    X(cuKernelGetFunction)                                                                         \
+    X(cuFuncGetParamInfo)                                                                          \
+    X(cuKernelGetParamInfo)                                                                        \
+    X(cuFuncGetAttribute)                                                                          \
+    X(cuKernelGetAttribute)                                                                        \
+    X(cuFuncGetModule)                                                                             \
+    X(cuGraphCreate)                                                                               \
+    X(cuGraphDestroy)                                                                              \
+    X(cuGraphAddKernelNode_v2)                                                                     \
+    X(cuGraphAddMemsetNode)                                                                        \
+    X(cuGraphKernelNodeSetAttribute)                                                               \
+    X(cuGraphInstantiateWithFlags)                                                                 \
+    X(cuGraphExecDestroy)                                                                          \
+    X(cuGraphExecKernelNodeSetParams_v2)                                                           \
+    X(cuGraphExecMemsetNodeSetParams)                                                              \
+    X(cuGraphUpload)                                                                               \
+    X(cuGraphLaunch)
+
+struct ag_driver {
+#define X(name) __typeof__(name) *name;
+    AG_DRIVER_FUNCTIONS(X)
+#undef X
+};
+
+/* The program's driver. What an older driver lacks is NULL: ask before the first use. */
+extern struct ag_driver ag_real;
+
+/*
+ * Fills ag_real from `libcuda`, a handle of dlopen(), with `lookup`, the C library's own dlsym().
+ * Called once, before the engine starts. Cost: one look-up for each function.
+ */
+void ag_driver_resolve(void *libcuda, void *(*lookup)(void *handle, const char *name));
+
+#endif
