@@ -1,0 +1,58 @@
+# The samples: one source each, built for the simulated driver (NAME-sim, by
+# `make check`) and for GPUs (NAME-static and NAME-shared, by `make samples`).
+
+SAMPLES = constant scalars pingpong sync memset events perthread jacobi
+GPU_SAMPLES = $(SAMPLES) cublas
+
+SAMPLE_HEADERS = tests/samples/sample.h tests/samples/harness.h
+SAMPLE_CPPFLAGS = -I$(top_srcdir)/tests/samples -I$(top_srcdir)
+SIM_SAMPLES = $(SAMPLES:%=tests/samples/%-sim)
+SAMPLE_BINARIES = $(GPU_SAMPLES:%=tests/samples/%-static) $(GPU_SAMPLES:%=tests/samples/%-shared)
+
+EXTRA_DIST += $(SAMPLE_HEADERS) tests/samples/host_kernel.h tests/samples/harness.cc $(GPU_SAMPLES:%=tests/samples/%.cu)
+
+tests/samples/harness.o: tests/samples/harness.cc tests/samples/harness.h
+	@$(MKDIR_P) tests/samples
+	$(CXX) $(SAMPLE_CPPFLAGS) -std=c++17 -Wall -Wextra $(CXXFLAGS) -c -o $@ $<
+
+# -- Simulated driver: the same source by the host compiler, exporting its kernels' bodies
+tests/samples/perthread-sim: SAMPLE_STREAM = -DCUDA_API_PER_THREAD_DEFAULT_STREAM
+
+$(SIM_SAMPLES): tests/samples/%-sim: tests/samples/%.cu tests/samples/harness.o $(SAMPLE_HEADERS) \
+		tests/samples/host_kernel.h tests/sim/agsim.h tests/sim/libcudart.so.13
+	$(CXX) $(SAMPLE_CPPFLAGS) $(CUDA_CPPFLAGS) $(SAMPLE_STREAM) -std=c++17 -Wall -Wextra \
+	    $(CXXFLAGS) -rdynamic -pthread -o $@ -x c++ $< -x none tests/samples/harness.o \
+	    tests/sim/libcudart.so.13 '-Wl,-rpath,$$ORIGIN/../sim'
+
+check_DATA += $(SIM_SAMPLES)
+
+# -- GPU: one object each, linked twice; the shared one finds libcudart by LD_LIBRARY_PATH
+NVCCFLAGS = -O2 -std=c++17 -Xcompiler -Wall,-Wextra \
+	-gencode arch=compute_75,code=compute_75 -gencode arch=compute_90,code=sm_90
+GPU_OBJECTS = $(GPU_SAMPLES:%=tests/samples/%.gpu.o)
+
+tests/samples/perthread.gpu.o: SAMPLE_STREAM = --default-stream per-thread
+tests/samples/cublas-static tests/samples/cublas-shared: SAMPLE_LIBS = -lcublas
+
+$(GPU_OBJECTS): tests/samples/%.gpu.o: tests/samples/%.cu $(SAMPLE_HEADERS)
+	@$(MKDIR_P) tests/samples
+	$(NVCC) $(SAMPLE_CPPFLAGS) $(NVCCFLAGS) $(SAMPLE_STREAM) -c -o $@ $<
+
+tests/samples/%-static: tests/samples/%.gpu.o tests/samples/harness.o
+	$(NVCC) -cudart static -o $@ $^ -Xcompiler -pthread $(SAMPLE_LIBS)
+
+tests/samples/%-shared: tests/samples/%.gpu.o tests/samples/harness.o
+	$(NVCC) -cudart shared -o $@ $^ -Xcompiler -pthread $(SAMPLE_LIBS)
+
+# Objects are kept for the second link.
+.SECONDARY: $(GPU_OBJECTS)
+
+if HAVE_NVCC
+samples: $(SAMPLE_BINARIES)
+else
+samples:
+	@echo 'make samples: no nvcc was found by configure' >&2; exit 1
+endif
+.PHONY: samples
+
+CLEANFILES += $(SIM_SAMPLES) $(SAMPLE_BINARIES) $(GPU_OBJECTS) tests/samples/harness.o
