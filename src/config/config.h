@@ -11,9 +11,9 @@
 #define AG_PATH_MAX 1024
 
 struct ag_options {
-#define AG_OPT_BOOL(section, key, value, help) bool section##_##key;
+#define AG_OPT_BOOL(section, key, value, help)          bool section##_##key;
 #define AG_OPT_INT(section, key, value, min, max, help) long section##_##key;
-#define AG_OPT_STRING(section, key, value, help) char section##_##key[AG_PATH_MAX];
+#define AG_OPT_STRING(section, key, value, help)        char section##_##key[AG_PATH_MAX];
 #include "config/options.def"
 #undef AG_OPT_BOOL
 #undef AG_OPT_INT
@@ -22,6 +22,9 @@ struct ag_options {
 
 /* The options in force. Constant after ag_config_load(). */
 extern struct ag_options ag_opt;
+
+/* The file that they were read from; empty if there was none. */
+extern char ag_config_path[AG_PATH_MAX];
 
 /*
  * Reads defaults, then the first INI file of the search order, then the environment, once per

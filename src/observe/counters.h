@@ -30,6 +30,8 @@ enum ag_reason {
         AG_REASON_COUNT
 };
 
+extern const char *const ag_reason_names[AG_REASON_COUNT];
+
 struct ag_counters {
     uint64_t ops;      /* ops that the program issued */
     uint64_t replayed; /* of these, submitted by a graph launch */

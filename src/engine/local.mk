@@ -1,0 +1,1 @@
+engine_sources = src/engine/engine.h

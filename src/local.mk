@@ -1,0 +1,29 @@
+# The library. Every part lists its sources in a variable of its own.
+
+config_sources = src/config/config.c src/config/config.h src/config/options.def
+observe_sources = \
+	src/observe/counters.c src/observe/counters.h \
+	src/observe/log.c src/observe/log.h \
+	src/observe/report.c src/observe/report.h
+
+lib_LTLIBRARIES = libautograph.la
+libautograph_la_SOURCES = \
+	$(preload_sources) $(driver_sources) $(engine_sources) $(config_sources) $(observe_sources)
+
+AG_CONFIG_CPPFLAGS = -DAG_SYSCONFDIR='"$(sysconfdir)"'
+libautograph_la_CPPFLAGS = $(AM_CPPFLAGS) $(AG_CONFIG_CPPFLAGS) $(INIH_CPPFLAGS)
+libautograph_la_CFLAGS = $(AM_CFLAGS)
+
+libautograph_la_LIBADD = $(INIH_LIBS)
+libautograph_la_DEPENDENCIES = src/libautograph.map
+
+# now: the dynamic linker's lazy resolver must not run inside a dlsym or a launch.
+# nodelete: the program keeps pointers to our doors, so a dlclose must not unmap them.
+# defs: what is missing shows here and not in somebody's program. A sanitizer's runtime library is
+# only in the program.
+libautograph_la_LDFLAGS = -module -avoid-version -shared \
+	-Wl,--version-script=$(top_srcdir)/src/libautograph.map \
+	-Wl,-z,text -Wl,-z,relro -Wl,-z,now -Wl,-z,nodelete
+if !SANITIZED
+libautograph_la_LDFLAGS += -Wl,-z,defs
+endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* Messages on stderr. */
+#include "observe/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "config/config.h"
+
+#define LINE_MAX_BYTES 1024 /* PIPE_BUF is larger: lines of several processes do not mix */
+#define MESSAGES_MAX   16
+
+/* What is left of a line of `size` bytes after the `length` bytes that snprintf wanted to write. */
+static int fitting(int length, int size)
+{
+    if (length < 0)
+        return 0;
+    return length < size ? length : size - 1;
+}
+
+void ag_log(enum ag_log_level level, const char *format, ...)
+{
+    static _Atomic unsigned printed[AG_LOG_NOTE];
+    char line[LINE_MAX_BYTES];
+    const int room = (int)sizeof line - 1; /* for the newline */
+    unsigned number = 0;
+
+    if ((long)level > ag_opt.log_level)
+        return;
+    if (level < AG_LOG_NOTE && (number = atomic_fetch_add(&printed[level], 1)) > MESSAGES_MAX)
+        return;
+
+    int saved = errno;
+    int n = fitting(snprintf(line, room, "libautograph[%ld]: ", (long)getpid()), room);
+    if (number == MESSAGES_MAX) {
+        n += fitting(snprintf(line + n, room - n, "further messages are left out"), room - n);
+    } else {
+        va_list args;
+        va_start(args, format);
+        errno = saved; /* for %m */
+        n += fitting(vsnprintf(line + n, room - n, format, args), room - n);
+        va_end(args);
+    }
+    for (int i = 0; i < n; i++)
+        if ((unsigned char)line[i] < ' ' || line[i] == 127)
+            line[i] = '?';
+    line[n++] = '\n';
+    /* Where stderr is closed or full there is nobody to tell. */
+    ssize_t ignored = write(STDERR_FILENO, line, (size_t)n);
+    (void)ignored;
+    errno = saved;
+}

@@ -1,0 +1,2 @@
+driver_sources = src/driver/driver.c src/driver/driver.h
+preload_sources =

@@ -1,0 +1,1 @@
+# Unit tests: parts of the library without CUDA, each in a program of its own.
