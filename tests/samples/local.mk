@@ -4,12 +4,12 @@
 SAMPLES = constant scalars pingpong sync memset events perthread jacobi
 GPU_SAMPLES = $(SAMPLES) cublas
 
-SAMPLE_HEADERS = tests/samples/sample.h tests/samples/harness.h
+SAMPLE_INCLUDES = tests/samples/sample.h tests/samples/harness.h
 SAMPLE_CPPFLAGS = -I$(top_srcdir)/tests/samples -I$(top_srcdir)
 SIM_SAMPLES = $(SAMPLES:%=tests/samples/%-sim)
 SAMPLE_BINARIES = $(GPU_SAMPLES:%=tests/samples/%-static) $(GPU_SAMPLES:%=tests/samples/%-shared)
 
-EXTRA_DIST += $(SAMPLE_HEADERS) tests/samples/host_kernel.h tests/samples/harness.cc $(GPU_SAMPLES:%=tests/samples/%.cu)
+EXTRA_DIST += $(SAMPLE_INCLUDES) tests/samples/host_kernel.h tests/samples/harness.cc $(GPU_SAMPLES:%=tests/samples/%.cu)
 
 tests/samples/harness.o: tests/samples/harness.cc tests/samples/harness.h
 	@$(MKDIR_P) tests/samples
@@ -18,7 +18,7 @@ tests/samples/harness.o: tests/samples/harness.cc tests/samples/harness.h
 # -- Simulated driver: the same source by the host compiler, exporting its kernels' bodies
 tests/samples/perthread-sim: SAMPLE_STREAM = -DCUDA_API_PER_THREAD_DEFAULT_STREAM
 
-$(SIM_SAMPLES): tests/samples/%-sim: tests/samples/%.cu tests/samples/harness.o $(SAMPLE_HEADERS) \
+$(SIM_SAMPLES): tests/samples/%-sim: tests/samples/%.cu tests/samples/harness.o $(SAMPLE_INCLUDES) \
 		tests/samples/host_kernel.h tests/sim/agsim.h tests/sim/libcudart.so.13
 	$(CXX) $(SAMPLE_CPPFLAGS) $(CUDA_CPPFLAGS) $(SAMPLE_STREAM) -std=c++17 -Wall -Wextra \
 	    $(CXXFLAGS) -rdynamic -pthread -o $@ -x c++ $< -x none tests/samples/harness.o \
@@ -34,7 +34,7 @@ GPU_OBJECTS = $(GPU_SAMPLES:%=tests/samples/%.gpu.o)
 tests/samples/perthread.gpu.o: SAMPLE_STREAM = --default-stream per-thread
 tests/samples/cublas-static tests/samples/cublas-shared: SAMPLE_LIBS = -lcublas
 
-$(GPU_OBJECTS): tests/samples/%.gpu.o: tests/samples/%.cu $(SAMPLE_HEADERS)
+$(GPU_OBJECTS): tests/samples/%.gpu.o: tests/samples/%.cu $(SAMPLE_INCLUDES)
 	@$(MKDIR_P) tests/samples
 	$(NVCC) $(SAMPLE_CPPFLAGS) $(NVCCFLAGS) $(SAMPLE_STREAM) -c -o $@ $<
 
