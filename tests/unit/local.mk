@@ -1,1 +1,13 @@
-# Unit tests: parts of the library without CUDA, each in a program of its own.
+# Unit tests: parts of the library without CUDA, each in a program of its own (tests/unit/test_*.c,
+# found and run by tests/test_unit.py). Flags of their own keep their objects apart from the library's.
+
+UNIT_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+
+check_PROGRAMS += tests/unit/probe tests/unit/test_log
+
+tests_unit_probe_SOURCES = tests/unit/probe.c $(config_sources) $(observe_sources)
+tests_unit_probe_CPPFLAGS = $(UNIT_CPPFLAGS) $(AG_CONFIG_CPPFLAGS) $(INIH_CPPFLAGS)
+tests_unit_probe_LDADD = $(INIH_LIBS)
+
+tests_unit_test_log_SOURCES = tests/unit/test_log.c tests/unit/test.h src/observe/log.c
+tests_unit_test_log_CPPFLAGS = $(UNIT_CPPFLAGS)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""What the tests share: where things were built, running a program with and without the library,
+reading its exit report and the simulated driver's log."""
+import collections
+import functools
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+TIMEOUT = 60  # seconds; a sanitizer makes programs ten times slower
+
+
+# -- The build ----------------------------------------------------------------
+
+def build_dir():
+    return pathlib.Path(os.environ.get("AG_BUILD") or SOURCE / "build").resolve()
+
+
+def library():
+    return build_dir() / ".libs" / "libautograph.so"
+
+
+def sim_dir():
+    """Directory of the simulated libcuda.so.1 and libcudart."""
+    return build_dir() / "tests" / "sim"
+
+
+def sample(name):
+    return build_dir() / "tests" / "samples" / name
+
+
+@functools.lru_cache(maxsize=None)
+def config():
+    """What configure found: tests/build.json."""
+    return json.loads((build_dir() / "tests" / "build.json").read_text())
+
+
+def missing_from_build():
+    """The first thing without which no test can run, or None."""
+    for path in (build_dir() / "tests" / "build.json", library()):
+        if not path.exists():
+            return path
+    return None
+
+
+@functools.lru_cache(maxsize=None)
+def sanitizer_runtime():
+    """A sanitizer's runtime library must be loaded before a library that was built with it."""
+    name = {"address": "libasan.so", "thread": "libtsan.so", "undefined": "libubsan.so"}.get(
+        config()["sanitize"])
+    if not name:
+        return None
+    command = [*config()["cc"].split(), f"-print-file-name={name}"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return str(pathlib.Path(found).resolve())
+
+
+# -- Running programs -----------------------------------------------------------
+
+def environment(preload=True, sim=True, env=None):
+    """The environment of a program under test: nothing of the caller's configuration shows through.
+
+    A value of None in `env` takes the variable away.
+    """
+    result = {k: v for k, v in os.environ.items()
+              if not k.startswith(("AUTOGRAPH_", "AGSIM_")) and k != "LD_PRELOAD"}
+    result["AUTOGRAPH_CONFIG"] = ""  # no file
+    if sim:
+        paths = [str(sim_dir()), os.environ.get("LD_LIBRARY_PATH")]
+        result["LD_LIBRARY_PATH"] = ":".join(p for p in paths if p)
+    if preload:
+        result["LD_PRELOAD"] = ":".join(p for p in (sanitizer_runtime(), str(library())) if p)
+    for key, value in (env or {}).items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = str(value)
+    return result
+
+
+def run(command, preload=True, sim=True, env=None, timeout=TIMEOUT, status=0, **options):
+    """Runs a program and returns its subprocess.CompletedProcess; fails unless it ends with `status`
+    (None: any)."""
+    command = [str(c) for c in (command if isinstance(command, (list, tuple)) else [command])]
+    done = subprocess.run(command, env=environment(preload, sim, env), timeout=timeout,
+                          capture_output=True, text=True, **options)
+    if status is not None and done.returncode != status:
+        raise AssertionError(f"{' '.join(command)} ended with {done.returncode}, not {status}\n"
+                             f"{done.stdout}{done.stderr}")
+    return done
+
+
+Run = collections.namedtuple("Run", "stdout stderr report log")
+
+
+def run_logged(command, preload=True, env=None, **options):
+    """Runs a program on the simulated driver: its output, its exit report (None without the library),
+    and what the device executed."""
+    with tempfile.TemporaryDirectory() as scratch:
+        report, log = pathlib.Path(scratch, "report.json"), pathlib.Path(scratch, "log")
+        extra = {"AUTOGRAPH_REPORT": report, "AGSIM_LOG": log, **(env or {})}
+        done = run(command, preload=preload, env=extra, **options)
+        return Run(done.stdout, done.stderr,
+                   json.loads(report.read_text()) if preload else None,
+                   executed(log))
+
+
+# -- What the device executed ---------------------------------------------------
+
+def executed(log):
+    """The simulated driver's log: for each stream (context, number), its ops in the order of
+    execution, without what must not matter: sequence numbers and whether a graph launched them."""
+    streams = collections.defaultdict(list)
+    for line in pathlib.Path(log).read_text().splitlines():
+        fields = dict(f.split("=", 1) for f in line.split() if "=" in f)
+        key = (fields.pop("ctx", None), fields.pop("stream", None))
+        fields.pop("seq", None)
+        fields.pop("via", None)
+        streams[key].append(" ".join(f"{k}={v}" for k, v in fields.items()))
+    return dict(streams)
+
+
+# -- The built file -------------------------------------------------------------
+
+def tool(*command):
+    """Standard output of a tool that must work."""
+    return subprocess.run([str(c) for c in command], capture_output=True, text=True, check=True,
+                          env={**os.environ, "LC_ALL": "C"}).stdout

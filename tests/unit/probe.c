@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Runs the library's configuration and report alone, for test_config.py and test_report.py:
+ *   probe defaults   every option as "section.key|default|least|greatest|help"
+ *   probe options    every option as it was configured, as "section.key=value"
+ *   probe report     writes an exit report with numbers of which none is zero
+ *   probe log        one message of each level, then many warnings
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config/config.h"
+#include "observe/log.h"
+#include "observe/report.h"
+
+static void print_defaults(void)
+{
+#define AG_OPT_BOOL(section, key, value, help)                                                     \
+    printf("%s.%s|%s|||%s\n", #section, #key, #value, help);
+#define AG_OPT_INT(section, key, value, min, max, help)                                            \
+    printf("%s.%s|%ld|%ld|%ld|%s\n", #section, #key, (long)value, (long)min, (long)max, help);
+#define AG_OPT_STRING(section, key, value, help)                                                   \
+    printf("%s.%s|%s|||%s\n", #section, #key, value, help);
+#include "config/options.def"
+#undef AG_OPT_BOOL
+#undef AG_OPT_INT
+#undef AG_OPT_STRING
+}
+
+static void print_options(void)
+{
+#define AG_OPT_BOOL(section, key, value, help)                                                     \
+    printf("%s.%s=%s\n", #section, #key, ag_opt.section##_##key ? "true" : "false");
+#define AG_OPT_INT(section, key, value, min, max, help)                                            \
+    printf("%s.%s=%ld\n", #section, #key, ag_opt.section##_##key);
+#define AG_OPT_STRING(section, key, value, help)                                                   \
+    printf("%s.%s=%s\n", #section, #key, ag_opt.section##_##key);
+#include "config/options.def"
+}
+
+static void write_report(void)
+{
+    struct ag_counters c = {.ops = 1000,
+                            .replayed = 900,
+                            .replays = 15,
+                            .patches = 8,
+                            .traces = 2,
+                            .side_exits = 3,
+                            .errors = 1};
+    for (int i = 0; i < AG_REASON_COUNT; i++)
+        c.flushes[i] = (uint64_t)i + 1;
+    c.flushes[0] = UINT64_MAX;
+    ag_report_write(&c);
+}
+
+static void write_log(void)
+{
+    ag_log(AG_LOG_ALWAYS, "always");
+    ag_log(AG_LOG_WARNING, "warning");
+    ag_log(AG_LOG_NOTE, "note on\ntwo lines");
+    ag_log(AG_LOG_DETAIL, "%01500d", 1);
+    for (int i = 0; i < 100; i++)
+        ag_log(AG_LOG_WARNING, "warning %d", i);
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    /* What a host program has in its buffers and in errno must come through unharmed. */
+    fputs("[host", stdout);
+    errno = ERANGE;
+    ag_config_load();
+    if (strcmp(what, "report") == 0)
+        write_report();
+    else if (strcmp(what, "log") == 0)
+        write_log();
+    if (errno != ERANGE) {
+        fputs("errno was changed\n", stderr);
+        return 1;
+    }
+    puts(" text]");
+    if (strcmp(what, "defaults") == 0)
+        print_defaults();
+    else if (strcmp(what, "options") == 0)
+        print_options();
+    return 0;
+}
