@@ -295,7 +295,7 @@ static int handle(void *user, const char *section, const char *key, const char *
 /* Tries one place. False: there is no file there that could be read. */
 static bool read_file(const char *path, bool named)
 {
-    struct source s = {.path = path};
+    struct source s = {.path = path, .unknown_section = "]" /* no section's name */};
     struct stat st;
 
     /* O_NONBLOCK: opening a FIFO must not wait for a writer. */

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: MIT
+"""The built libautograph.so as a file: what it needs, what it exports, what it runs at load."""
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+import helpers
+
+RUNTIME_DOORS = {name + suffix for suffix in ("", "_ptsz") for name in (
+    "cudaLaunchKernel", "__cudaLaunchKernel", "cudaLaunchKernelExC", "cudaLaunchCooperativeKernel")}
+
+unsanitized = pytest.mark.skipif(bool(helpers.config()["sanitize"]),
+                                 reason="a sanitizer adds its runtime library and constructors")
+
+
+def exported(path):
+    """Names with versions, as nm prints them."""
+    return {line.split()[-1] for line in helpers.tool("nm", "-D", "--defined-only",
+                                                      "--with-symbol-versions", path).splitlines()}
+
+
+def dynamic(path):
+    """The dynamic section as (tag, value) pairs."""
+    return re.findall(r"^ 0x[0-9a-f]+ \((\w+)\)\s+(.*)$", helpers.tool("readelf", "-dW", path),
+                      flags=re.M)
+
+
+@unsanitized
+def test_it_needs_nothing_but_libc(library):
+    needed = {re.search(r"\[(.*)\]", value).group(1)
+              for tag, value in dynamic(library) if tag == "NEEDED"}
+    # libdl and libpthread are of libc; they are empty since glibc 2.34.
+    assert needed - {"libdl.so.2", "libpthread.so.0"} - \
+        {"ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"} == {"libc.so.6"}
+
+
+@unsanitized
+def test_no_constructor(library):
+    """The one entry of .init_array is the compiler's own frame_dummy, which does nothing here."""
+    tags = dict(dynamic(library))
+    assert tags.get("INIT_ARRAYSZ", "8 (bytes)") == "8 (bytes)"
+    assert "PREINIT_ARRAY" not in tags
+    symbols = helpers.tool("nm", library).splitlines()
+    ours = [s for s in symbols if re.search(r"_GLOBAL__sub_I|__init_array_start_", s)]
+    assert ours == []
+    if "INIT_ARRAY" in tags:
+        dump = helpers.tool("objdump", "-dr", "-j", ".init_array", "-s", library)
+        words = "".join(re.findall(r"^ [0-9a-f]+ ((?:[0-9a-f]{8} ?){1,4})", dump,
+                                   flags=re.M)).replace(" ", "")
+        address = int.from_bytes(bytes.fromhex(words)[:8], "little")
+        if address == 0:  # aarch64 and others: the address stands in a relocation
+            relocations = helpers.tool("readelf", "-rW", library)
+            array = int(tags["INIT_ARRAY"], 16)
+            address = int(re.search(rf"^0*{array:x}\s+\S+\s+R_\S+RELATIVE\s+([0-9a-f]+)",
+                                    relocations, flags=re.M).group(1), 16)
+        names = {s.split()[-1] for s in symbols if s.split()[0] == f"{address:016x}"}
+        assert "frame_dummy" in names
+
+
+def test_only_doors_and_the_public_api_are_exported(library):
+    names = exported(library)
+    assert [n for n in names if "@" in n] == [], "a versioned definition would not interpose"
+    others = {n for n in names if not re.match(r"cu[A-Z]|autograph_", n)}
+    assert others - RUNTIME_DOORS - {"dlsym"} == set()
+
+
+def test_the_public_api_is_that_of_the_header(library):
+    header = (helpers.SOURCE / "include/autograph.h").read_text()
+    declared = set(re.findall(r"\b(autograph_\w+)\s*\(", header))
+    assert {n for n in exported(library) if n.startswith("autograph_")} == declared
+
+
+def test_hardening(library):
+    tags = dynamic(library)
+    names = [tag for tag, _ in tags]
+    flags = " ".join(value for tag, value in tags if tag in ("FLAGS", "FLAGS_1"))
+    assert "TEXTREL" not in names and "TEXTREL" not in flags
+    assert "NOW" in flags.split() and "NODELETE" in flags
+    headers = helpers.tool("readelf", "-lW", library)
+    stack = re.search(r"GNU_STACK.*", headers).group()
+    assert "RWE" not in stack, "assembly must say that it needs no executable stack"
+    assert "GNU_RELRO" in headers
+
+
+def test_thread_locals_are_static(library):
+    """Initial-exec: the hot path calls no __tls_get_addr."""
+    undefined = helpers.tool("nm", "-D", "--undefined-only", library)
+    assert "__tls_get_addr" not in undefined
+    assert "TLSDESC" not in helpers.tool("readelf", "-rW", library)
+
+
+def test_no_stdio_of_the_host(library):
+    """Nothing goes through the program's own stdout and stderr buffers."""
+    undefined = {line.split()[-1].split("@")[0]
+                 for line in helpers.tool("nm", "-D", "--undefined-only", library).splitlines()}
+    assert undefined & {"printf", "puts", "fprintf", "fputs", "stderr", "stdout", "abort",
+                        "setlocale", "perror"} == set()
+
+
+def test_a_program_without_cuda_is_left_alone():
+    plain = helpers.run(["/bin/sh", "-c", "echo text; exit 3"], preload=False, sim=False, status=3)
+    ours = helpers.run(["/bin/sh", "-c", "echo text; exit 3"], sim=False, status=3,
+                       env={"AUTOGRAPH_REPORT": "stderr", "AUTOGRAPH_TRACE_HOT": "bad"})
+    assert (ours.stdout, ours.stderr) == (plain.stdout, plain.stderr)
+
+
+def test_configure_says_what_to_do_without_cuda(tmp_path):
+    configure = helpers.SOURCE / "configure"
+    done = subprocess.run([configure, f"--with-cuda={tmp_path}"], cwd=tmp_path, text=True,
+                          capture_output=True, timeout=300, check=False)
+    assert done.returncode != 0
+    errors = [line for line in done.stderr.splitlines() if "error:" in line]
+    assert len(errors) == 1
+    assert str(tmp_path) in errors[0] and "--with-cuda=DIR" in errors[0]
+
+
+def test_configure_says_what_to_do_without_inih(tmp_path):
+    configure = helpers.SOURCE / "configure"
+    done = subprocess.run([configure, f"--with-inih={tmp_path}",
+                           f"--with-cuda={helpers.config()['cuda']}"], cwd=tmp_path, text=True,
+                          capture_output=True, timeout=300, check=False)
+    assert done.returncode != 0
+    errors = [line for line in done.stderr.splitlines() if "error:" in line]
+    assert len(errors) == 1
+    assert "libinih-dev" in errors[0] and "--with-inih=DIR" in errors[0]
+
+
+def test_install(tmp_path):
+    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS")}
+    subprocess.run(["make", "-s", "-C", helpers.build_dir(), "install", f"DESTDIR={tmp_path}"],
+                   env=environment, check=True, capture_output=True, timeout=300)
+    files = {str(pathlib.Path(d, f).relative_to(tmp_path)) for d, _, fs in os.walk(tmp_path)
+             for f in fs}
+    assert {pathlib.Path(f).name for f in files} == {
+        "libautograph.so", "libautograph.la", "autograph.h", "autograph.ini"}
