@@ -1,11 +1,14 @@
 # The samples: one source each, built for the simulated driver (NAME-sim, by
 # `make check`) and for GPUs (NAME-static and NAME-shared, by `make samples`).
 
+include tests/sim/cudart.mk
+
 SAMPLES = constant scalars pingpong sync memset events perthread jacobi
 GPU_SAMPLES = $(SAMPLES) cublas
 
 SAMPLE_INCLUDES = tests/samples/sample.h tests/samples/harness.h
 SAMPLE_CPPFLAGS = -I$(top_srcdir)/tests/samples -I$(top_srcdir)
+SAMPLE_CXXFLAGS = $(SAMPLE_CPPFLAGS) -std=c++17 -Wall -Wextra $(CXXFLAGS)
 SIM_SAMPLES = $(SAMPLES:%=tests/samples/%-sim)
 SAMPLE_BINARIES = $(GPU_SAMPLES:%=tests/samples/%-static) $(GPU_SAMPLES:%=tests/samples/%-shared)
 
@@ -13,15 +16,14 @@ EXTRA_DIST += $(SAMPLE_INCLUDES) tests/samples/host_kernel.h tests/samples/harne
 
 tests/samples/harness.o: tests/samples/harness.cc tests/samples/harness.h
 	@$(MKDIR_P) tests/samples
-	$(CXX) $(SAMPLE_CPPFLAGS) -std=c++17 -Wall -Wextra $(CXXFLAGS) -c -o $@ $<
+	$(AM_V_GEN)$(CXX) $(SAMPLE_CXXFLAGS) -c -o $@ $<
 
 # -- Simulated driver: the same source by the host compiler, exporting its kernels' bodies
 tests/samples/perthread-sim: SAMPLE_STREAM = -DCUDA_API_PER_THREAD_DEFAULT_STREAM
 
 $(SIM_SAMPLES): tests/samples/%-sim: tests/samples/%.cu tests/samples/harness.o $(SAMPLE_INCLUDES) \
 		tests/samples/host_kernel.h tests/sim/agsim.h tests/sim/libcudart.so.13
-	$(CXX) $(SAMPLE_CPPFLAGS) $(CUDA_CPPFLAGS) $(SAMPLE_STREAM) -std=c++17 -Wall -Wextra \
-	    $(CXXFLAGS) -rdynamic -pthread -o $@ -x c++ $< -x none tests/samples/harness.o \
+	$(AM_V_GEN)$(CXX) $(SAMPLE_CXXFLAGS) $(CUDA_CPPFLAGS) $(SAMPLE_STREAM) -rdynamic -pthread -o $@ -x c++ $< -x none tests/samples/harness.o \
 	    tests/sim/libcudart.so.13 '-Wl,-rpath,$$ORIGIN/../sim'
 
 check_DATA += $(SIM_SAMPLES)
@@ -36,13 +38,13 @@ tests/samples/cublas-static tests/samples/cublas-shared: SAMPLE_LIBS = -lcublas
 
 $(GPU_OBJECTS): tests/samples/%.gpu.o: tests/samples/%.cu $(SAMPLE_INCLUDES)
 	@$(MKDIR_P) tests/samples
-	$(NVCC) $(SAMPLE_CPPFLAGS) $(NVCCFLAGS) $(SAMPLE_STREAM) -c -o $@ $<
+	$(AM_V_GEN)$(NVCC) $(SAMPLE_CPPFLAGS) $(NVCCFLAGS) $(SAMPLE_STREAM) -c -o $@ $<
 
 tests/samples/%-static: tests/samples/%.gpu.o tests/samples/harness.o
-	$(NVCC) -cudart static -o $@ $^ -Xcompiler -pthread $(SAMPLE_LIBS)
+	$(AM_V_GEN)$(NVCC) -cudart static -o $@ $^ -Xcompiler -pthread $(SAMPLE_LIBS)
 
 tests/samples/%-shared: tests/samples/%.gpu.o tests/samples/harness.o
-	$(NVCC) -cudart shared -o $@ $^ -Xcompiler -pthread $(SAMPLE_LIBS)
+	$(AM_V_GEN)$(NVCC) -cudart shared -o $@ $^ -Xcompiler -pthread $(SAMPLE_LIBS)
 
 # Objects are kept for the second link.
 .SECONDARY: $(GPU_OBJECTS)
