@@ -135,4 +135,4 @@ def test_install(tmp_path):
     files = {str(pathlib.Path(d, f).relative_to(tmp_path)) for d, _, fs in os.walk(tmp_path)
              for f in fs}
     assert {pathlib.Path(f).name for f in files} == {
-        "libautograph.so", "libautograph.la", "autograph.h", "autograph.ini"}
+        "libautograph.so", "autograph.h", "autograph.ini"}

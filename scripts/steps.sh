@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+# Sourced by demo and check: goes to the top of the tree, and does what both have to do first.
+# AG_CONFIGURE in the environment: more arguments for configure.
+# shellcheck shell=sh
+set -eu
+cd "$(dirname "$0")/.."
+jobs=$(nproc 2>/dev/null || echo 2)
+
+# step NAME WHAT COMMAND...: says what is done; its output goes to build/NAME.log, shown if it fails.
+step() {
+    name=$1
+    printf '==> %s\n' "$2"
+    shift 2
+    mkdir -p build
+    if ! "$@" >"build/$name.log" 2>&1 </dev/null; then
+        printf 'failed: %s\nThe end of build/%s.log:\n' "$*" "$name" >&2
+        tail -n 40 "build/$name.log" >&2
+        exit 1
+    fi
+}
+
+configured_with() { [ -x build/config.status ] && build/config.status --config | grep -q -e "$1"; }
+
+# prepare PURPOSE [FLAG...]: what PURPOSE needs is installed (see setup), and build/Makefile is there,
+# configured with these flags.
+prepare() {
+    ./scripts/setup "$1"
+    shift
+    if [ ! -x configure ] || [ configure -ot configure.ac ]; then
+        step autoreconf 'generating configure (autoreconf -fi)' autoreconf -fi
+    fi
+    fresh=yes
+    for flag in . "$@" ${AG_CONFIGURE:-}; do
+        configured_with "$flag" || fresh=no
+    done
+    if [ $fresh = no ]; then
+        # shellcheck disable=SC2016,SC2086 # expanded by the inner shell; words are wanted
+        step configure "configuring in build/ ($*)" sh -c \
+            'cd build && { [ ! -f Makefile ] || make -s distclean; }; ../configure "$@"' sh "$@" \
+            ${AG_CONFIGURE:-}
+    fi
+}
