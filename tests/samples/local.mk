@@ -8,11 +8,13 @@ GPU_SAMPLES = $(SAMPLES) cublas
 
 SAMPLE_INCLUDES = tests/samples/sample.h tests/samples/harness.h
 SAMPLE_CPPFLAGS = -I$(top_srcdir)/tests/samples -I$(top_srcdir)
-SAMPLE_CXXFLAGS = $(SAMPLE_CPPFLAGS) -std=c++17 -Wall -Wextra $(CXXFLAGS)
+SAMPLE_CXXFLAGS = $(SAMPLE_CPPFLAGS) -std=c++17 -Wall -Wextra $(SANITIZE:%=-fsanitize=%) \
+	$(CXXFLAGS)
 SIM_SAMPLES = $(SAMPLES:%=tests/samples/%-sim)
 SAMPLE_BINARIES = $(GPU_SAMPLES:%=tests/samples/%-static) $(GPU_SAMPLES:%=tests/samples/%-shared)
 
-EXTRA_DIST += $(SAMPLE_INCLUDES) tests/samples/host_kernel.h tests/samples/harness.cc $(GPU_SAMPLES:%=tests/samples/%.cu)
+EXTRA_DIST += $(SAMPLE_INCLUDES) tests/samples/host_kernel.h tests/samples/harness.cc \
+	$(GPU_SAMPLES:%=tests/samples/%.cu)
 
 tests/samples/harness.o: tests/samples/harness.cc tests/samples/harness.h
 	@$(MKDIR_P) tests/samples
@@ -23,8 +25,9 @@ tests/samples/perthread-sim: SAMPLE_STREAM = -DCUDA_API_PER_THREAD_DEFAULT_STREA
 
 $(SIM_SAMPLES): tests/samples/%-sim: tests/samples/%.cu tests/samples/harness.o $(SAMPLE_INCLUDES) \
 		tests/samples/host_kernel.h tests/sim/agsim.h tests/sim/libcudart.so.13
-	$(AM_V_GEN)$(CXX) $(SAMPLE_CXXFLAGS) $(CUDA_CPPFLAGS) $(SAMPLE_STREAM) -rdynamic -pthread -o $@ -x c++ $< -x none tests/samples/harness.o \
-	    tests/sim/libcudart.so.13 '-Wl,-rpath,$$ORIGIN/../sim'
+	$(AM_V_GEN)$(CXX) $(SAMPLE_CXXFLAGS) $(CUDA_CPPFLAGS) $(SAMPLE_STREAM) -rdynamic -pthread \
+	    -o $@ -x c++ $< -x none tests/samples/harness.o tests/sim/libcudart.so.13 \
+	    '-Wl,-rpath,$$ORIGIN/../sim'
 
 check_DATA += $(SIM_SAMPLES)
 

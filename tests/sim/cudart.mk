@@ -1,15 +1,15 @@
 # The simulated runtime, libcudart.so.13, over the simulated driver. cudart_stream.c is compiled a
 # second time for the per-thread default stream.
 
-CUDART_SOURCES = tests/sim/cudart_driver.c tests/sim/cudart_kernel.c tests/sim/cudart_memory.c \
+CUDART_C_FILES = tests/sim/cudart_driver.c tests/sim/cudart_kernel.c tests/sim/cudart_memory.c \
 	tests/sim/cudart_stream.c tests/sim/cudart_graph.c
-CUDART_OBJECTS = $(CUDART_SOURCES:.c=.o) tests/sim/cudart_stream_ptsz.o
+CUDART_OBJECTS = $(CUDART_C_FILES:.c=.o) tests/sim/cudart_stream_ptsz.o
 CUDART_COMPILE = $(CC) $(CUDA_CPPFLAGS) -std=gnu11 -Wall -Wextra -fPIC -pthread \
 	$(SANITIZE:%=-fsanitize=%) $(CPPFLAGS) $(CFLAGS) -c
 
-EXTRA_DIST += $(CUDART_SOURCES) tests/sim/cudart.h tests/sim/cudart.map
+EXTRA_DIST += $(CUDART_C_FILES) tests/sim/cudart.h tests/sim/cudart.map
 
-$(CUDART_SOURCES:.c=.o): tests/sim/%.o: tests/sim/%.c tests/sim/cudart.h
+$(CUDART_C_FILES:.c=.o): tests/sim/%.o: tests/sim/%.c tests/sim/cudart.h
 	@$(MKDIR_P) tests/sim
 	$(AM_V_CC)$(CUDART_COMPILE) -o $@ $<
 
