@@ -92,10 +92,12 @@ void ag_engine_barrier_all(enum ag_reason reason);
 /* Before cuStreamDestroy: flushes and forgets the stream; its handle may come back. */
 void ag_engine_stream_destroy(CUstream stream);
 
-/* After a stream's attributes were changed: its launches are no longer held (they would lose them). */
+/* After a stream's attributes were changed: its launches are no longer held (they would lose them).
+ */
 void ag_engine_stream_attributes(CUstream stream, bool ptsz);
 
-/* Around the program's own capture. Before the call (flushes all); after a successful begin; after an end. */
+/* Around the program's own capture. Before the call (flushes all); after a successful begin; after
+ * an end. */
 void ag_engine_capture_prepare(void);
 void ag_engine_capture_begun(CUstream stream, bool ptsz);
 void ag_engine_capture_ended(CUstream stream, bool ptsz);
@@ -108,7 +110,8 @@ void ag_engine_device_reset(CUdevice device);
 /* Before a module or library is unloaded, or a function's attributes change: no trace survives. */
 void ag_engine_functions_changed(void);
 
-/* After the program instantiated (+1) or destroyed (-1) a graph exec of its own: execs are scarce. */
+/* After the program instantiated (+1) or destroyed (-1) a graph exec of its own: execs are scarce.
+ */
 void ag_engine_program_execs(int change);
 
 /* -- Process -------------------------------------------------------------- */

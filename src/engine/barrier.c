@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Barriers: which streams must submit before a call.
+ *
+ * A stream is flushed here only for what it held when the program's call began: calls that other
+ * threads are making at the same time are not ordered against this one, and either order is one
+ * that the program could have seen.
+ */
+#include "engine/stream.h"
+
+/* Submits what a stream holds. Its sequence ends too if this thread issues its ops: then the
+   barrier comes at the same place each time, and sequences are cut where the program cuts them. */
+static void flush(struct ag_stream *stream, enum ag_reason reason)
+{
+    pthread_mutex_lock(&stream->lock);
+    bool own = atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self;
+    if (own) {
+        ag_stream_end(stream, true, reason);
+        if (stream->relayed && stream->owner == &ag_self)
+            ag_stream_absorb(stream);
+    } else if (stream->held != 0) {
+        ag_stream_submit(stream, reason);
+    }
+    pthread_mutex_unlock(&stream->lock);
+}
+
+static bool busy(const struct ag_stream *stream)
+{
+    return atomic_load_explicit(&stream->open, memory_order_relaxed) ||
+           atomic_load_explicit(&stream->relayed, memory_order_relaxed);
+}
+
+/* -- Implicit ordering ------------------------------------------------------- */
+
+void ag_order_before_slow(const struct ag_stream *before)
+{
+    bool legacy = before->kind == AG_STREAM_LEGACY;
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next)
+        if (stream != before && atomic_load_explicit(&stream->held, memory_order_acquire) != 0 &&
+            stream->context == before->context &&
+            (legacy ? ag_stream_orders_legacy(stream) : stream->kind == AG_STREAM_LEGACY))
+            flush(stream, AG_REASON_LEGACY);
+}
+
+/* As above for a call on a stream that the engine has no state for. */
+static void order_before_unknown(CUstream handle, bool ptsz, CUcontext current)
+{
+    struct ag_context *context = ag_context_peek(current);
+    struct ag_stream unknown = {.context = context, .kind = AG_STREAM_BLOCKING};
+    if (ag_stream_name(handle, ptsz) == CU_STREAM_LEGACY)
+        unknown.kind = AG_STREAM_LEGACY;
+    if (context != NULL)
+        ag_order_before_slow(&unknown);
+}
+
+/* -- Barriers ---------------------------------------------------------------- */
+
+void ag_engine_barrier_stream(CUstream handle, bool ptsz, enum ag_reason reason)
+{
+    CUcontext current = ag_context_current();
+    struct ag_stream *stream = ag_stream_peek(handle, ptsz, current);
+    if (stream == NULL) {
+        order_before_unknown(handle, ptsz, current);
+        return;
+    }
+    ag_order_before(stream);
+    flush(stream, reason);
+}
+
+void ag_engine_barrier_wait(CUstream handle, bool ptsz, enum ag_reason reason)
+{
+    ag_engine_barrier_stream(handle, ptsz, reason);
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next)
+        if (atomic_load_explicit(&stream->held, memory_order_relaxed) != 0 &&
+            atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self)
+            flush(stream, reason);
+}
+
+void ag_engine_barrier_all(enum ag_reason reason)
+{
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next)
+        if (busy(stream))
+            flush(stream, reason);
+}

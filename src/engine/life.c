@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* What begins and ends: streams, captures, contexts, modules, the process. */
+#include "engine/stream.h"
+
+#include "driver/driver.h"
+#include "graph/function.h"
+
+/* -- Streams ----------------------------------------------------------------- */
+
+void ag_engine_stream_destroy(CUstream handle)
+{
+    struct ag_stream *stream = ag_stream_peek(handle, false, ag_context_current());
+    if (stream == NULL || stream->kind == AG_STREAM_LEGACY || stream->kind == AG_STREAM_PER_THREAD)
+        return;
+    ag_order_before(stream);
+    pthread_mutex_lock(&stream->lock);
+    bool pushed;
+    if (stream->live && stream->handle == handle) {
+        if (ag_context_enter(stream->context, &pushed)) {
+            ag_stream_end(stream, true, AG_REASON_DESTROY);
+            ag_stream_kill(stream);
+        }
+        ag_context_leave(pushed);
+    }
+    pthread_mutex_unlock(&stream->lock);
+}
+
+void ag_engine_stream_attributes(CUstream handle, bool ptsz)
+{
+    struct ag_stream *stream = ag_stream_find(handle, ptsz, ag_context_current());
+    if (stream == NULL)
+        return;
+    pthread_mutex_lock(&stream->lock);
+    ag_stream_end(stream, true, AG_REASON_ATTRIBUTES);
+    stream->plain = true;
+    pthread_mutex_unlock(&stream->lock);
+}
+
+/* -- Capture ----------------------------------------------------------------- */
+
+/*
+ * While the program captures, nothing is held anywhere: launches may be illegal then, and only the
+ * real call knows. Streams that join a capture through events are found by asking the driver at
+ * each trace head.
+ */
+void ag_engine_capture_prepare(void)
+{
+    if (atomic_load(&ag_held_streams) != 0)
+        ag_engine_barrier_all(AG_REASON_CAPTURE);
+}
+
+void ag_engine_capture_begun(CUstream handle, bool ptsz)
+{
+    atomic_fetch_add(&ag_captures, 1);
+    struct ag_stream *stream = ag_stream_find(handle, ptsz, ag_context_current());
+    if (stream == NULL)
+        return; /* its end will not be known: nothing is held from now on */
+    pthread_mutex_lock(&stream->lock);
+    stream->captured = true;
+    pthread_mutex_unlock(&stream->lock);
+}
+
+void ag_engine_capture_ended(CUstream handle, bool ptsz)
+{
+    struct ag_stream *stream = ag_stream_peek(handle, ptsz, ag_context_current());
+    if (stream == NULL)
+        return;
+    pthread_mutex_lock(&stream->lock);
+    if (stream->captured)
+        atomic_fetch_sub(&ag_captures, 1);
+    stream->captured = false;
+    pthread_mutex_unlock(&stream->lock);
+}
+
+void ag_engine_program_execs(int change)
+{
+    atomic_fetch_add(&ag_program_execs, change);
+}
+
+/* -- Contexts and modules ------------------------------------------------------ */
+
+static void context_kill(struct ag_context *context)
+{
+    bool pushed;
+    bool entered = ag_context_enter(context, &pushed);
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
+        pthread_mutex_lock(&stream->lock);
+        if (stream->live && stream->context == context) {
+            ag_stream_end(stream, true, AG_REASON_DESTROY);
+            ag_stream_kill(stream);
+        }
+        pthread_mutex_unlock(&stream->lock);
+    }
+    if (entered)
+        ag_context_leave(pushed);
+    ag_context_forget(context);
+    ag_engine_functions_changed();
+}
+
+void ag_engine_context_destroy(CUcontext ctx)
+{
+    struct ag_context *context = ag_context_peek(ctx);
+    if (context != NULL)
+        context_kill(context);
+}
+
+void ag_engine_device_reset(CUdevice device)
+{
+    struct ag_context *context;
+    while ((context = ag_context_of_device(device)) != NULL)
+        context_kill(context);
+}
+
+void ag_engine_functions_changed(void)
+{
+    ag_functions_retire();
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
+        pthread_mutex_lock(&stream->lock);
+        bool pushed;
+        if (stream->live && ag_context_enter(stream->context, &pushed)) {
+            ag_stream_end(stream, true, AG_REASON_ATTRIBUTES);
+            ag_stream_reset(stream);
+            ag_context_leave(pushed);
+        }
+        pthread_mutex_unlock(&stream->lock);
+    }
+    ag_functions_sweep();
+}
+
+/* -- Process ------------------------------------------------------------------- */
+
+void ag_engine_start(void)
+{
+    /* Without these nothing can be held; each older driver than 12.4 lacks one. */
+    bool able = true;
+#define X(name) able = able && ag_real.name != NULL;
+    AG_DRIVER_FUNCTIONS(X)
+#undef X
+    atomic_store(&ag_engine_on, able);
+}
+
+void ag_engine_stop(void)
+{
+    if (!ag_engine_on)
+        return;
+    /* As during a capture: other threads go on, and each flushes before it launches eagerly. */
+    atomic_fetch_add(&ag_captures, 1);
+    ag_engine_barrier_all(AG_REASON_EXIT);
+    ag_watchdog_stop();
+}
+
+void ag_engine_counters(struct ag_counters *sum)
+{
+    *sum = (struct ag_counters){0};
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
+        pthread_mutex_lock(&stream->lock);
+        const struct ag_counters *add = &stream->counters;
+        sum->ops += add->ops;
+        sum->replayed += add->replayed;
+        sum->replays += add->replays;
+        sum->patches += add->patches;
+        sum->traces += add->traces;
+        sum->side_exits += add->side_exits;
+        sum->errors += add->errors;
+        for (unsigned i = 0; i < AG_REASON_COUNT; i++)
+            sum->flushes[i] += add->flushes[i];
+        pthread_mutex_unlock(&stream->lock);
+    }
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/* Ops: hold what matches, record what does not. The first function is the hot path. */
+#include "config/config.h"
+#include "driver/driver.h"
+#include "engine/describe.h"
+#include "engine/stream.h"
+#include "graph/node.h"
+
+#define LIKELY(condition)   __builtin_expect(!!(condition), 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+_Atomic unsigned ag_held_streams;
+_Atomic bool ag_engine_on;
+_Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
+
+/* Whether some trace leads through or ends at this node, so that holding it can pay. */
+static bool promising(const struct ag_node *node)
+{
+    return (node->trace != NULL || node->below != 0) && !node->bad;
+}
+
+/* The op at `node`, the cursor's child, has been stored there: holds it, or replays with it. */
+static void hold(struct ag_stream *stream, struct ag_node *node)
+{
+    stream->path[node->depth] = node;
+    atomic_store_explicit(&stream->held, node->depth, memory_order_release);
+    stream->recorder.cursor->next = node;
+    stream->recorder.cursor = node;
+    stream->counters.ops++;
+    if (node->trace != NULL && node->below == 0)
+        ag_stream_end(stream, false, AG_REASON_FAILURE);
+}
+
+/* -- Kernels that match the prediction -------------------------------------- */
+
+static bool step(struct ag_stream *stream, bool described, const struct ag_described *call);
+
+/* The lock is held. */
+__attribute__((noinline)) static bool
+kernel_slow(struct ag_stream *stream, const struct ag_kernel_call *call, CUcontext current)
+{
+    struct ag_described op;
+    if (ag_recorder_asleep(&stream->recorder)) {
+        stream->counters.ops++;
+        return false;
+    }
+    bool described = stream->context->ctx == current && ag_describe_kernel(&op, call, current);
+    return step(stream, described, &op);
+}
+
+/* Gets the stream of a call, after what CUDA orders before it, locked; NULL: nothing is held there.
+ */
+static inline struct ag_stream *enter(CUstream handle, bool ptsz, CUcontext current)
+{
+    struct ag_stream *stream = ag_stream_find(handle, ptsz, current);
+    if (UNLIKELY(stream == NULL)) {
+        if (atomic_load(&ag_held_streams) != 0)
+            ag_engine_barrier_all(AG_REASON_BARRIER);
+        return NULL;
+    }
+    ag_order_before(stream);
+    pthread_mutex_lock(&stream->lock);
+    atomic_store_explicit(&stream->thread, &ag_self, memory_order_relaxed);
+    ag_self.eager = stream;
+    if (UNLIKELY(stream->relayed))
+        ag_stream_absorb(stream);
+    return stream;
+}
+
+bool ag_engine_kernel(const struct ag_kernel_call *call)
+{
+    CUcontext current = ag_context_current();
+    struct ag_stream *stream = enter(call->stream, call->ptsz, current);
+    if (UNLIKELY(stream == NULL))
+        return false;
+    struct ag_node *cursor = stream->recorder.cursor, *node = cursor->next;
+    bool held;
+    if (LIKELY(node != NULL && stream->holding && node->op.func == call->func &&
+               memcmp(node->op.shape, &call->shape, sizeof call->shape) == 0 &&
+               call->shape.nattrs == 0 && (call->params != NULL || node->op.layout->count == 0) &&
+               promising(node) && stream->context->ctx == current)) {
+        ag_node_store(node, call->params);
+        hold(stream, node);
+        held = true;
+    } else {
+        held = kernel_slow(stream, call, current);
+    }
+    pthread_mutex_unlock(&stream->lock);
+    return held;
+}
+
+/* -- Everything else --------------------------------------------------------- */
+
+bool ag_engine_memset(const struct ag_memset_call *call)
+{
+    CUcontext current = ag_context_current();
+    struct ag_stream *stream = enter(call->stream, call->ptsz, current);
+    if (stream == NULL)
+        return false;
+    struct ag_described op;
+    bool held = false;
+    if (ag_recorder_asleep(&stream->recorder))
+        stream->counters.ops++;
+    else
+        held = step(stream, stream->context->ctx == current && ag_describe_memset(&op, call), &op);
+    pthread_mutex_unlock(&stream->lock);
+    return held;
+}
+
+/* A memset can fail for its address, and what can fail is not held: a new address is looked up. */
+static bool certain(const struct ag_node *node, const struct ag_described *call)
+{
+    if (node->op.kind != AG_OP_MEMSET)
+        return true;
+    struct ag_memset_arguments last;
+    memcpy(&last, node->args, sizeof last);
+    return last.dst == call->dst ||
+           ag_memset_valid(call->dst, ag_memset_count(&node->op) * node->op.shape[AG_MEMSET_WIDTH]);
+}
+
+/* The op goes out eagerly: records it. */
+static void record(struct ag_stream *stream, const struct ag_described *call)
+{
+    struct ag_recorder *rec = &stream->recorder;
+    stream->holding = false;
+    stream->counters.ops++;
+    struct ag_node *node = ag_recorder_step(rec, &call->op);
+    stream->last = node;
+    if (node == NULL) {
+        ag_stream_end(stream, true, AG_REASON_SIDE_EXIT);
+        return;
+    }
+    (void)ag_stream_open(stream); /* nothing is held, so no watchdog is needed */
+    /* A graph's memset node is made with an address that is good now; kernels need none. */
+    if (call->op.kind == AG_OP_MEMSET && ag_node_arguments(node))
+        ag_node_store(node, call->from);
+    if (node->depth >= rec->max_length)
+        ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
+}
+
+/* An op that the hot path could not hold. The lock is held. */
+static bool step(struct ag_stream *stream, bool described, const struct ag_described *call)
+{
+    struct ag_recorder *rec = &stream->recorder;
+    if (!described || stream->plain || atomic_load(&ag_captures) != 0) {
+        ag_stream_end(stream, true, AG_REASON_STREAM_BARRIER);
+        stream->counters.ops++;
+        stream->last = NULL;
+        return false;
+    }
+    if (rec->cursor->depth != 0 && ag_recorder_cuts(rec, &call->op))
+        ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
+    for (;;) {
+        struct ag_node *node = ag_tree_find(&rec->tree, rec->cursor, &call->op);
+        if (rec->cursor->depth == 0) {
+            ag_recorder_head(rec, call->op.token);
+            stream->holding =
+                node != NULL && promising(node) && ag_stream_hold_begins(stream, node);
+        }
+        if (stream->holding && node != NULL && promising(node) && certain(node, call)) {
+            ag_node_store(node, call->from);
+            hold(stream, node);
+            return true;
+        }
+        if (stream->held == 0)
+            break;
+        bool whole = ag_stream_submit(stream, AG_REASON_SIDE_EXIT);
+        if (!whole) {
+            stream->counters.side_exits++;
+            break;
+        }
+        ag_stream_end(stream, false, AG_REASON_SIDE_EXIT); /* and the op begins the next sequence */
+    }
+    record(stream, call);
+    return false;
+}
+
+void ag_engine_failed(void)
+{
+    struct ag_stream *stream = ag_self.eager;
+    if (stream == NULL)
+        return;
+    pthread_mutex_lock(&stream->lock);
+    if (stream->last != NULL) {
+        stream->last->bad = true; /* no trace that contains it is made or used from now on */
+        stream->last = NULL;
+        ag_stream_end(stream, true, AG_REASON_FAILURE);
+    }
+    pthread_mutex_unlock(&stream->lock);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/* Finding, making and killing the states of streams and contexts. */
+#include "engine/stream.h"
+
+#include <stdlib.h>
+
+#include "config/config.h"
+#include "driver/driver.h"
+
+_Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
+_Atomic uint32_t ag_stream_generation = 1;
+_Atomic int ag_program_execs;
+_Atomic int ag_captures;
+
+static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
+static struct ag_context *contexts;       /* registry; never freed, ctx NULL when dead */
+static struct ag_stream *_Atomic streams; /* writes under registry */
+
+struct ag_stream *ag_stream_all(void)
+{
+    return atomic_load_explicit(&streams, memory_order_acquire);
+}
+
+/* -- Contexts ------------------------------------------------------------- */
+
+CUcontext ag_context_current(void)
+{
+    CUcontext current = NULL;
+    if (ag_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS)
+        return NULL;
+    return current;
+}
+
+bool ag_context_enter(const struct ag_context *context, bool *pushed)
+{
+    *pushed = false;
+    if (ag_context_current() == context->ctx)
+        return true;
+    *pushed = ag_real.cuCtxPushCurrent_v2(context->ctx) == CUDA_SUCCESS;
+    return *pushed;
+}
+
+void ag_context_leave(bool pushed)
+{
+    CUcontext popped;
+    if (pushed)
+        (void)ag_real.cuCtxPopCurrent_v2(&popped); /* it is what was pushed: cannot fail */
+}
+
+static struct ag_context *context_find(CUcontext ctx)
+{
+    struct ag_context *context = contexts;
+    while (context != NULL && context->ctx != ctx)
+        context = context->next;
+    return context;
+}
+
+struct ag_context *ag_context_peek(CUcontext ctx)
+{
+    pthread_mutex_lock(&registry);
+    struct ag_context *context = ctx != NULL ? context_find(ctx) : NULL;
+    pthread_mutex_unlock(&registry);
+    return context;
+}
+
+/* Registry lock held. */
+static struct ag_context *context_make(CUcontext ctx, CUdevice device)
+{
+    struct ag_context *context = context_find(ctx);
+    if (context != NULL)
+        return context;
+    context = context_find(NULL); /* a dead one: no stream refers to it any more */
+    if (context == NULL) {
+        context = calloc(1, sizeof *context);
+        if (context == NULL)
+            return NULL;
+        context->next = contexts;
+        contexts = context;
+    }
+    context->ctx = ctx;
+    context->device = device;
+    return context;
+}
+
+void ag_context_forget(struct ag_context *context)
+{
+    pthread_mutex_lock(&registry);
+    context->ctx = NULL;
+    pthread_mutex_unlock(&registry);
+}
+
+struct ag_context *ag_context_of_device(CUdevice device)
+{
+    pthread_mutex_lock(&registry);
+    struct ag_context *context = contexts;
+    while (context != NULL && !(context->ctx != NULL && context->device == device))
+        context = context->next;
+    pthread_mutex_unlock(&registry);
+    return context;
+}
+
+bool ag_context_take_exec(struct ag_context *context)
+{
+    long limit = ag_opt.graph_execs - atomic_load(&ag_program_execs);
+    pthread_mutex_lock(&registry);
+    bool taken = (long)context->execs < limit;
+    context->execs += taken;
+    pthread_mutex_unlock(&registry);
+    return taken;
+}
+
+void ag_context_give_exec(struct ag_context *context)
+{
+    pthread_mutex_lock(&registry);
+    context->execs--;
+    pthread_mutex_unlock(&registry);
+}
+
+/* -- Streams -------------------------------------------------------------- */
+
+static bool is_default(CUstream name)
+{
+    return name == CU_STREAM_LEGACY || name == CU_STREAM_PER_THREAD;
+}
+
+static bool names(const struct ag_stream *stream, CUstream name, CUcontext current)
+{
+    if (!stream->live || stream->handle != name)
+        return false;
+    if (!is_default(name))
+        return true;
+    return stream->context->ctx == current &&
+           (name == CU_STREAM_LEGACY || stream->owner == &ag_self);
+}
+
+/* Registry lock held. */
+static struct ag_stream *find(CUstream name, CUcontext current)
+{
+    struct ag_stream *stream = ag_stream_all();
+    while (stream != NULL && !names(stream, name, current))
+        stream = stream->next;
+    return stream;
+}
+
+struct ag_stream *ag_stream_peek(CUstream handle, bool ptsz, CUcontext current)
+{
+    pthread_mutex_lock(&registry);
+    struct ag_stream *stream = find(ag_stream_name(handle, ptsz), current);
+    pthread_mutex_unlock(&registry);
+    return stream;
+}
+
+/* A free state or a new one, with its lock held. Registry lock held: nobody else looks for one. */
+static struct ag_stream *state_take(void)
+{
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next)
+        if (!stream->live && pthread_mutex_trylock(&stream->lock) == 0)
+            return stream;
+    struct ag_stream *stream = calloc(1, sizeof *stream);
+    if (stream == NULL)
+        return NULL;
+    pthread_mutex_init(&stream->lock, NULL);
+    pthread_mutex_lock(&stream->lock);
+    stream->next = ag_stream_all();
+    atomic_store_explicit(&streams, stream, memory_order_release);
+    return stream;
+}
+
+static pthread_key_t exit_key;
+static pthread_once_t exit_key_once = PTHREAD_ONCE_INIT;
+static bool exit_key_made;
+
+/* The per-thread handle has lost its meaning: what is held goes by the relay from now on. */
+static void disown(struct ag_stream *stream)
+{
+    pthread_mutex_lock(&registry);
+    stream->owner = NULL;
+    pthread_mutex_unlock(&registry);
+}
+
+/* A thread ends: its default streams go, and what they still hold is submitted by another route. */
+static void thread_exits(void *self)
+{
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
+        pthread_mutex_lock(&stream->lock);
+        bool pushed;
+        if (stream->live && stream->owner == self && ag_engine_on &&
+            ag_context_enter(stream->context, &pushed)) {
+            disown(stream);
+            ag_stream_end(stream, true, AG_REASON_DESTROY);
+            ag_stream_kill(stream);
+            ag_context_leave(pushed);
+        }
+        pthread_mutex_unlock(&stream->lock);
+    }
+}
+
+static void exit_key_make(void)
+{
+    exit_key_made = pthread_key_create(&exit_key, thread_exits) == 0;
+}
+
+static bool watch_thread(void)
+{
+    pthread_once(&exit_key_once, exit_key_make);
+    return exit_key_made && pthread_setspecific(exit_key, &ag_self) == 0;
+}
+
+static struct ag_stream *make(CUstream name, CUcontext current)
+{
+    enum ag_stream_kind kind = AG_STREAM_LEGACY;
+    CUcontext ctx = current;
+    CUdevice device = 0;
+    unsigned flags = 0;
+    bool known = true, pushed = false;
+    if (name == CU_STREAM_PER_THREAD) {
+        kind = AG_STREAM_PER_THREAD;
+        known = watch_thread();
+    } else if (name != CU_STREAM_LEGACY) {
+        known = ag_real.cuStreamGetCtx(name, &ctx) == CUDA_SUCCESS &&
+                ag_real.cuStreamGetFlags(name, &flags) == CUDA_SUCCESS;
+        kind = flags & CU_STREAM_NON_BLOCKING ? AG_STREAM_NONBLOCKING : AG_STREAM_BLOCKING;
+    }
+    if (!known)
+        return NULL;
+    if (ag_context_enter(&(struct ag_context){.ctx = ctx}, &pushed))
+        known = ag_real.cuCtxGetDevice(&device) == CUDA_SUCCESS;
+    ag_context_leave(pushed);
+    if (!known)
+        return NULL;
+
+    pthread_mutex_lock(&registry);
+    struct ag_stream *stream = find(name, current);
+    struct ag_context *context = context_make(ctx, device);
+    if (stream == NULL && context != NULL && (stream = state_take()) != NULL) {
+        if (ag_recorder_init(&stream->recorder, ag_opt.trace_memory, ag_opt.trace_unroll,
+                             ag_opt.trace_max_length)) {
+            stream->context = context;
+            stream->handle = name;
+            stream->kind = kind;
+            stream->owner = kind == AG_STREAM_PER_THREAD ? &ag_self : NULL;
+            stream->plain = false;
+            stream->holding = false;
+            stream->relayed = false;
+            stream->late = 0;
+            stream->live = true;
+            pthread_mutex_unlock(&stream->lock);
+        } else {
+            ag_tree_free(&stream->recorder.tree);
+            pthread_mutex_unlock(&stream->lock);
+            stream = NULL;
+        }
+    }
+    pthread_mutex_unlock(&registry);
+    return stream;
+}
+
+struct ag_stream *ag_stream_find_slow(CUstream handle, bool ptsz, CUcontext current)
+{
+    if (current == NULL)
+        return NULL;
+    uint32_t generation = atomic_load(&ag_stream_generation);
+    struct ag_stream *stream = ag_stream_peek(handle, ptsz, current);
+    if (stream == NULL)
+        stream = make(ag_stream_name(handle, ptsz), current);
+    if (stream != NULL)
+        *ag_stream_slot(handle) = (struct ag_found){stream, handle, current, ptsz, generation};
+    return stream;
+}
+
+void ag_stream_reset(struct ag_stream *stream)
+{
+    struct ag_trace *trace;
+    while ((trace = stream->traces) != NULL) {
+        stream->traces = trace->next;
+        ag_node_set_trace(trace->leaf, NULL);
+        stream->counters.errors += ag_trace_destroy(trace) != CUDA_SUCCESS;
+        ag_context_give_exec(stream->context);
+    }
+    ag_tree_prune(&stream->recorder.tree);
+    stream->last = NULL;
+    stream->recorder.cursor = &stream->recorder.tree.root;
+    stream->recorder.anchor = 0;
+}
+
+void ag_stream_kill(struct ag_stream *stream)
+{
+    ag_stream_reset(stream);
+    if (stream->relay != NULL) {
+        stream->counters.errors += ag_real.cuStreamDestroy_v2(stream->relay) != CUDA_SUCCESS;
+        stream->counters.errors += ag_real.cuEventDestroy_v2(stream->mark) != CUDA_SUCCESS;
+        stream->counters.errors += ag_real.cuEventDestroy_v2(stream->done) != CUDA_SUCCESS;
+        stream->relay = NULL;
+    }
+    ag_tree_free(&stream->recorder.tree);
+    pthread_mutex_lock(&registry);
+    stream->owner = NULL;
+    stream->live = false;
+    pthread_mutex_unlock(&registry);
+    atomic_fetch_add(&ag_stream_generation, 1);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine's view of streams and contexts, and how they are found.
+ *
+ * A stream's state is found by what the program names in a call: an explicit handle, the legacy
+ * default stream of the current context, or the calling thread's default stream in it. Memory of
+ * states is never returned to the system, only used again, so that a stale pointer is always a
+ * pointer to some state, whose lock can be taken and whose `live` can be read.
+ *
+ * Lock order: at most one stream, then the registry or the table of functions, which are leaves.
+ * The registry's lock is never held across a driver call; a stream's is while its held ops are
+ * submitted, since that is what keeps their order.
+ */
+#ifndef AG_STREAM_H
+#define AG_STREAM_H
+
+#include <pthread.h>
+
+#include "engine/engine.h"
+#include "graph/trace.h"
+#include "trace/recorder.h"
+
+/* Order of CUDA's implicit synchronization: CUDA driver API, "Stream synchronization behavior". */
+enum ag_stream_kind {
+    AG_STREAM_BLOCKING,    /* explicit; ordered with the legacy stream */
+    AG_STREAM_NONBLOCKING, /* explicit; not ordered with it */
+    AG_STREAM_LEGACY,
+    AG_STREAM_PER_THREAD, /* a thread's default stream; blocking */
+};
+
+struct ag_context {
+    struct ag_context *next;
+    CUcontext ctx;
+    CUdevice device;
+    unsigned execs;                 /* that the engine has in this context; registry lock */
+    _Atomic unsigned blocking_held; /* blocking streams that hold ops */
+    _Atomic bool legacy_held;       /* the legacy stream holds ops */
+};
+
+struct ag_stream {
+    pthread_mutex_t lock; /* guards everything below but where it says otherwise */
+
+    /* Constant while the state is live; written under this lock and the registry's. */
+    struct ag_context *context;
+    CUstream handle; /* CU_STREAM_LEGACY and CU_STREAM_PER_THREAD for the default streams */
+    enum ag_stream_kind kind;
+    const void *owner; /* per-thread default stream: whose (address of the thread's ag_thread) */
+    bool live;
+
+    /* Written under the lock, peeked at without: program order makes a thread see what it must. */
+    _Atomic uint32_t held;      /* ops held: those on the path to the recorder's cursor */
+    _Atomic bool open;          /* a sequence is open: counted in ag_held_streams */
+    _Atomic bool relayed;       /* ops went out in its name, see submit.c: counted likewise */
+    const void *_Atomic thread; /* the thread that issued the last op */
+
+    bool holding;        /* all ops of the open sequence have been held so far */
+    bool plain;          /* never held: attributes, capture support or contexts are beyond us */
+    uint32_t epoch;      /* goes up when a hold begins; the watchdog compares */
+    uint32_t epoch_seen; /* watchdog only */
+    uint64_t clock;      /* replays so far */
+    int late;            /* how much the watchdog has had to do of late; see submit.c */
+
+    struct ag_recorder recorder;
+    struct ag_node *path[128 + 1]; /* the held ops: path[1 .. held] */
+    struct ag_trace *traces;
+    struct ag_node *last; /* of the last op that went out eagerly; NULL: not recorded */
+
+    /* Per-thread default stream; see submit.c. */
+    CUstream relay;
+    CUevent mark, done;
+
+    struct ag_counters counters;
+
+    struct ag_stream *next; /* registry lock: all states, in use or free */
+};
+
+enum { AG_FOUND = 16 };
+
+/* What a thread remembers. The address also names the thread. */
+struct ag_thread {
+    struct ag_found {
+        struct ag_stream *stream; /* NULL: nothing yet */
+        CUstream key;
+        CUcontext ctx;
+        bool ptsz;
+        uint32_t generation; /* of the registry at that time */
+    } found[AG_FOUND];
+    struct ag_stream *eager; /* where the op goes that this thread was last told to submit */
+};
+
+extern _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
+
+/* Goes up when any stream state dies, so that threads forget what they remember. */
+extern _Atomic uint32_t ag_stream_generation;
+
+/*
+ * The state of the stream that a call names, made when it is new; NULL when the engine has no use
+ * for it (no current context, no memory). For an explicit handle it may be one of another context
+ * than `current`.
+ */
+struct ag_stream *ag_stream_find_slow(CUstream handle, bool ptsz, CUcontext current);
+
+/* The state if there is one; never makes one. */
+struct ag_stream *ag_stream_peek(CUstream handle, bool ptsz, CUcontext current);
+
+/* The head of the list of all states; follow ->next. States are only ever added, at the head. */
+struct ag_stream *ag_stream_all(void);
+
+/* Kills a state that holds nothing. Wants its lock, and its context where that still lives. */
+void ag_stream_kill(struct ag_stream *stream);
+
+/* Drops all traces and everything recorded; nothing may be held. Wants the lock and the context. */
+void ag_stream_reset(struct ag_stream *stream);
+
+/* Makes the context current on the calling thread if it is not; leave undoes it. False: it is gone.
+ */
+bool ag_context_enter(const struct ag_context *context, bool *pushed);
+void ag_context_leave(bool pushed);
+
+/* The context of this thread, NULL if there is none. */
+CUcontext ag_context_current(void);
+
+/* The state of a context, or NULL. */
+struct ag_context *ag_context_peek(CUcontext ctx);
+
+/* A context that lives on the device, or NULL. */
+struct ag_context *ag_context_of_device(CUdevice device);
+
+/* The context is going away; its streams are dead. */
+void ag_context_forget(struct ag_context *context);
+
+/* Takes one of the execs that can be made in this context without a wait; false: none is left. */
+bool ag_context_take_exec(struct ag_context *context);
+void ag_context_give_exec(struct ag_context *context);
+
+extern _Atomic int ag_program_execs; /* live graph execs of the program's own */
+extern _Atomic int ag_captures;      /* captures of the program that are under way */
+
+static inline bool ag_stream_orders_legacy(const struct ag_stream *stream)
+{
+    return stream->kind == AG_STREAM_BLOCKING || stream->kind == AG_STREAM_PER_THREAD;
+}
+
+static inline CUstream ag_stream_name(CUstream handle, bool ptsz)
+{
+    if (handle == NULL)
+        return ptsz ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+    return handle;
+}
+
+static inline struct ag_found *ag_stream_slot(CUstream handle)
+{
+    uintptr_t bits = (uintptr_t)handle;
+    return &ag_self.found[(bits >> 4 ^ bits >> 10) % AG_FOUND];
+}
+
+static inline struct ag_stream *ag_stream_find(CUstream handle, bool ptsz, CUcontext current)
+{
+    const struct ag_found *found = ag_stream_slot(handle);
+    if (__builtin_expect(found->key == handle && found->ptsz == ptsz && found->ctx == current &&
+                             found->generation == atomic_load_explicit(&ag_stream_generation,
+                                                                       memory_order_acquire) &&
+                             found->stream != NULL,
+                         1))
+        return found->stream;
+    return ag_stream_find_slow(handle, ptsz, current);
+}
+
+/* -- Submitting (submit.c): all want the stream's lock --------------------- */
+
+/*
+ * Submits what the stream holds: a replay of the longest trace that is a prefix of it, the rest
+ * eagerly, in order. The recorder's sequence stays open. Counts `reason` if ops went out eagerly.
+ * Returns whether all of it went by a replay.
+ */
+bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason);
+
+/*
+ * Ends the open sequence, if there is one: submits what it holds, and makes a trace of it if it has
+ * become hot. `barrier`: the anchor ends too.
+ */
+void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason);
+
+/* Whether the stream may begin to hold with `head`, the first op of a sequence; if so it has begun.
+ */
+bool ag_stream_hold_begins(struct ag_stream *stream, struct ag_node *head);
+
+/* A sequence is open: doors have to tell of barriers now. False: there is no watchdog. */
+bool ag_stream_open(struct ag_stream *stream);
+
+/* Per-thread default stream, owner only: waits for what other threads submitted in its name. */
+void ag_stream_absorb(struct ag_stream *stream);
+
+/* -- Barriers (barrier.c) -------------------------------------------------- */
+
+/* Before an op on `stream`: submits what CUDA orders before it implicitly. No lock held. */
+void ag_order_before_slow(const struct ag_stream *stream);
+
+static inline void ag_order_before(const struct ag_stream *stream)
+{
+    const struct ag_context *context = stream->context;
+    if (stream->kind == AG_STREAM_LEGACY
+            ? atomic_load_explicit(&context->blocking_held, memory_order_relaxed) != 0
+            : atomic_load_explicit(&context->legacy_held, memory_order_relaxed) != 0 &&
+                  stream->kind != AG_STREAM_NONBLOCKING)
+        ag_order_before_slow(stream);
+}
+
+/* -- Watchdog (watchdog.c) ------------------------------------------------- */
+
+/* Wakes the watchdog if it sleeps, starting it if need be; cheap when it is awake. False: it could
+   not be started, and nothing may be held. */
+bool ag_watchdog_wake(void);
+void ag_watchdog_stop(void);
+
+#endif

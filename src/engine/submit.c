@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Submitting held ops: by replay, eagerly, or in another thread's name; and making traces.
+ *
+ * A per-thread default stream has no handle that another thread could use. When the watchdog or
+ * another thread's barrier must submit what such a stream holds, it goes into the stream's `relay`,
+ * a blocking stream of ours, behind the event `mark`, which the owner recorded when the hold began;
+ * and the owner makes its stream wait for the event `done` before it uses it again. Both streams
+ * are blocking, so the legacy stream's implicit ordering is the same for either.
+ */
+#include <stdlib.h>
+
+#include "config/config.h"
+#include "driver/driver.h"
+#include "engine/stream.h"
+
+/* -- Relay ---------------------------------------------------------------- */
+
+static bool relay_make(struct ag_stream *stream)
+{
+    if (stream->relay != NULL)
+        return true;
+    CUresult result = ag_real.cuStreamCreate(&stream->relay, CU_STREAM_DEFAULT);
+    if (result != CUDA_SUCCESS) {
+        stream->relay = NULL;
+        return false;
+    }
+    if (ag_real.cuEventCreate(&stream->mark, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) {
+        if (ag_real.cuEventCreate(&stream->done, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS)
+            return true;
+        (void)ag_real.cuEventDestroy_v2(stream->mark); /* new and unused */
+    }
+    (void)ag_real.cuStreamDestroy_v2(stream->relay); /* new and unused */
+    stream->relay = NULL;
+    return false;
+}
+
+static bool relayed(const struct ag_stream *stream)
+{
+    return stream->kind == AG_STREAM_PER_THREAD && stream->owner != &ag_self;
+}
+
+static void count_error(struct ag_stream *stream, CUresult result)
+{
+    stream->counters.errors += result != CUDA_SUCCESS;
+}
+
+void ag_stream_absorb(struct ag_stream *stream)
+{
+    count_error(stream, ag_real.cuStreamWaitEvent(stream->handle, stream->done, 0));
+    stream->relayed = false;
+    if (!stream->open)
+        atomic_fetch_sub(&ag_held_streams, 1);
+}
+
+/* -- Holds and sequences --------------------------------------------------- */
+
+bool ag_stream_open(struct ag_stream *stream)
+{
+    if (!atomic_load_explicit(&stream->open, memory_order_relaxed)) {
+        atomic_store_explicit(&stream->open, true, memory_order_relaxed);
+        if (!stream->relayed)
+            atomic_fetch_add(&ag_held_streams, 1);
+    }
+    return ag_watchdog_wake();
+}
+
+static void stream_close(struct ag_stream *stream)
+{
+    if (!atomic_load_explicit(&stream->open, memory_order_relaxed))
+        return;
+    atomic_store_explicit(&stream->open, false, memory_order_relaxed);
+    if (!stream->relayed)
+        atomic_fetch_sub(&ag_held_streams, 1);
+}
+
+static bool capturing(const struct ag_stream *stream)
+{
+    CUstreamCaptureStatus status;
+    return ag_real.cuStreamIsCapturing(stream->handle, &status) != CUDA_SUCCESS ||
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+bool ag_stream_hold_begins(struct ag_stream *stream, struct ag_node *head)
+{
+    if (head->sleep != 0) {
+        head->sleep--;
+        return false;
+    }
+    if (capturing(stream) || !ag_stream_open(stream))
+        return false;
+    if (stream->kind == AG_STREAM_PER_THREAD) {
+        if (!relay_make(stream)) {
+            stream->plain = true;
+            stream->counters.errors++;
+            return false;
+        }
+        CUresult result = ag_real.cuEventRecord(stream->mark, stream->handle);
+        if (result != CUDA_SUCCESS) {
+            count_error(stream, result);
+            return false;
+        }
+    }
+    stream->epoch++;
+    if (stream->kind == AG_STREAM_LEGACY)
+        atomic_store(&stream->context->legacy_held, true);
+    else if (stream->kind != AG_STREAM_NONBLOCKING)
+        atomic_fetch_add(&stream->context->blocking_held, 1);
+    return true;
+}
+
+static void hold_ends(struct ag_stream *stream)
+{
+    atomic_store_explicit(&stream->held, 0, memory_order_release);
+    stream->holding = false;
+    if (stream->kind == AG_STREAM_LEGACY)
+        atomic_store(&stream->context->legacy_held, false);
+    else if (stream->kind != AG_STREAM_NONBLOCKING)
+        atomic_fetch_sub(&stream->context->blocking_held, 1);
+}
+
+/* -- Traces --------------------------------------------------------------- */
+
+/* Takes a trace from its stream and destroys it. */
+static void trace_drop(struct ag_stream *stream, struct ag_trace *trace)
+{
+    struct ag_trace **link = &stream->traces;
+    while (*link != trace)
+        link = &(*link)->next;
+    *link = trace->next;
+    ag_node_set_trace(trace->leaf, NULL);
+    count_error(stream, ag_trace_destroy(trace));
+    ag_context_give_exec(stream->context);
+}
+
+/* Replays after which a trace that was in none of them makes room for another. */
+enum { STALE_REPLAYS = 256 };
+
+/* An exec for one more trace: a free one, or that of a trace which is not in use any more. */
+static bool take_exec(struct ag_stream *stream)
+{
+    if (ag_context_take_exec(stream->context))
+        return true;
+    struct ag_trace *oldest = stream->traces;
+    for (struct ag_trace *trace = oldest; trace != NULL; trace = trace->next)
+        if (trace->used < oldest->used)
+            oldest = trace;
+    if (oldest == NULL || stream->clock - oldest->used < STALE_REPLAYS)
+        return false;
+    trace_drop(stream, oldest);
+    return ag_context_take_exec(stream->context);
+}
+
+static void trace_make(struct ag_stream *stream, struct ag_node *leaf)
+{
+    if (relayed(stream) || atomic_load(&ag_captures) != 0 || capturing(stream) ||
+        !take_exec(stream))
+        return;
+    /* A capture of the program on another thread, in global mode, forbids this thread calls that
+       may be unsafe in it; ours touch no stream that it captures. */
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    CUresult result = ag_real.cuThreadExchangeStreamCaptureMode(&mode);
+    count_error(stream, result);
+    if (result != CUDA_SUCCESS) {
+        ag_context_give_exec(stream->context);
+        return;
+    }
+    struct ag_trace *trace = ag_trace_build(leaf, stream->context->ctx, stream->handle, &result);
+    count_error(stream, result);
+    count_error(stream, ag_real.cuThreadExchangeStreamCaptureMode(&mode));
+    if (trace == NULL) {
+        leaf->bad = true; /* never tried again */
+        ag_context_give_exec(stream->context);
+        return;
+    }
+    trace->used = stream->clock;
+    trace->next = stream->traces;
+    stream->traces = trace;
+    ag_node_set_trace(leaf, trace);
+    stream->counters.traces++;
+}
+
+/* -- Submission ----------------------------------------------------------- */
+
+/* What a head's score is worth, and the sequences that it passes when the score is used up. */
+enum { SCORE_MOST = 8, SCORE_LEAST = -4, SLEEP_FIRST = 8, SLEEP_MOST = 4096 };
+
+static void score(struct ag_node *head, bool replayed)
+{
+    if (replayed) {
+        head->score += head->score < SCORE_MOST;
+        head->sleep_next = SLEEP_FIRST;
+    } else if (--head->score < SCORE_LEAST) {
+        head->score = 0;
+        head->sleep = head->sleep_next != 0 ? head->sleep_next : SLEEP_FIRST;
+        head->sleep_next = head->sleep < SLEEP_MOST ? head->sleep * 2 : SLEEP_MOST;
+    }
+}
+
+/* What one submission by the watchdog weighs against one replay, and when sequences get shorter:
+   a program slow enough to be late more than now and then gets traces that it fills in time. */
+enum { LATE_WEIGHT = 4, LATE_MOST = 16 };
+
+static void pace(struct ag_stream *stream, bool late, uint32_t held)
+{
+    if (!late) {
+        stream->late -= stream->late > 0;
+    } else if ((stream->late += LATE_WEIGHT) > LATE_MOST) {
+        stream->late = 0;
+        ag_recorder_shorten(&stream->recorder, held / 2);
+    }
+}
+
+/* Replays the longest trace that begins the held ops; returns its length, 0 without one. */
+static uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream target)
+{
+    uint32_t length = held;
+    while (length > 0 && stream->path[length]->trace == NULL)
+        length--;
+    if (length == 0)
+        return 0;
+    struct ag_trace *trace = stream->path[length]->trace;
+    CUresult result = ag_trace_replay(trace, target, &stream->counters.patches);
+    if (result != CUDA_SUCCESS) {
+        count_error(stream, result);
+        trace->leaf->bad = true;
+        trace_drop(stream, trace);
+        return 0;
+    }
+    trace->used = ++stream->clock;
+    stream->counters.replays++;
+    stream->counters.replayed += length;
+    stream->recorder.useful += length;
+    return length;
+}
+
+bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
+{
+    uint32_t held = stream->held;
+    if (held == 0)
+        return true;
+    bool pushed, relay = relayed(stream);
+    CUstream target = relay ? stream->relay : stream->handle;
+    ag_depth++;
+    if (!ag_context_enter(stream->context, &pushed))
+        stream->counters.errors++; /* the calls below fail and are counted */
+    if (relay)
+        count_error(stream, ag_real.cuStreamWaitEvent(target, stream->mark, 0));
+    uint32_t replayed = submit_prefix(stream, held, target);
+    for (uint32_t i = replayed + 1; i <= held; i++)
+        count_error(stream, ag_node_submit(stream->path[i], target));
+    if (relay) {
+        count_error(stream, ag_real.cuEventRecord(stream->done, target));
+        if (!stream->relayed && !stream->open)
+            atomic_fetch_add(&ag_held_streams, 1);
+        stream->relayed = true;
+    }
+    ag_context_leave(pushed);
+    ag_depth--;
+    if (replayed < held)
+        stream->counters.flushes[reason]++;
+    score(stream->path[1], replayed != 0);
+    pace(stream, replayed == 0 && reason == AG_REASON_WATCHDOG, held);
+    hold_ends(stream);
+    return replayed == held;
+}
+
+void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason)
+{
+    if (stream->held != 0)
+        ag_stream_submit(stream, reason);
+    if (stream->live) {
+        struct ag_node *hot =
+            ag_recorder_end(&stream->recorder, barrier, ag_opt.trace_hot, ag_opt.trace_min_length);
+        bool pushed;
+        ag_depth++;
+        if (hot != NULL && ag_context_enter(stream->context, &pushed)) {
+            trace_make(stream, hot);
+            ag_context_leave(pushed);
+        }
+        ag_depth--;
+    }
+    stream_close(stream);
+}

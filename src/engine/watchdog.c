@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The watchdog: a thread that submits what has been held for too long, so that a host thread may
+ * spin on memory that a held kernel would write.
+ *
+ * It looks at every stream three times in the bound. A hold that it has seen before is submitted:
+ * no clock is read when ops are held. It sleeps when no sequence is open.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <time.h>
+
+#include "config/config.h"
+#include "engine/stream.h"
+
+/* Looks without an open sequence after which it goes to sleep. */
+enum { IDLE_LOOKS = 32 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards started, stop */
+static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
+static bool started, stop;
+static _Atomic bool asleep = true; /* or not started */
+
+static void look(void)
+{
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
+        if (atomic_load_explicit(&stream->held, memory_order_relaxed) == 0)
+            continue;
+        /* Somebody works on the stream: it is not forgotten, and this thread must not wait for a
+           driver call that waits for the GPU. */
+        if (pthread_mutex_trylock(&stream->lock) != 0)
+            continue;
+        if (stream->held != 0 && stream->epoch == stream->epoch_seen)
+            ag_stream_submit(stream, AG_REASON_WATCHDOG);
+        stream->epoch_seen = stream->epoch;
+        pthread_mutex_unlock(&stream->lock);
+    }
+}
+
+/* Waits until a sequence is open; false: the process ends. */
+static bool rest(void)
+{
+    pthread_mutex_lock(&lock);
+    /* The other side counts its sequence, then reads `asleep`: one of the two sees the other. */
+    atomic_store(&asleep, true);
+    while (!stop && atomic_load(&ag_held_streams) == 0)
+        pthread_cond_wait(&wake, &lock);
+    atomic_store(&asleep, false);
+    bool go_on = !stop;
+    pthread_mutex_unlock(&lock);
+    return go_on;
+}
+
+static void *run(void *unused)
+{
+    (void)unused;
+    struct timespec tick = {.tv_nsec = ag_opt.hold_bound_us * 1000 / 3};
+    while (rest())
+        for (unsigned idle = 0; idle < IDLE_LOOKS; idle++) {
+            (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &tick, NULL); /* signals are blocked here */
+            if (atomic_load(&ag_held_streams) != 0)
+                idle = 0;
+            look();
+        }
+    return NULL;
+}
+
+static bool start(void)
+{
+    sigset_t all, before;
+    pthread_t thread;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
+        return false;
+    bool made = pthread_create(&thread, NULL, run, NULL) == 0;
+    if (made)
+        pthread_detach(thread);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* a mask that was in force is valid */
+    return made;
+}
+
+bool ag_watchdog_wake(void)
+{
+    if (__builtin_expect(!atomic_load(&asleep), 1))
+        return true;
+    pthread_mutex_lock(&lock);
+    if (!started && !stop)
+        started = start();
+    bool runs = started && !stop;
+    pthread_cond_signal(&wake);
+    pthread_mutex_unlock(&lock);
+    return runs;
+}
+
+void ag_watchdog_stop(void)
+{
+    pthread_mutex_lock(&lock);
+    stop = true;
+    pthread_cond_signal(&wake);
+    pthread_mutex_unlock(&lock);
+}

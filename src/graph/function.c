@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of known kernels. */
+#include "graph/function.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "driver/driver.h"
+
+enum { BUCKETS = 1024, MOST_FUNCTIONS = 65536, MOST_PARAMETERS = 4096 };
+
+struct entry {
+    struct entry *next;
+    CUfunction handle;
+    CUcontext ctx;
+    uint32_t generation;
+    struct ag_function function; /* ends in a flexible array: last */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static struct entry *table[BUCKETS];
+static unsigned known;
+static uint32_t generation; /* goes up when handles may change their meaning */
+
+static struct entry **bucket_of(CUfunction handle, CUcontext ctx)
+{
+    uint64_t hash = ((uintptr_t)handle ^ (uintptr_t)ctx << 7) * 0x9e3779b97f4a7c15u;
+    return &table[hash >> 54];
+}
+
+static struct entry *describe(CUfunction handle, CUcontext ctx)
+{
+    CUfunction func = handle;
+    if (ag_real.cuFuncGetParamInfo == NULL || known == MOST_FUNCTIONS)
+        return NULL;
+    if (ag_real.cuKernelGetFunction != NULL &&
+        ag_real.cuKernelGetFunction(&func, (CUkernel)handle) != CUDA_SUCCESS)
+        func = handle; /* not a CUkernel, so a CUfunction */
+    size_t offset, size;
+    uint32_t count = 0;
+    CUresult result;
+    while ((result = ag_real.cuFuncGetParamInfo(func, count, &offset, &size)) == CUDA_SUCCESS)
+        if (++count == MOST_PARAMETERS)
+            return NULL;
+    if (result !=
+        CUDA_ERROR_INVALID_VALUE) /* what the documentation says of an index past the end */
+        return NULL;
+    struct entry *entry = malloc(sizeof *entry + count * sizeof(struct ag_field));
+    if (entry == NULL)
+        return NULL;
+    entry->handle = handle;
+    entry->ctx = ctx;
+    entry->generation = generation;
+    entry->function.func = func;
+    struct ag_layout *layout = &entry->function.layout;
+    layout->count = count;
+    layout->size = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (ag_real.cuFuncGetParamInfo(func, i, &offset, &size) != CUDA_SUCCESS) {
+            free(entry);
+            return NULL;
+        }
+        layout->field[i].offset = offset;
+        layout->field[i].size = size;
+        if (offset + size > layout->size)
+            layout->size = offset + size;
+    }
+    return entry;
+}
+
+const struct ag_function *ag_function_find(CUfunction handle, CUcontext ctx)
+{
+    pthread_mutex_lock(&lock);
+    struct entry **bucket = bucket_of(handle, ctx);
+    struct entry *entry = *bucket;
+    while (entry != NULL &&
+           !(entry->handle == handle && entry->ctx == ctx && entry->generation == generation))
+        entry = entry->next;
+    if (entry == NULL && (entry = describe(handle, ctx)) != NULL) {
+        entry->next = *bucket;
+        *bucket = entry;
+        known++;
+    }
+    pthread_mutex_unlock(&lock);
+    return entry != NULL ? &entry->function : NULL;
+}
+
+void ag_functions_retire(void)
+{
+    pthread_mutex_lock(&lock);
+    generation++;
+    pthread_mutex_unlock(&lock);
+}
+
+void ag_functions_sweep(void)
+{
+    pthread_mutex_lock(&lock);
+    for (unsigned i = 0; i < BUCKETS; i++)
+        for (struct entry **link = &table[i], *entry; (entry = *link) != NULL;) {
+            if (entry->generation == generation) {
+                link = &entry->next;
+                continue;
+            }
+            *link = entry->next;
+            free(entry);
+            known--;
+        }
+    pthread_mutex_unlock(&lock);
+}

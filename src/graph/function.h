@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the library knows of a kernel: the function that graph nodes want, and the layout of its
+ * parameters. Found once for each handle and context, and forgotten when modules are unloaded,
+ * since a handle's value can come back with another layout.
+ *
+ * Layouts need cuFuncGetParamInfo (driver 12.4); without it no kernel is known and none is held.
+ */
+#ifndef AG_FUNCTION_H
+#define AG_FUNCTION_H
+
+#include <cuda.h>
+
+#include "trace/op.h"
+
+struct ag_function {
+    CUfunction func; /* of the context it was asked in, also where the program passes a CUkernel */
+    struct ag_layout layout;
+};
+
+/*
+ * The function behind a handle that the program launches in context `ctx`, which must be current.
+ * NULL: not known. Takes the table's own lock; calls the driver only when the handle is new.
+ */
+const struct ag_function *ag_function_find(CUfunction handle, CUcontext ctx);
+
+/*
+ * Before and after modules are unloaded: from now on every handle is asked for anew. What was found
+ * before stays valid until ag_functions_sweep(), to be called once nothing refers to it.
+ */
+void ag_functions_retire(void);
+void ag_functions_sweep(void);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A trace made executable: a CUDA graph of the ops on a path of the tree, one after the other,
+ * instantiated and uploaded. Built explicitly, never by capturing a stream of the program.
+ *
+ * All functions want the trace's context to be current, and the lock of the stream it belongs to.
+ * Each returns the first driver error, after which the caller submits the ops eagerly; a trace
+ * that failed must be destroyed.
+ */
+#ifndef AG_GRAPH_TRACE_H
+#define AG_GRAPH_TRACE_H
+
+#include <cuda.h>
+
+#include "trace/tree.h"
+
+struct ag_trace {
+    struct ag_trace *next; /* of the same stream; the engine's */
+    struct ag_node *leaf;  /* the node that carries this trace */
+    uint64_t used;         /* the stream's clock at the last replay; the engine's */
+    CUgraph graph;         /* lives as long as its exec is patched by node */
+    CUgraphExec exec;
+    uint32_t length;
+    struct ag_step {
+        struct ag_node *node;
+        CUgraphNode graph_node;
+        CUfunction func;
+        uint32_t version; /* of the node's arguments that the exec has */
+    } step[];
+};
+
+/*
+ * Builds the trace of the path from the root to `leaf` and uploads it in `stream`. NULL on failure,
+ * with the driver's error in *error (CUDA_SUCCESS: no memory on the host).
+ *
+ * Instantiating can wait for running kernels once a context has about 31 execs: the caller keeps
+ * to fewer.
+ */
+struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream stream,
+                                CUresult *error);
+
+/*
+ * Gives the exec the arguments of its nodes where they changed, adding their number to *patches,
+ * and launches it in `stream`. Nothing has been executed when it fails.
+ */
+CUresult ag_trace_replay(struct ag_trace *trace, CUstream stream, uint64_t *patches);
+
+/* Frees everything. Replays in flight go on (the driver keeps what they need). */
+CUresult ag_trace_destroy(struct ag_trace *trace);
+
+/* Submits one op with the arguments held in its node. */
+CUresult ag_node_submit(const struct ag_node *node, CUstream stream);
+
+#endif

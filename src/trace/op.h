@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An op: what makes two stream operations the same but for their arguments.
+ *
+ * No CUDA here: the engine describes its calls in these terms, and trace/ only compares them.
+ */
+#ifndef AG_OP_H
+#define AG_OP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum ag_op_kind { AG_OP_KERNEL, AG_OP_MEMSET };
+
+/* Where each argument of an op lies in one packed buffer. Owned by whoever describes ops; must
+   outlive every op that points to it. */
+struct ag_layout {
+    uint32_t size;  /* bytes of the whole buffer */
+    uint32_t count; /* arguments */
+    struct ag_field {
+        uint32_t offset;
+        uint32_t size;
+    } field[];
+};
+
+/* The widest op: a kernel's grid, block, dynamic shared memory; a memset's element count and width.
+ */
+#define AG_SHAPE_WORDS 8
+
+/*
+ * The structure of an op. `extra` is whatever else belongs to it, compared by bytes (a launch's
+ * attributes in a normal form).
+ */
+struct ag_op {
+    uint64_t token; /* hash of all the rest */
+    const void *func;
+    const struct ag_layout *layout;
+    const void *extra;
+    uint32_t extra_size;
+    uint32_t kind;
+    uint32_t shape[AG_SHAPE_WORDS];
+};
+
+/* Sets the token from the other fields. */
+void ag_op_hash(struct ag_op *op);
+
+static inline bool ag_op_same(const struct ag_op *a, const struct ag_op *b)
+{
+    return a->token == b->token && a->func == b->func && a->kind == b->kind &&
+           a->layout == b->layout && a->extra_size == b->extra_size &&
+           memcmp(a->shape, b->shape, sizeof a->shape) == 0 &&
+           (a->extra_size == 0 || memcmp(a->extra, b->extra, a->extra_size) == 0);
+}
+
+#endif

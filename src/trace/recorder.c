@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* The recorder: where sequences end, which are hot, and when recording does not pay. */
+#include "trace/recorder.h"
+
+/* Ops after which an anchor that did not come back is given up: the longest loop found. */
+enum { ANCHOR_REACH = 8192 };
+
+/* Ops that the recorder sleeps at first and at most. */
+enum { SLEEP_FIRST = 4096, SLEEP_MOST = 1 << 20 };
+
+bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, uint32_t max_length)
+{
+    memset(rec, 0, sizeof *rec);
+    rec->max_length = max_length;
+    rec->unroll = unroll < max_length ? unroll : max_length;
+    rec->sleep_next = SLEEP_FIRST;
+    rec->cursor = &rec->tree.root;
+    return ag_tree_init(&rec->tree, limit);
+}
+
+bool ag_recorder_cuts(const struct ag_recorder *rec, const struct ag_op *op)
+{
+    return op->token == rec->anchor && rec->chain + rec->cursor->depth >= rec->unroll;
+}
+
+void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
+{
+    bool again = token == rec->anchor && rec->chain >= rec->unroll;
+    if (again || rec->anchor == 0 || rec->chain > ANCHOR_REACH) {
+        rec->anchor = token;
+        rec->chain = 0;
+    }
+}
+
+/* The tree is full: forgets what is cold, and rests if recording it did not pay. */
+static void make_room(struct ag_recorder *rec)
+{
+    ag_tree_prune(&rec->tree);
+    bool paid = rec->useful >= rec->tree.limit / 2;
+    if (paid)
+        rec->sleep_next = SLEEP_FIRST;
+    if (!paid || rec->tree.used > rec->tree.limit / 2) {
+        rec->sleep = rec->sleep_next;
+        if (rec->sleep_next < SLEEP_MOST)
+            rec->sleep_next *= 2;
+    }
+    rec->useful = 0;
+}
+
+struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op)
+{
+    struct ag_node *node = ag_tree_find(&rec->tree, rec->cursor, op);
+    if (node == NULL && rec->sleep == 0) {
+        node = ag_tree_add(&rec->tree, rec->cursor, op);
+        if (node == NULL)
+            make_room(rec);
+    }
+    if (node == NULL) {
+        rec->cursor = &rec->tree.root;
+        rec->anchor = 0;
+        rec->chain = 0;
+        return NULL;
+    }
+    rec->cursor->next = node;
+    rec->cursor = node;
+    return node;
+}
+
+static bool may_become_trace(const struct ag_node *node)
+{
+    for (; node->parent != NULL; node = node->parent)
+        if (node->bad)
+            return false;
+    return true;
+}
+
+struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t hot,
+                                uint32_t min_length)
+{
+    struct ag_node *node = rec->cursor;
+    rec->cursor = &rec->tree.root;
+    rec->chain += node->depth;
+    if (barrier)
+        rec->anchor = 0;
+    if (node->depth < min_length || node->trace != NULL || ++node->ends < hot)
+        return NULL;
+    node->ends = 0;
+    return may_become_trace(node) ? node : NULL;
+}
+
+void ag_recorder_shorten(struct ag_recorder *rec, uint32_t length)
+{
+    rec->max_length = length < 2 ? 2 : length;
+    if (rec->unroll > rec->max_length)
+        rec->unroll = rec->max_length;
+}

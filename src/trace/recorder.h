@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The recorder of one stream: cuts the program's ops into sequences and finds those that are hot.
+ *
+ * Where a sequence ends depends on the ops alone, never on which traces exist, so that the same
+ * loop is cut at the same places each time round:
+ *  - at a barrier;
+ *  - after `max_length` ops;
+ *  - before the anchor, once `unroll` ops have passed since it was last cut there. The anchor is
+ *    the first op after a barrier; when it has not come back for a long time, another is taken.
+ * So a short loop is unrolled, a long one is cut into pieces that fall on the same ops each time.
+ *
+ * Not thread-safe: the owner's lock guards it.
+ */
+#ifndef AG_RECORDER_H
+#define AG_RECORDER_H
+
+#include "trace/tree.h"
+
+struct ag_recorder {
+    struct ag_tree tree;
+    struct ag_node *cursor; /* where the open sequence is; &tree.root between sequences */
+    uint64_t anchor;        /* token; 0: the next op becomes it */
+    uint32_t chain;         /* ops from the anchor to the head of the open sequence */
+    uint32_t unroll;        /* ops */
+    uint32_t max_length;    /* ops */
+    uint32_t sleep;         /* ops during which no node is added: recording did not pay */
+    uint32_t sleep_next;
+    uint64_t useful; /* ops replayed since the tree was last pruned */
+};
+
+/* False: no memory. The recorder must not be moved afterwards. */
+bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll,
+                      uint32_t max_length);
+
+/* Once per op: true while it may pass unseen, since nothing is recorded and there is no trace. */
+static inline bool ag_recorder_asleep(struct ag_recorder *rec)
+{
+    if (__builtin_expect(rec->sleep == 0, 1))
+        return false;
+    rec->sleep--;
+    return rec->tree.root.below == 0;
+}
+
+/* Whether the open sequence ends before this op. */
+bool ag_recorder_cuts(const struct ag_recorder *rec, const struct ag_op *op);
+
+/* To be called with the first op of a sequence, before the cursor moves: keeps the anchor. */
+void ag_recorder_head(struct ag_recorder *rec, uint64_t token);
+
+/* Moves the cursor over an op, adding a node where there is none. NULL: there is no room for it,
+   and the sequence is dropped. */
+struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op);
+
+/*
+ * Ends the open sequence; `barrier` says whether the anchor ends with it. Returns the node that it
+ * ended at when that has been seen `hot` times and may become a trace, else NULL.
+ */
+struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t hot,
+                                uint32_t min_length);
+
+/* Sequences come out shorter from now on: at most `length` ops (2 at least). */
+void ag_recorder_shorten(struct ag_recorder *rec, uint32_t length);
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/* The tree of traces: nodes in slabs, children found through one hash table. */
+#include "trace/tree.h"
+
+#include <stdlib.h>
+
+enum { SLAB_NODES = 256 };
+
+static struct ag_node **bucket_of(struct ag_tree *tree, const struct ag_node *parent,
+                                  uint64_t token)
+{
+    uint64_t hash = (token ^ ((uintptr_t)parent >> 4)) * 0x9e3779b97f4a7c15u;
+    return &tree->buckets[(hash >> 32) & tree->mask];
+}
+
+bool ag_tree_init(struct ag_tree *tree, uint32_t limit)
+{
+    memset(tree, 0, sizeof *tree);
+    uint32_t buckets = 64;
+    while (buckets < limit)
+        buckets *= 2;
+    tree->limit = limit;
+    tree->mask = buckets - 1;
+    tree->buckets = calloc(buckets, sizeof *tree->buckets);
+    tree->slabs = calloc(limit / SLAB_NODES + 2, sizeof *tree->slabs);
+    return tree->buckets != NULL && tree->slabs != NULL;
+}
+
+static void node_release(struct ag_node *node)
+{
+    free((void *)node->op.extra);
+    free(node->args);
+    free(node->params);
+}
+
+void ag_tree_free(struct ag_tree *tree)
+{
+    if (tree->buckets != NULL)
+        for (uint32_t i = 0; i <= tree->mask; i++)
+            for (struct ag_node *node = tree->buckets[i]; node != NULL; node = node->bucket)
+                node_release(node);
+    if (tree->slabs != NULL)
+        for (uint32_t i = 0; tree->slabs[i] != NULL; i++)
+            free(tree->slabs[i]);
+    free(tree->slabs);
+    free(tree->buckets);
+    memset(tree, 0, sizeof *tree);
+}
+
+struct ag_node *ag_tree_find(struct ag_tree *tree, struct ag_node *parent, const struct ag_op *op)
+{
+    struct ag_node *node = *bucket_of(tree, parent, op->token);
+    while (node != NULL && !(node->parent == parent && ag_op_same(&node->op, op)))
+        node = node->bucket;
+    return node;
+}
+
+static struct ag_node *node_take(struct ag_tree *tree)
+{
+    struct ag_node *node = tree->free;
+    if (node != NULL) {
+        tree->free = node->bucket;
+        return node;
+    }
+    if (tree->made % SLAB_NODES == 0) {
+        struct ag_node *slab = malloc(SLAB_NODES * sizeof *slab);
+        if (slab == NULL)
+            return NULL;
+        tree->slabs[tree->made / SLAB_NODES] = slab;
+    }
+    node = &tree->slabs[tree->made / SLAB_NODES][tree->made % SLAB_NODES];
+    tree->made++;
+    return node;
+}
+
+struct ag_node *ag_tree_add(struct ag_tree *tree, struct ag_node *parent, const struct ag_op *op)
+{
+    if (tree->used == tree->limit)
+        return NULL;
+    void *extra = NULL;
+    if (op->extra_size != 0) {
+        extra = malloc(op->extra_size);
+        if (extra == NULL)
+            return NULL;
+        memcpy(extra, op->extra, op->extra_size);
+    }
+    struct ag_node *node = node_take(tree);
+    if (node == NULL) {
+        free(extra);
+        return NULL;
+    }
+    memset(node, 0, sizeof *node);
+    node->op = *op;
+    node->op.extra = extra;
+    node->parent = parent;
+    node->depth = parent->depth + 1;
+    struct ag_node **bucket = bucket_of(tree, parent, op->token);
+    node->bucket = *bucket;
+    *bucket = node;
+    tree->used++;
+    return node;
+}
+
+void ag_tree_prune(struct ag_tree *tree)
+{
+    struct ag_node *dead = NULL;
+    for (uint32_t i = 0; i <= tree->mask; i++)
+        for (struct ag_node **link = &tree->buckets[i], *node; (node = *link) != NULL;) {
+            if (node->trace != NULL || node->below != 0) {
+                link = &node->bucket;
+                continue;
+            }
+            *link = node->bucket;
+            node->bucket = dead;
+            dead = node;
+        }
+    /* A dead node's parent may live and predict it; its memory stays valid until reused. */
+    for (struct ag_node *node = dead; node != NULL; node = node->bucket)
+        if (node->parent->next == node)
+            node->parent->next = NULL;
+    while (dead != NULL) {
+        struct ag_node *node = dead;
+        dead = node->bucket;
+        node_release(node);
+        node->bucket = tree->free;
+        tree->free = node;
+        tree->used--;
+    }
+}
+
+void ag_node_set_trace(struct ag_node *node, struct ag_trace *trace)
+{
+    int change = (trace != NULL) - (node->trace != NULL);
+    node->trace = trace;
+    for (struct ag_node *above = node->parent; above != NULL; above = above->parent)
+        above->below += change;
+}
+
+bool ag_node_arguments(struct ag_node *node)
+{
+    const struct ag_layout *layout = node->op.layout;
+    if (node->params != NULL)
+        return true;
+    node->args = calloc(1, layout->size + 1);
+    node->params = calloc(layout->count + 1, sizeof *node->params);
+    if (node->args == NULL || node->params == NULL) {
+        free(node->args);
+        free(node->params);
+        node->args = NULL;
+        node->params = NULL;
+        return false;
+    }
+    for (uint32_t i = 0; i < layout->count; i++)
+        node->params[i] = node->args + layout->field[i].offset;
+    return true;
+}

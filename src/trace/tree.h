@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The tree of traces of one stream: every sequence of ops that began at a trace head, sharing
+ * prefixes. A node is an op in its place; the path from the root to a node is a sequence, and the
+ * node may carry a trace, that is a graph of that whole path.
+ *
+ * Memory is bounded: when `limit` nodes are in use, those that lead to no trace are dropped.
+ * Nothing here is thread-safe: the owner's lock (the stream's) guards it all.
+ */
+#ifndef AG_TREE_H
+#define AG_TREE_H
+
+#include "trace/op.h"
+
+struct ag_trace; /* the owner's; see ag_node.trace */
+
+struct ag_node {
+    struct ag_op op; /* op.extra is the node's own copy */
+    struct ag_node *parent;
+    struct ag_node *next; /* the child that was taken last, or NULL: the prediction */
+    struct ag_trace *trace;
+    uint32_t below; /* traces in the subtree under this node */
+    uint16_t depth; /* ops on the path to here; the root is 0 */
+    bool bad;       /* its call has failed once: no trace may contain it */
+
+    /* The arguments of the last time this op was held here; set up by ag_node_arguments(). */
+    unsigned char *args;
+    void **params;    /* one pointer into args for each field of the layout */
+    uint32_t version; /* goes up when args change */
+
+    uint32_t ends;       /* sequences that ended here since the last look */
+    int32_t score;       /* heads only: holds that ended in a replay against those that did not */
+    uint32_t sleep;      /* heads only: sequences to let pass before holding again */
+    uint32_t sleep_next; /* heads only: the next penalty */
+    struct ag_node *bucket; /* next in the same bucket, or in the free list */
+};
+
+struct ag_tree {
+    struct ag_node root;
+    struct ag_node **buckets;
+    struct ag_node **slabs;
+    struct ag_node *free;
+    uint32_t limit; /* nodes at most */
+    uint32_t used;  /* nodes in the tree */
+    uint32_t made;  /* nodes allocated */
+    uint32_t mask;  /* of the bucket array */
+};
+
+/* False: no memory. `limit` is in nodes. */
+bool ag_tree_init(struct ag_tree *tree, uint32_t limit);
+
+/* Drops every node and all memory; the caller has taken the traces away before. */
+void ag_tree_free(struct ag_tree *tree);
+
+/* The child of `node` with this structure, or NULL. */
+struct ag_node *ag_tree_find(struct ag_tree *tree, struct ag_node *node, const struct ag_op *op);
+
+/* Adds such a child; NULL when the tree is full or memory has run out. */
+struct ag_node *ag_tree_add(struct ag_tree *tree, struct ag_node *node, const struct ag_op *op);
+
+/* Drops all nodes that neither carry nor lead to a trace. Pointers to those become invalid. */
+void ag_tree_prune(struct ag_tree *tree);
+
+/* Gives or takes a node's trace (NULL), keeping the counts of the nodes above. */
+void ag_node_set_trace(struct ag_node *node, struct ag_trace *trace);
+
+/* Makes room for the node's arguments. False: no memory. */
+bool ag_node_arguments(struct ag_node *node);
+
+/*
+ * Takes the arguments of a call into the node, from pointers to each. What is equal is not
+ * written; a difference raises the version.
+ */
+static inline void ag_node_store(struct ag_node *node, void *const *from)
+{
+    const struct ag_layout *layout = node->op.layout;
+    bool changed = false;
+    for (uint32_t i = 0; i < layout->count; i++) {
+        unsigned char *to = node->args + layout->field[i].offset;
+        switch (layout->field[i].size) {
+        case 8:
+            if (memcmp(to, from[i], 8) != 0) {
+                memcpy(to, from[i], 8);
+                changed = true;
+            }
+            break;
+        case 4:
+            if (memcmp(to, from[i], 4) != 0) {
+                memcpy(to, from[i], 4);
+                changed = true;
+            }
+            break;
+        default:
+            if (memcmp(to, from[i], layout->field[i].size) != 0) {
+                memcpy(to, from[i], layout->field[i].size);
+                changed = true;
+            }
+        }
+    }
+    node->version += changed;
+}
+
+#endif
