@@ -286,6 +286,9 @@ void ag_stream_reset(struct ag_stream *stream)
 void ag_stream_kill(struct ag_stream *stream)
 {
     ag_stream_reset(stream);
+    if (stream->captured)
+        atomic_fetch_sub(&ag_captures, 1);
+    stream->captured = false;
     if (stream->relay != NULL) {
         stream->counters.errors += ag_real.cuStreamDestroy_v2(stream->relay) != CUDA_SUCCESS;
         stream->counters.errors += ag_real.cuEventDestroy_v2(stream->mark) != CUDA_SUCCESS;

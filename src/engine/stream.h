@@ -55,6 +55,7 @@ struct ag_stream {
 
     bool holding;        /* all ops of the open sequence have been held so far */
     bool plain;          /* never held: attributes, capture support or contexts are beyond us */
+    bool captured;       /* the program began a capture on it */
     uint32_t epoch;      /* goes up when a hold begins; the watchdog compares */
     uint32_t epoch_seen; /* watchdog only */
     uint64_t clock;      /* replays so far */
