@@ -135,8 +135,9 @@ def test_search_order(tmp_path):
         values, complaints = options(env, cwd=here)
         assert (values["trace.hot"], complaints) == (str(number), [])
 
-    env["AUTOGRAPH_CONFIG"] = ""
-    assert options(env, cwd=here) == (DEFAULTS, []), "an empty name asks for no file"
+    for nothing in ("", "/dev/null"):
+        env["AUTOGRAPH_CONFIG"] = nothing
+        assert options(env, cwd=here) == (DEFAULTS, []), "asks for no file"
 
 
 def test_a_relative_xdg_directory_is_ignored(tmp_path):

@@ -340,9 +340,10 @@ static void read_first_file(void)
     int n = -1;
 
     if (named) {
-        if (*named)
+        /* Both ask for no file at all. */
+        if (*named && strcmp(named, "/dev/null") != 0)
             read_file(named, true);
-        return; /* an empty name asks for no file at all */
+        return;
     }
     if (read_file("autograph.ini", false))
         return;
