@@ -4,7 +4,8 @@
  * the simulated driver calls for each thread. It is registered with the CUDA
  * runtime as nvcc's generated code does it: a fat binary (here the PTX of one
  * empty entry, which tells the parameters' sizes) and the function in it. A
- * launch goes through cudaLaunchKernel, or its per-thread default stream form.
+ * launch goes the way of nvcc 13, through __cudaLaunchKernel, or with
+ * __NV_LEGACY_LAUNCH that of older ones, through cudaLaunchKernel.
  */
 #ifndef HOST_KERNEL_H
 #define HOST_KERNEL_H
@@ -18,6 +19,11 @@
 
 #include "tests/sim/agsim.h"
 
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+#define __cudaLaunchKernel __cudaLaunchKernel_ptsz
+#endif
+
+/* nvcc declares these by itself, no header does. */
 extern "C" {
 void **__cudaRegisterFatBinary(void *wrapper);
 void __cudaRegisterFatBinaryEnd(void **handle);
@@ -25,6 +31,9 @@ void __cudaUnregisterFatBinary(void **handle);
 void __cudaRegisterFunction(void **handle, const char *host_function, char *device_function,
                             const char *device_name, int thread_limit, uint3 *tid, uint3 *bid,
                             dim3 *block, dim3 *grid, int *warp_size);
+cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *host_function);
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments,
+                               size_t shared, cudaStream_t stream);
 }
 
 /* What a kernel sees: here the position is the executing host thread's. */
@@ -94,14 +103,20 @@ void host_kernel_run(const struct agsim_launch *l, void **params, void (*kernel)
     host_kernel<P...>::run(l, params, kernel, std::index_sequence_for<P...>());
 }
 
-/* Arguments are converted to the kernel's parameter types, as in a call. */
+/* Arguments are converted to the kernel's parameter types, as in a call. As with <<<>>>, an error
+ * is found by cudaGetLastError(). */
 template <typename... P>
 void host_kernel_launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared,
                         cudaStream_t stream, std::common_type_t<P>... arguments)
 {
     void *pointers[] = {(void *)&arguments..., NULL};
-    /* As with <<<>>>, an error is found by cudaGetLastError(). */
+#ifdef __NV_LEGACY_LAUNCH
     (void)cudaLaunchKernel((const void *)kernel, grid, block, pointers, shared, stream);
+#else
+    cudaKernel_t handle;
+    if (__cudaGetKernel(&handle, (const void *)kernel) == cudaSuccess)
+        (void)__cudaLaunchKernel(handle, grid, block, pointers, shared, stream);
+#endif
 }
 
 #define KERNEL(name, ...)                                                                          \

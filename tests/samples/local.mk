@@ -9,7 +9,7 @@ GPU_SAMPLES = $(SAMPLES) cublas
 SAMPLE_INCLUDES = tests/samples/sample.h tests/samples/harness.h
 SAMPLE_CPPFLAGS = -I$(top_srcdir)/tests/samples -I$(top_srcdir)
 SAMPLE_CXXFLAGS = $(SAMPLE_CPPFLAGS) -std=c++17 -Wall -Wextra $(SANITIZE:%=-fsanitize=%) \
-	$(CXXFLAGS)
+	$(filter -Werror,$(AG_CFLAGS)) $(CXXFLAGS)
 SIM_SAMPLES = $(SAMPLES:%=tests/samples/%-sim)
 SAMPLE_BINARIES = $(GPU_SAMPLES:%=tests/samples/%-static) $(GPU_SAMPLES:%=tests/samples/%-shared)
 
@@ -20,12 +20,16 @@ tests/samples/harness.o: tests/samples/harness.cc tests/samples/harness.h
 	@$(MKDIR_P) tests/samples
 	$(AM_V_GEN)$(CXX) $(SAMPLE_CXXFLAGS) -c -o $@ $<
 
+# Half of the samples launch as the code of nvcc before 13 does: by cudaLaunchKernel.
+LEGACY_LAUNCH_SAMPLES = scalars pingpong memset jacobi
+
 # -- Simulated driver: the same source by the host compiler, exporting its kernels' bodies
-tests/samples/perthread-sim: SAMPLE_STREAM = -DCUDA_API_PER_THREAD_DEFAULT_STREAM
+$(LEGACY_LAUNCH_SAMPLES:%=tests/samples/%-sim): SAMPLE_MODE = -D__NV_LEGACY_LAUNCH
+tests/samples/perthread-sim: SAMPLE_MODE = -DCUDA_API_PER_THREAD_DEFAULT_STREAM
 
 $(SIM_SAMPLES): tests/samples/%-sim: tests/samples/%.cu tests/samples/harness.o $(SAMPLE_INCLUDES) \
 		tests/samples/host_kernel.h tests/sim/agsim.h tests/sim/libcudart.so.13
-	$(AM_V_GEN)$(CXX) $(SAMPLE_CXXFLAGS) $(CUDA_CPPFLAGS) $(SAMPLE_STREAM) -rdynamic -pthread \
+	$(AM_V_GEN)$(CXX) $(SAMPLE_CXXFLAGS) $(CUDA_CPPFLAGS) $(SAMPLE_MODE) -rdynamic -pthread \
 	    -o $@ -x c++ $< -x none tests/samples/harness.o tests/sim/libcudart.so.13 \
 	    '-Wl,-rpath,$$ORIGIN/../sim'
 
@@ -36,12 +40,13 @@ NVCCFLAGS = -O2 -std=c++17 -Xcompiler -Wall,-Wextra \
 	-gencode arch=compute_75,code=compute_75 -gencode arch=compute_90,code=sm_90
 GPU_OBJECTS = $(GPU_SAMPLES:%=tests/samples/%.gpu.o)
 
-tests/samples/perthread.gpu.o: SAMPLE_STREAM = --default-stream per-thread
+$(LEGACY_LAUNCH_SAMPLES:%=tests/samples/%.gpu.o): SAMPLE_MODE = -Xcompiler -D__NV_LEGACY_LAUNCH
+tests/samples/perthread.gpu.o: SAMPLE_MODE = --default-stream per-thread
 tests/samples/cublas-static tests/samples/cublas-shared: SAMPLE_LIBS = -lcublas
 
 $(GPU_OBJECTS): tests/samples/%.gpu.o: tests/samples/%.cu $(SAMPLE_INCLUDES)
 	@$(MKDIR_P) tests/samples
-	$(AM_V_GEN)$(NVCC) $(SAMPLE_CPPFLAGS) $(NVCCFLAGS) $(SAMPLE_STREAM) -c -o $@ $<
+	$(AM_V_GEN)$(NVCC) $(SAMPLE_CPPFLAGS) $(NVCCFLAGS) $(SAMPLE_MODE) -c -o $@ $<
 
 tests/samples/%-static: tests/samples/%.gpu.o tests/samples/harness.o
 	$(AM_V_GEN)$(NVCC) -cudart static -o $@ $^ -Xcompiler -pthread $(SAMPLE_LIBS)
