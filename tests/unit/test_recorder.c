@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/* The recorder and its tree: where sequences are cut, which become hot, what is forgotten. */
+#include "trace/recorder.h"
+
+#include <stdlib.h>
+
+#include "unit/test.h"
+
+enum { HOT = 3, LEAST = 2 };
+
+static const struct {
+    struct ag_layout layout;
+    struct ag_field field[2];
+} two_words = {{16, 2}, {{0, 8}, {8, 4}}};
+
+/* An op named by a number. */
+static struct ag_op op_of(unsigned name)
+{
+    struct ag_op op = {.layout = &two_words.layout, .shape = {name}};
+    ag_op_hash(&op);
+    return op;
+}
+
+/* Feeds one op as the engine does when nothing is held. Returns the node that became hot by the end
+   of a sequence, if one did. */
+static struct ag_node *feed(struct ag_recorder *rec, unsigned name)
+{
+    struct ag_op op = op_of(name);
+    struct ag_node *hot = NULL;
+    if (rec->cursor->depth != 0 && ag_recorder_cuts(rec, &op))
+        hot = ag_recorder_end(rec, false, HOT, LEAST);
+    if (rec->cursor->depth == 0)
+        ag_recorder_head(rec, op.token);
+    struct ag_node *node = ag_recorder_step(rec, &op);
+    if (node != NULL && node->depth >= rec->max_length) {
+        struct ag_node *second = ag_recorder_end(rec, false, HOT, LEAST);
+        hot = hot != NULL ? hot : second;
+    }
+    return hot;
+}
+
+TEST(short_loop_is_unrolled)
+{
+    struct ag_recorder rec;
+    CHECK(ag_recorder_init(&rec, 1024, 16, 128));
+    struct ag_node *hot = NULL;
+    for (unsigned i = 0; i < 200 && hot == NULL; i++)
+        hot = feed(&rec, i % 3);
+    CHECK(hot != NULL);
+    CHECK(hot->depth == 18); /* the first multiple of 3 from 16 on */
+    CHECK(hot->op.shape[0] == 2);
+    ag_tree_free(&rec.tree);
+}
+
+/* A loop longer than a trace is cut at the same places in each iteration: after a while no new
+   nodes are made. */
+static bool settles(unsigned period, unsigned prologue)
+{
+    struct ag_recorder rec;
+    if (!ag_recorder_init(&rec, 32768, 64, 128))
+        return false;
+    for (unsigned i = 0; i < prologue; i++)
+        feed(&rec, 100000 + i);
+    for (unsigned i = 0; i < 12 * period + 10000; i++)
+        feed(&rec, i % period);
+    uint32_t used = rec.tree.used;
+    for (unsigned i = 12 * period + 10000; i < 24 * period + 10000; i++)
+        feed(&rec, i % period);
+    bool same = rec.tree.used == used;
+    ag_tree_free(&rec.tree);
+    return same;
+}
+
+TEST(long_loops_settle)
+{
+    CHECK(settles(1000, 0));
+    CHECK(settles(130, 0));
+    CHECK(settles(129, 7));
+    CHECK(settles(70, 3));
+    CHECK(settles(3000, 50));
+}
+
+TEST(barrier_ends_a_sequence)
+{
+    struct ag_recorder rec;
+    CHECK(ag_recorder_init(&rec, 1024, 64, 128));
+    struct ag_node *hot = NULL;
+    unsigned rounds = 0;
+    while (hot == NULL && rounds < 10) {
+        for (unsigned i = 0; i < 5; i++)
+            CHECK(feed(&rec, i) == NULL);
+        hot = ag_recorder_end(&rec, true, HOT, LEAST);
+        rounds++;
+    }
+    CHECK(hot != NULL && hot->depth == 5);
+    CHECK(rounds == HOT);
+    ag_tree_free(&rec.tree);
+}
+
+TEST(single_op_is_never_hot)
+{
+    struct ag_recorder rec;
+    CHECK(ag_recorder_init(&rec, 1024, 64, 128));
+    for (unsigned i = 0; i < 20; i++) {
+        feed(&rec, 1);
+        CHECK(ag_recorder_end(&rec, true, HOT, LEAST) == NULL);
+    }
+    ag_tree_free(&rec.tree);
+}
+
+TEST(failed_op_is_in_no_trace)
+{
+    struct ag_recorder rec;
+    CHECK(ag_recorder_init(&rec, 1024, 64, 128));
+    for (unsigned round = 0; round < 10; round++) {
+        for (unsigned i = 0; i < 5; i++) {
+            feed(&rec, i);
+            if (i == 2)
+                rec.cursor->bad = true;
+        }
+        CHECK(ag_recorder_end(&rec, true, HOT, LEAST) == NULL);
+    }
+    ag_tree_free(&rec.tree);
+}
+
+TEST(memory_is_bounded_and_recording_rests)
+{
+    struct ag_recorder rec;
+    CHECK(ag_recorder_init(&rec, 512, 64, 128));
+    unsigned asleep = 0;
+    for (unsigned i = 0; i < 100000; i++) {
+        if (ag_recorder_asleep(&rec)) {
+            asleep++;
+            continue;
+        }
+        feed(&rec, i);
+        CHECK(rec.tree.used <= 512);
+    }
+    CHECK(asleep > 90000);
+    ag_tree_free(&rec.tree);
+}
+
+TEST(pruning_keeps_what_leads_to_a_trace)
+{
+    struct ag_tree tree;
+    CHECK(ag_tree_init(&tree, 64));
+    struct ag_op a = op_of(1), b = op_of(2), c = op_of(3);
+    struct ag_node *first = ag_tree_add(&tree, &tree.root, &a);
+    struct ag_node *second = ag_tree_add(&tree, first, &b);
+    struct ag_node *other = ag_tree_add(&tree, first, &c);
+    CHECK(first != NULL && second != NULL && other != NULL);
+    first->next = other;
+    ag_node_set_trace(second, (struct ag_trace *)&a);
+    CHECK(first->below == 1 && tree.root.below == 1);
+    ag_tree_prune(&tree);
+    CHECK(tree.used == 2);
+    CHECK(first->next == NULL);
+    CHECK(ag_tree_find(&tree, first, &b) == second);
+    CHECK(ag_tree_find(&tree, first, &c) == NULL);
+    ag_node_set_trace(second, NULL);
+    CHECK(tree.root.below == 0);
+    ag_tree_prune(&tree);
+    CHECK(tree.used == 0);
+    ag_tree_free(&tree);
+}
+
+TEST(version_goes_up_only_with_a_difference)
+{
+    struct ag_tree tree;
+    CHECK(ag_tree_init(&tree, 64));
+    struct ag_op op = op_of(1);
+    struct ag_node *node = ag_tree_add(&tree, &tree.root, &op);
+    CHECK(node != NULL && ag_node_arguments(node));
+    uint64_t pointer = 42;
+    uint32_t scalar = 0;
+    void *from[] = {&pointer, &scalar};
+    ag_node_store(node, from);
+    CHECK(node->version == 1);
+    ag_node_store(node, from);
+    CHECK(node->version == 1);
+    scalar = 7;
+    ag_node_store(node, from);
+    CHECK(node->version == 2);
+    CHECK(memcmp(node->params[0], &pointer, 8) == 0 && memcmp(node->params[1], &scalar, 4) == 0);
+    ag_tree_free(&tree);
+}
+
+/* The same hash must not be enough: the structure itself is compared. */
+TEST(equal_tokens_are_not_equal_ops)
+{
+    struct ag_tree tree;
+    CHECK(ag_tree_init(&tree, 64));
+    struct ag_op a = op_of(1), b = op_of(2);
+    b.token = a.token;
+    CHECK(ag_tree_add(&tree, &tree.root, &a) != NULL);
+    CHECK(ag_tree_find(&tree, &tree.root, &b) == NULL);
+    ag_tree_free(&tree);
+}
