@@ -182,6 +182,8 @@ static void disown(struct ag_stream *stream)
 static void thread_exits(void *self)
 {
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
+        if (stream->owner != self)
+            continue;
         pthread_mutex_lock(&stream->lock);
         bool pushed;
         if (stream->live && stream->owner == self && ag_engine_on &&

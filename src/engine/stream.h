@@ -44,7 +44,7 @@ struct ag_stream {
     struct ag_context *context;
     CUstream handle; /* CU_STREAM_LEGACY and CU_STREAM_PER_THREAD for the default streams */
     enum ag_stream_kind kind;
-    const void *owner; /* per-thread default stream: whose (address of the thread's ag_thread) */
+    const void *_Atomic owner; /* per-thread default stream: whose (address of its ag_thread) */
     bool live;
 
     /* Written under the lock, peeked at without: program order makes a thread see what it must. */
