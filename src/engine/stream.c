@@ -170,14 +170,6 @@ static pthread_key_t exit_key;
 static pthread_once_t exit_key_once = PTHREAD_ONCE_INIT;
 static bool exit_key_made;
 
-/* The per-thread handle has lost its meaning: what is held goes by the relay from now on. */
-static void disown(struct ag_stream *stream)
-{
-    pthread_mutex_lock(&registry);
-    stream->owner = NULL;
-    pthread_mutex_unlock(&registry);
-}
-
 /* A thread ends: its default streams go, and what they still hold is submitted by another route. */
 static void thread_exits(void *self)
 {
@@ -188,7 +180,7 @@ static void thread_exits(void *self)
         bool pushed;
         if (stream->live && stream->owner == self && ag_engine_on &&
             ag_context_enter(stream->context, &pushed)) {
-            disown(stream);
+            stream->owner = NULL; /* the handle has lost its meaning: what is held goes by relay */
             ag_stream_end(stream, true, AG_REASON_DESTROY);
             ag_stream_kill(stream);
             ag_context_leave(pushed);
