@@ -1,2 +1,30 @@
+# The doors, and the table of real driver functions.
+
 driver_sources = src/driver/driver.c src/driver/driver.h
-preload_sources =
+
+preload_sources = \
+	src/preload/arch.h \
+	src/preload/dlsym.c \
+	src/preload/doors.S \
+	src/preload/life.c \
+	src/preload/ops.c \
+	src/preload/preload.h \
+	src/preload/route.c \
+	src/preload/runtime.c \
+	src/preload/start.c
+if ARCH_X86_64
+preload_sources += src/preload/arch/x86_64/dlsym.S src/preload/arch/x86_64/thunks.S
+endif
+if ARCH_AARCH64
+preload_sources += src/preload/arch/aarch64/dlsym.S src/preload/arch/aarch64/thunks.S
+endif
+
+# Every driver function of this toolkit with its class, for C and assembly.
+$(libautograph_la_OBJECTS): src/preload/slots.inc
+CLEANFILES += src/preload/slots.inc
+EXTRA_DIST += src/preload/slots.py src/preload/classes.def
+
+src/preload/slots.inc: $(top_srcdir)/src/preload/slots.py $(top_srcdir)/src/preload/classes.def
+	$(AM_V_GEN)$(MKDIR_P) src/preload && \
+	$(PYTHON) '$(top_srcdir)/src/preload/slots.py' '$(top_srcdir)/src/preload/classes.def' $@ \
+	    $(CC) $(CUDA_CPPFLAGS)

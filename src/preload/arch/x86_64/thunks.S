@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Barrier thunks and exported driver functions, x86-64. Both end in a jump, so that the real
+ * function finds registers and stack as the caller left them. %r11 belongs to nobody at a call.
+ */
+#include "preload/arch.h"
+
+#ifdef __CET__
+#include <cet.h>
+#else
+#define _CET_ENDBR endbr64
+#endif
+
+    .hidden ag_slots
+    .hidden ag_exports
+    .hidden ag_held_streams
+    .hidden ag_thunk_barrier
+    .hidden ag_export_bind
+
+/* Saves all that can carry an argument, and %r11. */
+.macro save_arguments
+    pushq   %r11
+    .cfi_adjust_cfa_offset 8
+    pushq   %rax
+    .cfi_adjust_cfa_offset 8
+    pushq   %r10
+    .cfi_adjust_cfa_offset 8
+    pushq   %r9
+    .cfi_adjust_cfa_offset 8
+    pushq   %r8
+    .cfi_adjust_cfa_offset 8
+    pushq   %rcx
+    .cfi_adjust_cfa_offset 8
+    pushq   %rdx
+    .cfi_adjust_cfa_offset 8
+    pushq   %rsi
+    .cfi_adjust_cfa_offset 8
+    pushq   %rdi
+    .cfi_adjust_cfa_offset 8
+    subq    $128, %rsp
+    .cfi_adjust_cfa_offset 128
+    movups  %xmm0, 0(%rsp)
+    movups  %xmm1, 16(%rsp)
+    movups  %xmm2, 32(%rsp)
+    movups  %xmm3, 48(%rsp)
+    movups  %xmm4, 64(%rsp)
+    movups  %xmm5, 80(%rsp)
+    movups  %xmm6, 96(%rsp)
+    movups  %xmm7, 112(%rsp)
+.endm
+
+/* From %rsp, after save_arguments. */
+#define SAVED_INTEGERS 128
+#define SAVED_SCRATCH  (128 + 8 * 8)
+#define RETURN_ADDRESS (128 + 9 * 8)
+#define STACK_ARGUMENTS (RETURN_ADDRESS + 8)
+
+.macro restore_arguments
+    movups  0(%rsp), %xmm0
+    movups  16(%rsp), %xmm1
+    movups  32(%rsp), %xmm2
+    movups  48(%rsp), %xmm3
+    movups  64(%rsp), %xmm4
+    movups  80(%rsp), %xmm5
+    movups  96(%rsp), %xmm6
+    movups  112(%rsp), %xmm7
+    addq    $128, %rsp
+    .cfi_adjust_cfa_offset -128
+    popq    %rdi
+    .cfi_adjust_cfa_offset -8
+    popq    %rsi
+    .cfi_adjust_cfa_offset -8
+    popq    %rdx
+    .cfi_adjust_cfa_offset -8
+    popq    %rcx
+    .cfi_adjust_cfa_offset -8
+    popq    %r8
+    .cfi_adjust_cfa_offset -8
+    popq    %r9
+    .cfi_adjust_cfa_offset -8
+    popq    %r10
+    .cfi_adjust_cfa_offset -8
+    popq    %rax
+    .cfi_adjust_cfa_offset -8
+    popq    %r11
+    .cfi_adjust_cfa_offset -8
+.endm
+
+/* -- Thunks --------------------------------------------------------------- */
+
+    .text
+    .type   ag_thunk, @function
+    .p2align 5
+ag_thunk: /* %r11: the slot */
+    .cfi_startproc
+    cmpl    $0, ag_held_streams(%rip)
+    jne     1f
+    jmp     *(%r11)
+1:  save_arguments
+    movq    %r11, %rdi
+    leaq    SAVED_INTEGERS(%rsp), %rsi
+    leaq    STACK_ARGUMENTS(%rsp), %rdx
+    call    ag_thunk_barrier
+    restore_arguments
+    jmp     *(%r11)
+    .cfi_endproc
+    .size   ag_thunk, . - ag_thunk
+
+.macro thunk
+    .p2align 4
+    _CET_ENDBR
+    leaq    ag_slots + AG_SLOT_SIZE * index(%rip), %r11
+    jmp     ag_thunk
+    .set index, index + 1
+.endm
+
+    .globl  ag_thunks
+    .hidden ag_thunks
+    .type   ag_thunks, @function
+    .p2align 5
+ag_thunks:
+    .cfi_startproc
+    .set index, 0
+#define AG_SLOT(name, class, argument, ptsz) thunk
+#include "preload/slots.inc"
+#undef AG_SLOT
+    .rept AG_SLOTS_UNKNOWN
+    thunk
+    .endr
+    .org ag_thunks + AG_THUNK_SIZE * index /* an error if a thunk is larger than that */
+    .cfi_endproc
+    .size   ag_thunks, . - ag_thunks
+
+/* -- Exports -------------------------------------------------------------- */
+
+    .type   ag_export, @function
+    .p2align 4
+ag_export: /* %r11d: index of an exported function that has not been bound yet */
+    .cfi_startproc
+    save_arguments
+    movl    %r11d, %edi
+    movq    RETURN_ADDRESS(%rsp), %rsi
+    call    ag_export_bind
+    movq    %rax, SAVED_SCRATCH(%rsp)
+    restore_arguments
+    jmp     *%r11
+    .cfi_endproc
+    .size   ag_export, . - ag_export
+
+.macro export name
+    .globl  \name
+    .type   \name, @function
+    .p2align 4
+\name:
+    .cfi_startproc
+    _CET_ENDBR
+    movq    ag_exports + 8 * index(%rip), %r11
+    testq   %r11, %r11
+    jz      1f
+    jmp     *%r11
+1:  movl    $index, %r11d
+    jmp     ag_export
+    .cfi_endproc
+    .size   \name, . - \name
+    .set index, index + 1
+.endm
+
+    .set index, 0
+#define AG_SLOT(name, class, argument, ptsz) export name
+#include "preload/slots.inc"
+#undef AG_SLOT
+
+    .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The dlsym door: what a program gets when it looks a CUDA name up.
+ *
+ * It decides only where its answer differs from the C library's: where the result lies in libcuda,
+ * and where our own export stands in front of the result. Everything else, errors included, is left
+ * to the real dlsym() by a jump (arch/.../dlsym.S).
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "preload/preload.h"
+
+/* Set before its first use by any thread; every thread finds the same. */
+void *(*ag_real_dlsym)(void *handle, const char *name);
+
+static void *(*real_dlsym(void))(void *, const char *)
+{
+    void *real = __atomic_load_n((void **)&ag_real_dlsym, __ATOMIC_RELAXED);
+    if (!real) {
+        real = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+        if (!real)
+            real = dlvsym(RTLD_NEXT, "dlsym", AG_DLSYM_VERSION);
+        __atomic_store_n((void **)&ag_real_dlsym, real, __ATOMIC_RELAXED);
+    }
+    return (void *(*)(void *, const char *))real;
+}
+
+void *ag_dlsym(void *handle, const char *name)
+{
+    return real_dlsym()(handle, name);
+}
+
+/* -- Objects -------------------------------------------------------------- */
+
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+static bool is_ours(const void *address)
+{
+    return (uintptr_t)address >= (uintptr_t)__ehdr_start && (uintptr_t)address < (uintptr_t)_end;
+}
+
+/* A handle of the object that contains `address`, to be closed; NULL for the program itself. */
+static void *open_object_of(const void *address)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    if (!dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) || !map || !map->l_name[0])
+        return NULL;
+    return dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+/* `name` as the object around `caller` sees it in itself and what it depends on. */
+static void *find_in_scope_of(const void *caller, const char *name)
+{
+    void *handle = open_object_of(caller);
+    if (!handle)
+        return NULL;
+    void *found = ag_dlsym(handle, name);
+    dlclose(handle);
+    return found;
+}
+
+void *ag_behind_us(const char *name, const void *caller)
+{
+    void *found = ag_dlsym(RTLD_NEXT, name);
+    if (!found && caller)
+        found = find_in_scope_of(caller, name);
+    return found;
+}
+
+/* -- RTLD_NEXT on behalf of another object -------------------------------- */
+
+struct object {
+    char *path;
+    uintptr_t start, end;
+};
+
+struct objects {
+    struct object *list;
+    size_t count, room;
+};
+
+static bool contains(const struct object *object, const void *address)
+{
+    return (uintptr_t)address >= object->start && (uintptr_t)address < object->end;
+}
+
+static int add_object(struct dl_phdr_info *info, size_t size, void *context)
+{
+    (void)size;
+    struct objects *objects = context;
+    if (objects->count == objects->room) {
+        size_t room = objects->room ? 2 * objects->room : 64;
+        struct object *list = realloc(objects->list, room * sizeof *list);
+        if (!list)
+            return 1;
+        objects->list = list;
+        objects->room = room;
+    }
+    struct object object = {.path = strdup(info->dlpi_name), .start = UINTPTR_MAX};
+    if (!object.path)
+        return 1;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type != PT_LOAD)
+            continue;
+        uintptr_t start = info->dlpi_addr + segment->p_vaddr;
+        if (start < object.start)
+            object.start = start;
+        if (start + segment->p_memsz > object.end)
+            object.end = start + segment->p_memsz;
+    }
+    objects->list[objects->count++] = object;
+    return 0;
+}
+
+/*
+ * The first definition of `name` after the object of `caller`, in the order of loading, this
+ * library left out. `*behind` tells whether this library comes after the caller. NULL if there is
+ * none.
+ */
+static void *find_after(const void *caller, const char *name, bool *behind)
+{
+    struct objects objects = {0};
+    /* Objects that were loaded for others only are in the list too, but not in the scope. */
+    bool in_scope = ag_behind_us(name, caller) != NULL;
+    void *found = NULL;
+    bool after = false;
+    *behind = false;
+    dl_iterate_phdr(add_object, &objects);
+    for (size_t i = 0; i < objects.count; i++) {
+        const struct object *object = &objects.list[i];
+        bool ours = contains(object, __ehdr_start);
+        if (after && ours)
+            *behind = true;
+        if (after && !ours && in_scope && !found && object->path[0]) {
+            void *handle = dlopen(object->path, RTLD_LAZY | RTLD_NOLOAD);
+            void *address = handle ? ag_dlsym(handle, name) : NULL;
+            /* The handle also finds what the object depends on, which is not next. */
+            if (address && contains(object, address))
+                found = address;
+            if (handle)
+                dlclose(handle);
+        }
+        after = after || contains(object, caller);
+    }
+    for (size_t i = 0; i < objects.count; i++)
+        free(objects.list[i].path);
+    free(objects.list);
+    return found || !in_scope ? found : find_in_scope_of(caller, name);
+}
+
+/* -- The door ------------------------------------------------------------- */
+
+/* True: the answer is `*result`. False: the real dlsym() knows best. */
+static bool decide(void *handle, const char *name, const void *caller, void **result)
+{
+    void *found;
+    bool covered; /* our own export stands in front of the answer */
+    if (handle == RTLD_NEXT) {
+        found = find_after(caller, name, &covered);
+        covered = covered && is_ours(find_in_scope_of(__ehdr_start, name));
+    } else {
+        found = ag_dlsym(handle, name);
+        covered = is_ours(found);
+        if (covered)
+            found = ag_behind_us(name, handle == RTLD_DEFAULT ? caller : NULL);
+        else if (!found && handle == RTLD_DEFAULT)
+            found = find_in_scope_of(caller, name);
+    }
+    /* libcuda's own look-ups are its own affair. */
+    void *answer =
+        found && ag_in_libcuda(found) && !ag_in_libcuda(caller) ? ag_route(found) : found;
+    if (!covered && answer == found)
+        return false;
+    if (answer)
+        dlerror(); /* forget what failed on the way */
+    else
+        ag_dlsym(RTLD_NEXT, name); /* leave the error that the program expects */
+    *result = answer;
+    return true;
+}
+
+__attribute__((used, visibility("hidden"))) bool ag_dlsym_door(void *handle, const char *name,
+                                                               const void *caller, void **result)
+{
+    static _Thread_local bool inside __attribute__((tls_model("initial-exec")));
+    real_dlsym();
+    if (!name || inside || !((name[0] == 'c' && name[1] == 'u') || strncmp(name, "__cuda", 6) == 0))
+        return false;
+    int saved = errno;
+    inside = true;
+    bool decided = decide(handle, name, caller, result);
+    inside = false;
+    errno = saved;
+    return decided;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The doors of life-cycle calls: what the engine knows of streams, captures, contexts, functions
+ * and execs changes here. The engine hears of an end before the call and of a beginning after it.
+ */
+#include <cuda.h>
+#include <stdatomic.h>
+
+#include "driver/driver.h"
+#include "engine/engine.h"
+#include "preload/preload.h"
+
+/* Here each name means the function of that name, not what cuda.h makes of it. */
+#undef cuCtxDestroy
+#undef cuDevicePrimaryCtxRelease
+#undef cuDevicePrimaryCtxReset
+#undef cuGetProcAddress
+#undef cuGraphInstantiate
+#undef cuStreamBeginCapture
+#undef cuStreamDestroy
+
+/* Begins a door. REAL() in it is the real function; the types are those of the CUDA reference. */
+#define DOOR(name, parameters)                                                                     \
+    typedef CUresult(*type_##name) parameters;                                                     \
+    __attribute__((used, visibility("hidden"))) CUresult ag_door_##name parameters
+#define REAL(name) ((type_##name)ag_slots[AG_SLOT_##name].real)
+
+static bool active(void)
+{
+    return !ag_depth && atomic_load_explicit(&ag_engine_on, memory_order_relaxed);
+}
+
+/* A door that tells the engine something before the call. */
+#define BEFORE(name, parameters, arguments, tell)                                                  \
+    DOOR(name, parameters)                                                                         \
+    {                                                                                              \
+        if (active())                                                                              \
+            tell;                                                                                  \
+        return REAL(name) arguments;                                                               \
+    }
+
+/* A door that tells the engine something before the call, and something else after its success. */
+#define AROUND(name, parameters, arguments, before, after)                                         \
+    DOOR(name, parameters)                                                                         \
+    {                                                                                              \
+        if (!active())                                                                             \
+            return REAL(name) arguments;                                                           \
+        before;                                                                                    \
+        CUresult result = REAL(name) arguments;                                                    \
+        if (result == CUDA_SUCCESS)                                                                \
+            after;                                                                                 \
+        return result;                                                                             \
+    }
+
+/* The rows below are tables of macros, which the formatter does not understand. */
+/* clang-format off */
+
+/* -- Driver --------------------------------------------------------------- */
+
+DOOR(cuInit, (unsigned flags))
+{
+    CUresult result = REAL(cuInit)(flags);
+    ag_driver_initialised();
+    return result;
+}
+
+static CUresult route(CUresult result, void **found)
+{
+    if (result == CUDA_SUCCESS && found && *found)
+        *found = ag_route(*found);
+    return result;
+}
+
+DOOR(cuGetProcAddress, (const char *symbol, void **found, int version, cuuint64_t flags))
+{
+    return route(REAL(cuGetProcAddress)(symbol, found, version, flags), found);
+}
+
+DOOR(cuGetProcAddress_v2, (const char *symbol, void **found, int version, cuuint64_t flags,
+                           CUdriverProcAddressQueryResult *status))
+{
+    return route(REAL(cuGetProcAddress_v2)(symbol, found, version, flags, status), found);
+}
+
+/* -- Streams -------------------------------------------------------------- */
+
+BEFORE(cuStreamDestroy, (CUstream stream), (stream), ag_engine_stream_destroy(stream))
+BEFORE(cuStreamDestroy_v2, (CUstream stream), (stream), ag_engine_stream_destroy(stream))
+
+/* What is held was launched with the old attributes. */
+#define STREAM_SET(name, ptsz, parameters, arguments)                                              \
+    AROUND(name, parameters, arguments,                                                            \
+           ag_engine_barrier_stream(stream, ptsz, AG_REASON_ATTRIBUTES),                           \
+           ag_engine_stream_attributes(stream, ptsz))
+
+#define SET_PARAMETERS (CUstream stream, CUstreamAttrID id, const CUstreamAttrValue *value)
+STREAM_SET(cuStreamSetAttribute, false, SET_PARAMETERS, (stream, id, value))
+STREAM_SET(cuStreamSetAttribute_ptsz, true, SET_PARAMETERS, (stream, id, value))
+STREAM_SET(cuStreamCopyAttributes, false, (CUstream stream, CUstream source), (stream, source))
+STREAM_SET(cuStreamCopyAttributes_ptsz, true, (CUstream stream, CUstream source), (stream, source))
+
+/* -- The program's own capture -------------------------------------------- */
+
+#define BEGIN_CAPTURE(name, ptsz, parameters, arguments)                                           \
+    AROUND(name, parameters, arguments, ag_engine_capture_prepare(),                               \
+           ag_engine_capture_begun(stream, ptsz))
+
+#define MODE_PARAMETERS (CUstream stream, CUstreamCaptureMode mode)
+#define GRAPH_PARAMETERS                                                                           \
+    (CUstream stream, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges,       \
+     size_t count, CUstreamCaptureMode mode)
+#define GRAPH_ARGUMENTS (stream, graph, nodes, edges, count, mode)
+BEGIN_CAPTURE(cuStreamBeginCapture, false, (CUstream stream), (stream))
+BEGIN_CAPTURE(cuStreamBeginCapture_ptsz, true, (CUstream stream), (stream))
+BEGIN_CAPTURE(cuStreamBeginCapture_v2, false, MODE_PARAMETERS, (stream, mode))
+BEGIN_CAPTURE(cuStreamBeginCapture_v2_ptsz, true, MODE_PARAMETERS, (stream, mode))
+BEGIN_CAPTURE(cuStreamBeginCaptureToGraph, false, GRAPH_PARAMETERS, GRAPH_ARGUMENTS)
+BEGIN_CAPTURE(cuStreamBeginCaptureToGraph_ptsz, true, GRAPH_PARAMETERS, GRAPH_ARGUMENTS)
+
+/* Every result but these two ends the capture: that of an invalidated one is an error as well. */
+static CUresult capture_ended(CUstream stream, bool ptsz, CUresult result)
+{
+    if (active() && result != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD &&
+        result != CUDA_ERROR_ILLEGAL_STATE)
+        ag_engine_capture_ended(stream, ptsz);
+    return result;
+}
+
+DOOR(cuStreamEndCapture, (CUstream stream, CUgraph *graph))
+{
+    return capture_ended(stream, false, REAL(cuStreamEndCapture)(stream, graph));
+}
+
+DOOR(cuStreamEndCapture_ptsz, (CUstream stream, CUgraph *graph))
+{
+    return capture_ended(stream, true, REAL(cuStreamEndCapture_ptsz)(stream, graph));
+}
+
+/* -- Contexts ------------------------------------------------------------- */
+
+BEFORE(cuCtxDestroy, (CUcontext context), (context), ag_engine_context_destroy(context))
+BEFORE(cuCtxDestroy_v2, (CUcontext context), (context), ag_engine_context_destroy(context))
+BEFORE(cuCtxDetach, (CUcontext context), (context), ag_engine_context_destroy(context))
+BEFORE(cuDevicePrimaryCtxRelease, (CUdevice device), (device), ag_engine_device_reset(device))
+BEFORE(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), ag_engine_device_reset(device))
+BEFORE(cuDevicePrimaryCtxReset, (CUdevice device), (device), ag_engine_device_reset(device))
+BEFORE(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), ag_engine_device_reset(device))
+
+/* The engine knows a green context by the context that the program made of it. */
+static void green_context_destroy(CUgreenCtx green)
+{
+    CUcontext context = NULL;
+    __typeof__(cuCtxFromGreenCtx) *convert = ag_slots[AG_SLOT_cuCtxFromGreenCtx].real;
+    if (convert && convert(&context, green) == CUDA_SUCCESS && context)
+        ag_engine_context_destroy(context);
+    else
+        ag_engine_functions_changed();
+}
+
+BEFORE(cuGreenCtxDestroy, (CUgreenCtx green), (green), green_context_destroy(green))
+
+/* -- Modules and functions ------------------------------------------------ */
+
+BEFORE(cuModuleUnload, (CUmodule module), (module), ag_engine_functions_changed())
+BEFORE(cuLibraryUnload, (CUlibrary library), (library), ag_engine_functions_changed())
+
+/* Execs were made with the old configuration, and it cannot be asked for. */
+BEFORE(cuCtxSetCacheConfig, (CUfunc_cache config), (config), ag_engine_functions_changed())
+BEFORE(cuCtxSetSharedMemConfig, (CUsharedconfig config), (config), ag_engine_functions_changed())
+BEFORE(cuFuncSetCacheConfig, (CUfunction func, CUfunc_cache config), (func, config),
+       ag_engine_functions_changed())
+BEFORE(cuFuncSetSharedMemConfig, (CUfunction func, CUsharedconfig config), (func, config),
+       ag_engine_functions_changed())
+BEFORE(cuKernelSetCacheConfig, (CUkernel kernel, CUfunc_cache config, CUdevice device),
+       (kernel, config, device), ag_engine_functions_changed())
+
+/* Frameworks set the same value before each launch: only a change counts. */
+static void set_function(CUfunction func, CUfunction_attribute attribute, int value)
+{
+    int now;
+    if (!ag_real.cuFuncGetAttribute ||
+        ag_real.cuFuncGetAttribute(&now, attribute, func) != CUDA_SUCCESS || now != value)
+        ag_engine_functions_changed();
+}
+
+static void set_kernel(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device)
+{
+    int now;
+    if (!ag_real.cuKernelGetAttribute ||
+        ag_real.cuKernelGetAttribute(&now, attribute, kernel, device) != CUDA_SUCCESS ||
+        now != value)
+        ag_engine_functions_changed();
+}
+
+BEFORE(cuFuncSetAttribute, (CUfunction func, CUfunction_attribute attribute, int value),
+       (func, attribute, value), set_function(func, attribute, value))
+BEFORE(cuKernelSetAttribute,
+       (CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device),
+       (attribute, value, kernel, device), set_kernel(attribute, value, kernel, device))
+
+/* -- The program's own execs ---------------------------------------------- */
+
+/*
+ * Instantiating can wait for running kernels while the launches of other threads wait for it, so
+ * nothing that a running kernel may need can stay held.
+ */
+#define INSTANTIATE(name, parameters, arguments)                                                   \
+    AROUND(name, parameters, arguments, ag_engine_barrier_all(AG_REASON_BARRIER),                  \
+           ag_engine_program_execs(1))
+
+#define LOG_PARAMETERS (CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)
+#define FLAGS_PARAMETERS (CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+#define PARAMS_PARAMETERS                                                                          \
+    (CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+INSTANTIATE(cuGraphInstantiate, LOG_PARAMETERS, (exec, graph, node, log, size))
+INSTANTIATE(cuGraphInstantiate_v2, LOG_PARAMETERS, (exec, graph, node, log, size))
+INSTANTIATE(cuGraphInstantiateWithFlags, FLAGS_PARAMETERS, (exec, graph, flags))
+INSTANTIATE(cuGraphInstantiateWithParams, PARAMS_PARAMETERS, (exec, graph, params))
+INSTANTIATE(cuGraphInstantiateWithParams_ptsz, PARAMS_PARAMETERS, (exec, graph, params))
+
+DOOR(cuGraphExecDestroy, (CUgraphExec exec))
+{
+    CUresult result = REAL(cuGraphExecDestroy)(exec);
+    if (result == CUDA_SUCCESS && active())
+        ag_engine_program_execs(-1);
+    return result;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The doors: how calls of the program reach the library. The only part that knows symbol names.
+ *
+ * A program gets at a driver function in three ways: dlsym(), cuGetProcAddress() and linking. Each
+ * finds the real function first; then ag_route() decides by its address what the program gets: the
+ * real function (queries), a C door (ops and life-cycle calls), or a thunk that submits what is
+ * held and jumps on (everything else). Whatever does not lie in libcuda is left alone.
+ *
+ * Everything is started by the first address in libcuda that passes by; until then, and in a
+ * program without CUDA, nothing happens. No lock is taken by a call that goes through a door;
+ * ag_route() takes its lock only to add something.
+ */
+#ifndef AG_PRELOAD_H
+#define AG_PRELOAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "preload/arch.h"
+
+/* -- Slots: one for each driver function --------------------------------- */
+
+enum ag_class {
+    AG_CLASS_QUERY,
+    AG_CLASS_STREAM,
+    AG_CLASS_WAIT,
+    AG_CLASS_WAIT_ALL,
+    AG_CLASS_DEFAULT_STREAM,
+    AG_CLASS_OP,
+    AG_CLASS_WRAP,
+    AG_CLASS_BARRIER,
+};
+
+/* Constant once the function's address has been given to the program. */
+struct ag_slot {
+    void *real;
+    uint8_t class;    /* enum ag_class */
+    uint8_t argument; /* index of the stream argument, where the class has one */
+    bool ptsz;        /* stream 0 is the per-thread default stream */
+};
+_Static_assert(sizeof(struct ag_slot) == AG_SLOT_SIZE, "the thunks count in slots");
+
+enum {
+#define AG_SLOT(name, class, argument, ptsz) AG_SLOT_##name,
+#include "preload/slots.inc"
+#undef AG_SLOT
+    AG_SLOTS_KNOWN,
+    AG_SLOTS = AG_SLOTS_KNOWN + AG_SLOTS_UNKNOWN
+};
+
+extern struct ag_slot ag_slots[AG_SLOTS];
+
+/* -- Routing -------------------------------------------------------------- */
+
+/* What the program gets in place of `found`, which may be any address. Safe from any thread. */
+void *ag_route(void *found);
+
+/* Does the address lie in a libcuda? Remembers each copy, and keeps it loaded. */
+bool ag_in_libcuda(const void *address);
+
+/* Fills the slots and the table of addresses; once. `handle` is libcuda's. */
+void ag_route_fill(void *handle);
+
+/* -- Looking up symbols --------------------------------------------------- */
+
+/* The C library's dlsym(). Called with a handle, or with RTLD_NEXT for what lies behind us. */
+void *ag_dlsym(void *handle, const char *name);
+
+/*
+ * What `name` would be bound to if this library were not there, for code at `caller` (NULL: global
+ * scope only). NULL if nothing.
+ */
+void *ag_behind_us(const char *name, const void *caller);
+
+/* -- Process -------------------------------------------------------------- */
+
+/* Starts everything at the first sight of libcuda. False: the library is switched off. */
+bool ag_start(void *libcuda);
+
+/* From now on the program gets real functions only, and nothing is held. */
+void ag_give_up(void);
+
+/* The program has called cuInit(): what must happen at exit is registered now. */
+void ag_driver_initialised(void);
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From the address of a real driver function to what the program gets in its place.
+ *
+ * cuGetProcAddress() always returns the address of an exported function of libcuda, so a table of
+ * their addresses, made once, resolves name, version and flags exactly as the driver did.
+ */
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+#include "preload/preload.h"
+
+struct ag_slot ag_slots[AG_SLOTS] = {
+#define AG_SLOT(name, class, argument, ptsz) {NULL, AG_CLASS_##class, argument, ptsz},
+#include "preload/slots.inc"
+#undef AG_SLOT
+};
+
+static const char *const names[AG_SLOTS_KNOWN] = {
+#define AG_SLOT(name, class, argument, ptsz) #name,
+#include "preload/slots.inc"
+#undef AG_SLOT
+};
+
+/* doors.S, arch/.../thunks.S */
+extern void *const ag_doors[AG_SLOTS_KNOWN];
+extern const char ag_thunks[AG_SLOTS][AG_THUNK_SIZE];
+
+/* Guards what is added to the tables below; readers take no lock. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* -- Copies of libcuda ---------------------------------------------------- */
+
+/* A process has one; a second can come from another link-map namespace or a driver's shim. */
+enum { COPIES = 8 };
+
+static struct copy {
+    uintptr_t start, end;
+    void *handle; /* keeps it loaded: addresses that were given out must stay valid */
+} copies[COPIES];
+static _Atomic unsigned copy_count;
+
+struct search {
+    uintptr_t address, start, end;
+    char path[4096];
+};
+
+static int find_object(struct dl_phdr_info *info, size_t size, void *context)
+{
+    (void)size;
+    struct search *search = context;
+    uintptr_t start = UINTPTR_MAX, end = 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type != PT_LOAD)
+            continue;
+        uintptr_t at = info->dlpi_addr + segment->p_vaddr;
+        start = at < start ? at : start;
+        end = at + segment->p_memsz > end ? at + segment->p_memsz : end;
+    }
+    if (search->address < start || search->address >= end)
+        return 0;
+    search->start = start;
+    search->end = end;
+    if (strlen(info->dlpi_name) < sizeof search->path)
+        strcpy(search->path, info->dlpi_name);
+    return 1;
+}
+
+static const struct copy *find_copy(uintptr_t address)
+{
+    unsigned count = atomic_load_explicit(&copy_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++)
+        if (address >= copies[i].start && address < copies[i].end)
+            return &copies[i];
+    return NULL;
+}
+
+bool ag_in_libcuda(const void *address)
+{
+    if (find_copy((uintptr_t)address))
+        return true;
+    struct search search = {.address = (uintptr_t)address};
+    if (!dl_iterate_phdr(find_object, &search))
+        return false;
+    const char *slash = strrchr(search.path, '/');
+    if (strncmp(slash ? slash + 1 : search.path, "libcuda.so", strlen("libcuda.so")) != 0)
+        return false;
+    void *handle = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
+    if (!handle)
+        return false;
+    pthread_mutex_lock(&lock);
+    unsigned count = atomic_load_explicit(&copy_count, memory_order_relaxed);
+    if (!find_copy((uintptr_t)address) && count < COPIES) {
+        copies[count] = (struct copy){search.start, search.end, handle};
+        atomic_store_explicit(&copy_count, count + 1, memory_order_release);
+        handle = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    if (handle)
+        dlclose(handle);
+    return true;
+}
+
+/* -- From address to slot ------------------------------------------------- */
+
+/* Open addressing; an entry is never changed once it is set. */
+#define TABLE 4096
+_Static_assert(TABLE > (int)AG_SLOTS, "the table never fills");
+
+static struct {
+    _Atomic uintptr_t address;
+    unsigned slot; /* valid once the address is set */
+} table[TABLE];
+static unsigned slots_used = AG_SLOTS_KNOWN;
+
+static unsigned find_entry(uintptr_t address)
+{
+    unsigned i = (address >> 4) * 0x9e3779b1u % TABLE;
+    for (;; i = (i + 1) % TABLE) {
+        uintptr_t there = atomic_load_explicit(&table[i].address, memory_order_acquire);
+        if (there == address || !there)
+            return i;
+    }
+}
+
+/* Under the lock. */
+static void add_entry(uintptr_t address, unsigned slot)
+{
+    unsigned i = find_entry(address);
+    table[i].slot = slot;
+    ag_slots[slot].real = (void *)address;
+    atomic_store_explicit(&table[i].address, address, memory_order_release);
+}
+
+/*
+ * Two names of one function: what it is called by cannot be told, so the stricter class holds. A
+ * life-cycle call stays one, since the engine must hear of it.
+ */
+static void merge(struct ag_slot *slot, unsigned index, struct ag_slot *other)
+{
+    bool same = slot->class == other->class && slot->argument == other->argument &&
+                slot->ptsz == other->ptsz;
+    if (slot->class == AG_CLASS_WRAP || (same && slot->class != AG_CLASS_OP))
+        return;
+    if (other->class == AG_CLASS_WRAP || slot->class == AG_CLASS_QUERY) {
+        other->real = slot->real;
+        table[find_entry((uintptr_t)slot->real)].slot = index;
+    } else if (other->class != AG_CLASS_QUERY) {
+        slot->class = AG_CLASS_BARRIER;
+    }
+}
+
+void ag_route_fill(void *handle)
+{
+    pthread_mutex_lock(&lock);
+    for (unsigned i = 0; i < AG_SLOTS_KNOWN; i++) {
+        void *real = ag_dlsym(handle, names[i]);
+        if (!real || !find_copy((uintptr_t)real))
+            continue;
+        unsigned entry = find_entry((uintptr_t)real);
+        if (atomic_load_explicit(&table[entry].address, memory_order_relaxed))
+            merge(&ag_slots[table[entry].slot], i, &ag_slots[i]);
+        else
+            add_entry((uintptr_t)real, i);
+    }
+    for (unsigned i = AG_SLOTS_KNOWN; i < AG_SLOTS; i++)
+        ag_slots[i].class = AG_CLASS_BARRIER;
+    pthread_mutex_unlock(&lock);
+}
+
+/* A function of libcuda that this build never heard of. */
+static void *route_unknown(uintptr_t address)
+{
+    pthread_mutex_lock(&lock);
+    unsigned entry = find_entry(address);
+    bool known = atomic_load_explicit(&table[entry].address, memory_order_relaxed) != 0;
+    if (!known && slots_used < AG_SLOTS) {
+        add_entry(address, slots_used++);
+        known = true;
+    }
+    unsigned slot = table[entry].slot;
+    pthread_mutex_unlock(&lock);
+    if (known)
+        return (void *)ag_thunks[slot];
+    ag_give_up(); /* a call that passes no barrier would be unsound as long as anything is held */
+    return (void *)address;
+}
+
+void *ag_route(void *found)
+{
+    if (!ag_in_libcuda(found) || !ag_start(copies[0].handle))
+        return found;
+    unsigned entry = find_entry((uintptr_t)found);
+    if (!atomic_load_explicit(&table[entry].address, memory_order_acquire))
+        return route_unknown((uintptr_t)found);
+    unsigned slot = table[entry].slot;
+    switch (ag_slots[slot].class) {
+    case AG_CLASS_QUERY:
+        return found;
+    case AG_CLASS_OP:
+    case AG_CLASS_WRAP:
+        return ag_doors[slot];
+    default:
+        return (void *)ag_thunks[slot];
+    }
+}
+
+/* -- Programs that link libcuda ------------------------------------------- */
+
+/* What each exported driver function jumps to, once it has been bound. */
+__attribute__((visibility("hidden"))) _Atomic(void *) ag_exports[AG_SLOTS_KNOWN];
+
+/* CUDA_ERROR_STUB_LIBRARY: what the toolkit's own stand-in for libcuda returns. */
+static CUresult no_driver(void)
+{
+    return CUDA_ERROR_STUB_LIBRARY;
+}
+
+/* Binds an exported function as the dynamic linker would have; called by its first use. */
+__attribute__((used, visibility("hidden"))) void *ag_export_bind(unsigned index, const void *caller)
+{
+    void *found = ag_behind_us(names[index], caller);
+    if (!found) {
+        /* The caller was bound to something, perhaps in the scope of what loaded it. */
+        void *handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+        if (handle) {
+            found = ag_dlsym(handle, names[index]);
+            dlclose(handle);
+        }
+    }
+    if (!found)
+        return (void *)no_driver;
+    found = ag_route(found);
+    atomic_store_explicit(&ag_exports[index], found, memory_order_release);
+    return found;
+}
+
+/* -- Barriers ------------------------------------------------------------- */
+
+/*
+ * Called by a thunk while anything is held. `registers` and `stack` are the integer arguments as
+ * the calling convention passes them; no function with a stream argument takes another kind.
+ */
+__attribute__((used, visibility("hidden"))) void
+ag_thunk_barrier(const struct ag_slot *slot, const uintptr_t *registers, const uintptr_t *stack)
+{
+    if (ag_depth || !atomic_load_explicit(&ag_engine_on, memory_order_relaxed))
+        return;
+    unsigned n = slot->argument;
+    CUstream stream =
+        (CUstream)(n < AG_REGISTER_ARGUMENTS ? registers[n] : stack[n - AG_REGISTER_ARGUMENTS]);
+    switch (slot->class) {
+    case AG_CLASS_STREAM:
+        ag_engine_barrier_stream(stream, slot->ptsz, AG_REASON_STREAM_BARRIER);
+        break;
+    case AG_CLASS_WAIT:
+        ag_engine_barrier_wait(stream, slot->ptsz, AG_REASON_HOST_WAIT);
+        break;
+    case AG_CLASS_WAIT_ALL:
+        ag_engine_barrier_all(AG_REASON_HOST_WAIT);
+        break;
+    case AG_CLASS_DEFAULT_STREAM:
+        ag_engine_barrier_wait(NULL, slot->ptsz, AG_REASON_HOST_WAIT);
+        break;
+    default:
+        ag_engine_barrier_all(AG_REASON_BARRIER);
+        break;
+    }
+}
