@@ -10,7 +10,7 @@
 
 #include "sample.h"
 
-#define TOLERANCE 1e-4f
+#define TOLERANCE 1e-5f
 
 /* The residual is kept as the bits of a float: for positive ones, integers compare alike. */
 KERNEL(sweep, float *to, const float *from, unsigned n, unsigned *residual)
@@ -40,7 +40,7 @@ int main(int argc, char **argv)
 {
     struct options o = parse_options(
         argc, argv, "Jacobi solver with a convergence test after some sweeps (--kernels).",
-        {10000, 32, 64, 10, 0, false});
+        {10000, 32, 128, 10, 0, false});
     long elements = o.size * o.size;
     float *grid[2] = {device_array<float>(elements), device_array<float>(elements)};
     unsigned *residual = device_array<unsigned>(1), *host_residual;
