@@ -288,6 +288,7 @@ void ag_stream_kill(struct ag_stream *stream)
         stream->counters.errors += ag_real.cuEventDestroy_v2(stream->mark) != CUDA_SUCCESS;
         stream->counters.errors += ag_real.cuEventDestroy_v2(stream->done) != CUDA_SUCCESS;
         stream->relay = NULL;
+        atomic_fetch_sub(&stream->context->relays, 1);
     }
     ag_tree_free(&stream->recorder.tree);
     pthread_mutex_lock(&registry);

@@ -33,6 +33,7 @@ struct ag_context {
     CUcontext ctx;
     CUdevice device;
     unsigned execs;                 /* that the engine has in this context; registry lock */
+    _Atomic unsigned relays;        /* streams of the engine's own; see submit.c */
     _Atomic unsigned blocking_held; /* blocking streams that hold ops */
     _Atomic bool legacy_held;       /* the legacy stream holds ops */
 };

@@ -16,12 +16,18 @@
 
 /* -- Relay ---------------------------------------------------------------- */
 
+/* A context gives some streams freely; creating more (seen on driver 580: fewer than 40) waits for
+   running kernels, as instantiating does. */
+enum { MOST_RELAYS = 8 };
+
 static bool relay_make(struct ag_stream *stream)
 {
+    struct ag_context *context = stream->context;
     if (stream->relay != NULL)
         return true;
-    CUresult result = ag_real.cuStreamCreate(&stream->relay, CU_STREAM_DEFAULT);
-    if (result != CUDA_SUCCESS) {
+    if (atomic_fetch_add(&context->relays, 1) >= MOST_RELAYS ||
+        ag_real.cuStreamCreate(&stream->relay, CU_STREAM_DEFAULT) != CUDA_SUCCESS) {
+        atomic_fetch_sub(&context->relays, 1);
         stream->relay = NULL;
         return false;
     }
@@ -31,6 +37,7 @@ static bool relay_make(struct ag_stream *stream)
         (void)ag_real.cuEventDestroy_v2(stream->mark); /* new and unused */
     }
     (void)ag_real.cuStreamDestroy_v2(stream->relay); /* new and unused */
+    atomic_fetch_sub(&context->relays, 1);
     stream->relay = NULL;
     return false;
 }
@@ -92,7 +99,6 @@ bool ag_stream_hold_begins(struct ag_stream *stream, struct ag_node *head)
     if (stream->kind == AG_STREAM_PER_THREAD) {
         if (!relay_make(stream)) {
             stream->plain = true;
-            stream->counters.errors++;
             return false;
         }
         CUresult result = ag_real.cuEventRecord(stream->mark, stream->handle);
