@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An engine that writes down what the doors ask of it, and the few things beside it that the doors
+ * need: linked with the doors into a library for tests.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "config/config.h"
+#include "engine/engine.h"
+#include "observe/report.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+_Atomic unsigned ag_held_streams;
+_Atomic bool ag_engine_on;
+_Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
+struct ag_options ag_opt = {.general_enable = true};
+
+/* What has been asked since the program last looked. */
+EXPORT char door_events[4096];
+EXPORT bool door_accept;
+
+EXPORT void door_hold(int streams)
+{
+    ag_held_streams = (unsigned)streams;
+}
+
+#define NOTE(...)                                                                                  \
+    do {                                                                                           \
+        size_t used = strlen(door_events);                                                         \
+        snprintf(door_events + used, sizeof door_events - used, __VA_ARGS__);                      \
+    } while (0)
+
+static const char *const reasons[] = {
+#define X(id, name, help) name,
+    AG_REASONS(X)
+#undef X
+};
+
+bool ag_engine_kernel(const struct ag_kernel_call *c)
+{
+    const struct ag_shape *s = &c->shape;
+    NOTE("kernel(%u %u %u, %u %u %u, %u, %p, %p %d, %p, %p, %u%s) ", s->grid[0], s->grid[1],
+         s->grid[2], s->block[0], s->block[1], s->block[2], s->shared, (void *)c->func,
+         (void *)c->stream, c->ptsz, (void *)c->params, (void *)c->extra, s->nattrs,
+         s->nattrs && c->attrs->id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE ? " cooperative" : "");
+    return door_accept;
+}
+
+bool ag_engine_memset(const struct ag_memset_call *c)
+{
+    NOTE("memset(%#llx, %zu, %#x, %u, %p %d) ", c->dst, c->count, c->value, c->width,
+         (void *)c->stream, c->ptsz);
+    return door_accept;
+}
+
+void ag_engine_failed(void)
+{
+    NOTE("failed ");
+}
+
+void ag_engine_barrier_stream(CUstream stream, bool ptsz, enum ag_reason reason)
+{
+    NOTE("stream(%p, %d, %s) ", (void *)stream, ptsz, reasons[reason]);
+}
+
+void ag_engine_barrier_wait(CUstream stream, bool ptsz, enum ag_reason reason)
+{
+    NOTE("wait(%p, %d, %s) ", (void *)stream, ptsz, reasons[reason]);
+}
+
+void ag_engine_barrier_all(enum ag_reason reason)
+{
+    NOTE("all(%s) ", reasons[reason]);
+}
+
+void ag_engine_stream_destroy(CUstream stream)
+{
+    NOTE("stream_destroy(%p) ", (void *)stream);
+}
+
+void ag_engine_stream_attributes(CUstream stream, bool ptsz)
+{
+    NOTE("stream_attributes(%p, %d) ", (void *)stream, ptsz);
+}
+
+void ag_engine_capture_prepare(void)
+{
+    NOTE("capture_prepare ");
+}
+
+void ag_engine_capture_begun(CUstream stream, bool ptsz)
+{
+    NOTE("capture_begun(%p, %d) ", (void *)stream, ptsz);
+}
+
+void ag_engine_capture_ended(CUstream stream, bool ptsz)
+{
+    NOTE("capture_ended(%p, %d) ", (void *)stream, ptsz);
+}
+
+void ag_engine_context_destroy(CUcontext ctx)
+{
+    NOTE("context_destroy(%p) ", (void *)ctx);
+}
+
+void ag_engine_device_reset(CUdevice device)
+{
+    NOTE("device_reset(%d) ", device);
+}
+
+void ag_engine_functions_changed(void)
+{
+    NOTE("functions_changed ");
+}
+
+void ag_engine_program_execs(int change)
+{
+    NOTE("execs(%d) ", change);
+}
+
+void ag_engine_start(void)
+{
+    ag_engine_on = true;
+}
+
+void ag_engine_stop(void)
+{
+    NOTE("stop ");
+    ag_engine_on = false;
+}
+
+void ag_engine_counters(struct ag_counters *sum)
+{
+    memset(sum, 0, sizeof *sum);
+}
+
+void ag_report_write(const struct ag_counters *c)
+{
+    (void)c;
+}
+
+void ag_config_load(void) {}

@@ -1,0 +1,488 @@
+# SPDX-License-Identifier: MIT
+"""The doors: what a program gets when it looks a CUDA function up, and what calling it does.
+
+Most of it runs over a driver and an engine that only write down how they are called
+(programs/door_*.c), so that each argument and each barrier can be seen."""
+import collections
+import concurrent.futures
+import os
+import re
+import subprocess
+
+import pytest
+
+import helpers
+
+PROGRAMS = helpers.SOURCE / "tests/programs"
+PRELOAD = helpers.SOURCE / "src/preload"
+DOORS = "libdoors.so"
+
+# The fake driver's own functions, and two that no header declares: a new one, and one whose address
+# is that of a query and of a barrier.
+SPECIAL = {"cuInit", "cuFuncGetAttribute", "cuGetProcAddress", "cuGetProcAddress_v2"}
+UNKNOWN = "cuNotYetInvented"
+
+Slot = collections.namedtuple("Slot", "kind argument ptsz")
+
+
+def read_slots():
+    """The generated table: name to class."""
+    rows = re.findall(r"^AG_SLOT\((\w+), (\w+), (\d+), (\d)\)$",
+                      (helpers.build_dir() / "src/preload/slots.inc").read_text(), flags=re.M)
+    return {name: Slot(kind, int(argument), bool(int(ptsz))) for name, kind, argument, ptsz in rows}
+
+
+SLOTS = read_slots()
+# What only other systems' headers declare is not in the driver.
+EXPORTED = [n for n in SLOTS if not re.match(r"cu(GL|EGL|VDPAU|WGL|Graphics.*(GL|EGL|VDPAU|Egl))", n)]
+
+
+class Built:
+    """The programs, in a directory of their own for each variant of the driver."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.cc = helpers.config()["cc"].split()
+
+    def compile(self, output, *arguments):
+        output = self.directory / output
+        output.parent.mkdir(exist_ok=True)
+        command = [*self.cc, "-isystem", f"{helpers.config()['cuda']}/include", "-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-fPIC", "-o", output,
+                   *arguments]
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return output
+
+    def driver(self, where, rows):
+        """A fake libcuda.so.1 with these functions."""
+        place = self.directory / where
+        place.mkdir()
+        (place / "functions.inc").write_text("\n".join(rows))
+        return self.compile(f"{where}/libcuda.so.1", "-shared", f"-I{place}", "-Wl,-Bsymbolic",
+                            "-Wl,-soname,libcuda.so.1", PROGRAMS / "door_driver.c")
+
+    def run(self, *words, program="door_lookup", driver="driver", preload=(DOORS,), env=None):
+        """Runs the look-ups and returns the lines that it prints."""
+        environment = {k: v for k, v in os.environ.items()
+                       if not k.startswith(("AUTOGRAPH_", "LD_"))}
+        environment["LD_LIBRARY_PATH"] = f"{self.directory / driver}:{self.directory}"
+        if preload:
+            environment["LD_PRELOAD"] = ":".join(str(self.directory / p) for p in preload)
+        environment.update(env or {})
+        done = subprocess.run([str(self.directory / program), *" ".join(words).split()],
+                              env=environment, capture_output=True, text=True, timeout=60,
+                              check=False)
+        assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
+        assert done.stderr == ""
+        return done.stdout.splitlines()
+
+    def same(self, *words, **options):
+        """What it prints must not depend on the library."""
+        without = self.run(*words, **{**options, "preload": [
+            p for p in options.get("preload", ()) if p != DOORS]})
+        assert self.run(*words, **{"preload": (DOORS,), **options}) == without
+        return without
+
+
+def rows(names):
+    return [f"FUNCTION({name})" for name in names if name not in SPECIAL]
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    b = Built(tmp_path_factory.mktemp("doors"))
+    flags = ["-D_GNU_SOURCE", "-DPACKAGE_VERSION=\"1.2.3\"", "-fvisibility=hidden",
+             f"-I{helpers.SOURCE}/src", f"-I{helpers.SOURCE}/include",
+             f"-I{helpers.build_dir()}/src"]
+    machine = "aarch64" if os.uname().machine == "aarch64" else "x86_64"
+    sources = [*PRELOAD.glob("*.c"), *PRELOAD.glob("*.S"), *(PRELOAD / "arch" / machine).glob("*.S"),
+               helpers.SOURCE / "src/driver/driver.c", PROGRAMS / "door_engine.c"]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        objects = list(pool.map(
+            lambda s: b.compile(f"objects/{s.parent.name}-{s.name}.o", "-c", *flags, s), sources))
+    b.compile(DOORS, "-shared", *objects)
+    b.driver("driver", rows([*EXPORTED, UNKNOWN]))
+    b.compile("door_lookup", "-rdynamic", PROGRAMS / "door_lookup.c", "-ldl")
+    b.compile("linked", "-DLINKED", PROGRAMS / "door_lookup.c", b.directory / "driver/libcuda.so.1",
+              "-ldl")
+    b.compile("weak", "-DLINKED", "-DWEAK", "-Wl,-z,dynamic-undefined-weak",
+              PROGRAMS / "door_lookup.c", "-ldl")
+    b.compile("libthird.so", "-shared", PROGRAMS / "door_third.c", "-ldl")
+    b.compile("libwrap.so", "-shared", "-DWRAPS_CUDA", PROGRAMS / "door_third.c", "-ldl")
+    b.compile("libuser.so", "-shared", "-DLINKS_CUDA", "-Wl,--no-as-needed",
+              PROGRAMS / "door_third.c", b.directory / "driver/libcuda.so.1", "-ldl")
+    return b
+
+
+OPEN = "open libcuda.so.1"
+
+
+# -- The route of a static runtime ----------------------------------------------
+
+def test_static_route(built):
+    """dlopen, dlsym of cuGetProcAddress_v2, the empty name, then look-ups, all before cuInit."""
+    out = built.run(OPEN, "handle cuGetProcAddress_v2", "gpa cuLaunchKernel 0", "gpa cuCtxCreate 0",
+                    "gpa cuDeviceGet 0", "gpa cuInit 0")
+    assert out == ["open: yes",
+                   f"handle cuGetProcAddress_v2: {DOORS} ?",
+                   f"0 0 gpa cuLaunchKernel: {DOORS} ?",
+                   f"0 0 gpa cuCtxCreate: {DOORS} ?",
+                   "0 0 gpa cuDeviceGet: libcuda.so.1 cuDeviceGet",
+                   f"0 0 gpa cuInit: {DOORS} ?"]
+
+
+def test_missing_names_are_missing(built):
+    """The driver's own answer, also for the empty name."""
+    done = built.run(OPEN, "gpa cuNoSuchFunction 0", "handle cuNoSuchFunction")
+    assert done[1:] == ["500 1 gpa cuNoSuchFunction: nothing",
+                        "handle cuNoSuchFunction: nothing, error"]
+    assert built.directory.joinpath("door_lookup").exists()
+    environment = {"LD_PRELOAD": str(built.directory / DOORS),
+                   "LD_LIBRARY_PATH": str(built.directory / "driver")}
+    done = subprocess.run([str(built.directory / "door_lookup"), "open", "libcuda.so.1", "gpa", "",
+                           "0", "handle", "", "default", ""], env=environment, capture_output=True,
+                          text=True, timeout=60, check=True)
+    # dlsym of an empty name is an error as well, and leaves one.
+    assert done.stdout.splitlines()[1:] == ["500 1 gpa : nothing", "handle : nothing, error",
+                                            "default : nothing, error"]
+
+
+def test_both_stream_variants_are_told_apart(built):
+    for kind in ("cuLaunchKernel", "cuMemcpyAsync", "cuStreamSynchronize"):
+        out = built.run(OPEN, "hold 1", f"gpa {kind} 0", "call 0x11", f"gpa {kind} 2", "call 0x11")
+        assert out[2].startswith(f"call: 0 {kind} ")
+        assert out[4].startswith(f"call: 0 {kind}_ptsz ")
+
+
+@pytest.mark.parametrize("how", ["handle", "gpa"])
+def test_every_exported_function_is_reached(built, how):
+    """Each answer calls the function that was asked for, with all its arguments, and each that is
+    not a query is ours; while something is held, so that all pass the slow path."""
+    names = [n for n in [*EXPORTED, UNKNOWN] if n not in SPECIAL and "LaunchKernelEx" not in n]
+    if how == "gpa":  # without suffix, as programs ask
+        names = [n for n in names if not re.search(r"_(v\d|ptsz|ptds)$", n)]
+    assert len(names) > 300
+    asked = (f"{how} {name} 0" if how == "gpa" else f"{how} {name}" for name in names)
+    out = built.run(OPEN, "hold 1", *(f"{a} call 0x55 events" for a in asked))[1:]
+    assert len(out) == 3 * len(names)
+    arguments = "85 2 3 4 5 6 7 8 9 10 0.5 1.5 2.5 3.5 4.5 5.5 6.5 7.5"
+    for name, found, called, events in zip(names, out[0::3], out[1::3], out[2::3]):
+        reached = called.split()[2]
+        assert called == f"call: 0 {reached} {arguments}" or SLOTS[reached].kind in ("OP", "WRAP")
+        assert reached == name if how == "handle" else re.sub(r"_v\d$", "", reached) == name
+        kind, argument, ptsz = SLOTS.get(reached, Slot("BARRIER", 0, False))
+        assert found.split()[-2] == ("libcuda.so.1" if kind == "QUERY" else DOORS)
+        stream = 0x55 if argument == 0 else argument + 1
+        expected = {
+            "QUERY": "events: ",
+            "STREAM": f"events: stream({stream:#x}, {int(ptsz)}, stream_barrier) ",
+            "WAIT": f"events: wait({stream:#x}, {int(ptsz)}, host_wait) ",
+            "WAIT_ALL": "events: all(host_wait) ",
+            "DEFAULT_STREAM": f"events: wait((nil), {int(ptsz)}, host_wait) ",
+            "BARRIER": "events: all(barrier) ",
+        }.get(kind)
+        if expected:
+            assert events == expected, reached
+        else:
+            assert events != "events: ", f"{reached} says nothing to the engine"
+
+
+def test_nothing_is_asked_while_nothing_is_held(built):
+    out = built.run(OPEN, "hold 0", "handle cuMemcpy_ptds", "call 1", "events", "hold 2", "call 1",
+                    "events")
+    assert [line for line in out if line.startswith("events")] == \
+        ["events: ", "events: wait((nil), 1, host_wait) "]
+
+
+# -- Ops and life ---------------------------------------------------------------
+
+CALL = "call 0x77"
+PASSED = "2 3 4 5 6 7 8 9 10"
+
+
+@pytest.mark.parametrize("name, event", [
+    ("cuLaunchKernel", "kernel(2 3 4, 5 6 7, 8, 0x77, 0x9 {ptsz}, 0xa, {extra}, 0) "),
+    ("cuLaunchCooperativeKernel", "kernel(2 3 4, 5 6 7, 8, 0x77, 0x9 {ptsz}, 0xa, (nil), 1 cooperative) "),
+    ("cuMemsetD8Async", "memset(0x77, 3, 0x2, 1, 0x4 {ptsz}) "),
+    ("cuMemsetD16Async", "memset(0x77, 3, 0x2, 2, 0x4 {ptsz}) "),
+    ("cuMemsetD32Async", "memset(0x77, 3, 0x2, 4, 0x4 {ptsz}) "),
+])
+@pytest.mark.parametrize("suffix", ["", "_ptsz"])
+def test_ops_reach_the_engine(built, name, event, suffix):
+    """What the engine takes never reaches the driver; what it refuses does, unchanged."""
+    held = built.run(OPEN, f"handle {name}{suffix} accept 1", CALL, "events")
+    eager = built.run(OPEN, f"handle {name}{suffix} accept 0", CALL, "events")
+    event = re.escape("events: " + event.format(ptsz=int(bool(suffix)), extra="EXTRA"))
+    for out in (held, eager):
+        # The eleventh argument of cuLaunchKernel lies on the stack behind those that the test gives.
+        assert re.fullmatch(event.replace("EXTRA", r"\S+"), out[-1]), out[-1]
+    assert held[-2] == "call: 0"
+    count = {"cuLaunchKernel": 10, "cuLaunchCooperativeKernel": 10}.get(name, 4)
+    assert eager[-2].split()[2:][:count + 1] == \
+        [name + suffix, "119", *PASSED.split()[:count - 1]]
+
+
+@pytest.mark.parametrize("suffix", ["", "_ptsz"])
+def test_launch_with_configuration(built, suffix):
+    out = built.run(OPEN, f"handle cuLaunchKernelEx{suffix}", "accept 1", "call config", "events",
+                    "accept 0", "call config", "events", "call 0", "events")
+    event = f"events: kernel(11 12 13, 14 15 16, 17, 0x2, 0x12 {int(bool(suffix))}, 0x3, 0x4, 1 cooperative) "
+    assert out[2:4] == ["call: 0", event]
+    assert re.match(rf"call: 0 cuLaunchKernelEx{suffix} \d+ 2 3 4 ", out[4]) and out[5] == event
+    # Without a configuration there is nothing to look at: the driver says what is wrong.
+    assert out[6].startswith(f"call: 0 cuLaunchKernelEx{suffix} 0 2 3 ") and out[7] == "events: "
+
+
+@pytest.mark.parametrize("name, before, after", [
+    ("cuStreamDestroy", "stream_destroy(0x77)", ""),
+    ("cuStreamDestroy_v2", "stream_destroy(0x77)", ""),
+    ("cuStreamSetAttribute", "stream(0x77, 0, attributes)", "stream_attributes(0x77, 0)"),
+    ("cuStreamSetAttribute_ptsz", "stream(0x77, 1, attributes)", "stream_attributes(0x77, 1)"),
+    ("cuStreamCopyAttributes_ptsz", "stream(0x77, 1, attributes)", "stream_attributes(0x77, 1)"),
+    ("cuStreamBeginCapture", "capture_prepare", "capture_begun(0x77, 0)"),
+    ("cuStreamBeginCapture_v2", "capture_prepare", "capture_begun(0x77, 0)"),
+    ("cuStreamBeginCapture_v2_ptsz", "capture_prepare", "capture_begun(0x77, 1)"),
+    ("cuStreamBeginCaptureToGraph_ptsz", "capture_prepare", "capture_begun(0x77, 1)"),
+    ("cuStreamEndCapture", "", "capture_ended(0x77, 0)"),
+    ("cuStreamEndCapture_ptsz", "", "capture_ended(0x77, 1)"),
+    ("cuCtxDestroy", "context_destroy(0x77)", ""),
+    ("cuCtxDestroy_v2", "context_destroy(0x77)", ""),
+    ("cuDevicePrimaryCtxRelease_v2", "device_reset(119)", ""),
+    ("cuDevicePrimaryCtxReset", "device_reset(119)", ""),
+    ("cuModuleUnload", "functions_changed", ""),
+    ("cuLibraryUnload", "functions_changed", ""),
+    ("cuFuncSetCacheConfig", "functions_changed", ""),
+    ("cuGraphInstantiate", "all(barrier)", "execs(1)"),
+    ("cuGraphInstantiate_v2", "all(barrier)", "execs(1)"),
+    ("cuGraphInstantiateWithFlags", "all(barrier)", "execs(1)"),
+    ("cuGraphInstantiateWithParams_ptsz", "all(barrier)", "execs(1)"),
+    ("cuGraphExecDestroy", "", "execs(-1)"),
+])
+def test_life_cycle_calls(built, name, before, after):
+    out = built.run(OPEN, f"handle {name}", CALL, "events")
+    assert out[-2].startswith(f"call: 0 {name} 119 ")
+    assert out[-1] == "".join(f"{e} " for e in ("events:", before, after) if e)
+
+
+def test_an_attribute_that_is_set_again_changes_nothing(built):
+    out = built.run(OPEN, "attribute 3", "handle cuFuncSetAttribute", CALL, "events", "attribute 4",
+                    CALL, "events")
+    assert [line for line in out if line.startswith("events")] == \
+        ["events: ", "events: functions_changed "]
+    assert [line[:29] for line in out if line.startswith("call")] == \
+        ["call: 0 cuFuncSetAttribute 11"] * 2
+
+
+# -- What is not CUDA's, and what is not there ------------------------------------
+
+def test_a_probe_without_a_driver_finds_nothing(built):
+    """Every way to look a name up gives what it gives without the library."""
+    words = [f"{how} {name}" for how in ("default", "next", "self", "thirddefault", "thirdnext")
+             for name in ("cuInit", "cuLaunchKernel", "cudaLaunchKernel", "cudnnCreate", "cuFoo",
+                          "malloc", "__cudaLaunchKernel", "cu", "")]
+    words = [w for w in words if len(w.split()) == 2]
+    for preload in ((DOORS,), (DOORS, "libthird.so"), ("libthird.so", DOORS)):
+        out = built.same("open libcuda.so.1", *words, driver="none", preload=preload)
+        assert out[0] == "open: no"
+        assert "default cuInit: nothing, error" in out
+
+
+def test_names_that_are_not_cudas(built):
+    """A result outside libcuda is the program's own affair."""
+    for preload in ((DOORS, "libthird.so"), ("libthird.so", DOORS)):
+        out = built.same(OPEN, "default cuFoo", "call 1", "default cudnnCreate", "call 1", "self cuFoo",
+                         "thirddefault cuFoo", "thirdnext cuFoo", "open libthird.so",
+                         "handle cuFoo", "handle cudnnCreate", preload=preload)
+        assert "default cuFoo: libthird.so cuFoo" in out
+        assert [line for line in out if line.startswith("call")] == ["call: 7", "call: 8"]
+
+
+def test_next_of_another_library(built):
+    """dlsym(RTLD_NEXT) finds what comes after the library that asks, not after ours."""
+    for preload in ((DOORS, "libthird.so"), ("libthird.so", DOORS)):
+        out = built.same("thirdnext malloc", "next malloc", "thirdnext dlopen", "thirdnext free",
+                         preload=preload)
+        assert out[0] == "thirdnext malloc: libc.so.6 malloc"
+        assert out[1] == "next malloc: libthird.so malloc"
+
+
+def test_global_driver(built):
+    """In the global scope each way of looking up finds the driver, and we route it."""
+    for preload in ((DOORS, "libthird.so"), ("libthird.so", DOORS)):
+        out = built.run("openglobal libcuda.so.1", "hold 1",
+                        *(f"{how} cuCtxSynchronize {CALL} events {how} cuDeviceGet {how} {UNKNOWN}"
+                          for how in ("default", "next", "self", "thirddefault", "thirdnext")),
+                        preload=preload)[1:]
+        assert len(out) == 25
+        for i in range(0, 25, 5):
+            assert out[i].endswith(f"cuCtxSynchronize: {DOORS} ?")
+            assert out[i + 1].startswith("call: 0 cuCtxSynchronize 119 2 ")
+            assert out[i + 2] == "events: all(host_wait) "
+            assert out[i + 3].endswith("cuDeviceGet: libcuda.so.1 cuDeviceGet")
+            assert out[i + 4].endswith(f"{UNKNOWN}: {DOORS} ?")
+
+
+def test_local_driver_is_not_found_globally(built):
+    out = built.same(OPEN, "default cuInit", "self cuInit", "next cuInit", "thirddefault cuInit",
+                     "thirdnext cuInit", preload=(DOORS, "libthird.so"))
+    assert set(line.split(": ")[1] for line in out[1:]) == {"nothing, error"}
+
+
+def test_local_scope_of_the_caller(built):
+    """A library opened locally finds the driver that it links, as without us, but routed."""
+    words = ("openglobal libuser.so", "thirddefault cuDeviceGet", "thirddefault cuCtxSynchronize",
+             "thirdnext cuCtxSynchronize")
+    out = built.run(*words)
+    assert out[1:] == ["thirddefault cuDeviceGet: libcuda.so.1 cuDeviceGet",
+                       f"thirddefault cuCtxSynchronize: {DOORS} ?",
+                       f"thirdnext cuCtxSynchronize: {DOORS} ?"]
+    # Opened locally; its own call is bound to our export and must find the driver in its scope.
+    out = built.run("hold 1", "open libuser.so", "handle third_synchronize", "call 1", "events")
+    assert out[-1] == "events: all(host_wait) "
+    assert out[-2].startswith("call: 0 cuCtxSynchronize ")
+
+
+def test_interposer_between_program_and_driver(built):
+    """Somebody else's wrapper in front of the driver is found and finds the driver behind it."""
+    for preload in ((DOORS, "libwrap.so"), ("libwrap.so", DOORS)):
+        out = built.run("linked cuCtxSynchronize", "hold 1", "call 1", "events",
+                        "default third_count", program="linked", preload=preload)
+        where = out[0].split(": ")[1]
+        assert where == (f"{DOORS} cuCtxSynchronize" if preload[0] == DOORS
+                         else "libwrap.so cuCtxSynchronize")
+        assert out[1] == "call: 0"
+        assert out[2] == "events: all(host_wait) "
+
+
+# -- Programs that link the driver -----------------------------------------------
+
+def test_linked_program(built):
+    """Arguments on the stack and in floating-point registers survive, bound for the first time and
+    later, with something held and without."""
+    out = built.run("hold 0", "open libcuda.so.1", "linked cuMemcpyBatchAsync", CALL, "hold 1", CALL,
+                    "events", "linked cuDeviceGet", CALL, "events", "linked cuLaunchKernel",
+                    "accept 1", CALL, "events", program="linked")
+    arguments = f"119 {PASSED} 0.5 1.5 2.5 3.5 4.5 5.5 6.5 7.5"
+    assert out[1] == f"linked cuMemcpyBatchAsync: {DOORS} cuMemcpyBatchAsync"
+    assert out[2] == out[3] == f"call: 0 cuMemcpyBatchAsync {arguments}"
+    assert out[4] == "events: stream(0x9, 0, stream_barrier) "
+    assert out[6] == f"call: 0 cuDeviceGet {arguments}"
+    assert out[7] == "events: "
+    assert out[9] == "call: 0"
+    assert out[10].startswith("events: kernel(2 3 4, 5 6 7, 8, 0x77, 0x9 0, 0xa, ")
+
+
+def test_linked_program_without_a_driver(built):
+    """A weak reference finds our export: its call returns what the toolkit's stand-in for libcuda
+    returns, and finds a driver that comes later."""
+    out = built.run("linked cuInit", "call 0", program="weak", driver="none")
+    assert out[1] == "call: 34"
+    out = built.run("linked cuCtxSynchronize", "call 0", "open libcuda.so.1", "call 1",
+                    program="weak")
+    assert out[1] == "call: 34"
+    assert out[3].startswith("call: 0 cuCtxSynchronize 1 2 ")
+
+
+# -- Other drivers ------------------------------------------------------------------
+
+def test_old_driver(built):
+    """What is not there is not found, and the library goes without it."""
+    old = [n for n in EXPORTED if not re.search(r"ParamInfo|KernelGet|Library|LaunchKernelEx", n)]
+    built.driver("old", rows(old))
+    out = built.run(OPEN, "handle cuLaunchKernel", "accept 1", CALL, "handle cuLaunchKernelEx",
+                    "handle cuFuncGetParamInfo", driver="old")
+    assert out[1:] == [f"handle cuLaunchKernel: {DOORS} ?", "call: 0",
+                       "handle cuLaunchKernelEx: nothing, error",
+                       "handle cuFuncGetParamInfo: nothing, error"]
+
+
+def test_two_names_of_one_function(built):
+    """The stricter class holds whichever name is asked for."""
+    pairs = [("cuMemHostGetFlags", "cuMemFreeHost", "all(barrier)"),
+             ("cuStreamGetPriority", "cuStreamWaitEvent", "stream(0x77, 0, stream_barrier)"),
+             ("cuMemcpyAsync", "cuMemcpyDtoDAsync_v2", "stream(0x4, 0, stream_barrier)"),
+             ("cuMemcpyPeerAsync", "cuMemcpyHtoDAsync_v2", "all(barrier)"),
+             ("cuLaunchKernel", "cuLaunchKernel_ptsz", "all(barrier)"),
+             ("cuStreamGetFlags", "cuStreamDestroy_v2", "stream_destroy(0x77)"),
+             ("cuEventSynchronize", "cuStreamDestroy", "stream_destroy(0x77)")]
+    twice = [name for pair in pairs for name in pair[:2]]
+    functions = rows(n for n in EXPORTED if n not in twice)
+    functions += [row for one, two, _ in pairs for row in (f"FUNCTION({one})", f"ALIAS({two}, {one})")]
+    built.driver("aliases", functions)
+    for one, two, event in pairs:
+        out = built.run(OPEN, "hold 1", *(f"handle {name} {CALL} events" for name in (one, two)),
+                        driver="aliases")
+        assert out[2].startswith(f"call: 0 {one} 119 ") and out[5] == out[2]
+        assert out[3] == out[6] == f"events: {event} "
+
+
+def test_more_unknown_functions_than_slots(built):
+    """Where not every call can be seen, nothing is held any more."""
+    unknown = [f"cuUnknown{i}" for i in range(1100)]
+    built.driver("many", rows([*EXPORTED, *unknown]))
+    out = built.run(OPEN, "hold 1", *(f"handle {n}" for n in unknown[:1024]), "events",
+                    "handle cuUnknown1024", "events", "handle cuUnknown0", "handle cuLaunchKernel",
+                    driver="many")
+    assert set(line.split(": ")[1] for line in out[1:1025]) == {f"{DOORS} ?"}
+    assert out[1025:] == ["events: ", "handle cuUnknown1024: libcuda.so.1 cuUnknown1024",
+                          "events: stop ", "handle cuUnknown0: libcuda.so.1 cuUnknown0",
+                          "handle cuLaunchKernel: libcuda.so.1 cuLaunchKernel"]
+
+
+# -- Switched off -----------------------------------------------------------------
+
+def test_disabled(built):
+    words = (OPEN, "handle cuLaunchKernel", "handle cuMemcpy", "gpa cuLaunchKernel 2",
+             "default cuInit", "self cuInit", "next cuInit", f"handle {UNKNOWN}")
+    env = {"AUTOGRAPH_DISABLE": "1"}
+    assert built.same(*words, env=env)[1] == "handle cuLaunchKernel: libcuda.so.1 cuLaunchKernel"
+    assert built.run(*words)[1] == f"handle cuLaunchKernel: {DOORS} ?"
+    assert built.run(*words, env={"AUTOGRAPH_DISABLE": "0"})[1] == f"handle cuLaunchKernel: {DOORS} ?"
+
+
+def test_child_of_a_process_that_uses_cuda(built):
+    """It gets the real functions and holds nothing; from before cuInit it is a program of its own."""
+    out = built.run(OPEN, "handle cuInit", "call 0", "handle cuLaunchKernel", "hold 1", "fork", CALL,
+                    "events", "handle cuLaunchKernel")
+    assert out[-3].startswith("call: 0 cuLaunchKernel 119 ")
+    assert out[-2:] == ["events: ", "handle cuLaunchKernel: libcuda.so.1 cuLaunchKernel"]
+    out = built.run(OPEN, "handle cuLaunchKernel", "fork", "accept 1", CALL)
+    assert out[-1] == "call: 0"
+
+
+# -- The tables -------------------------------------------------------------------
+
+def test_class_table_names_functions():
+    """No row of the class table is a misspelling."""
+    names = re.findall(r"^[A-Z_]+\((cu\w+)", (PRELOAD / "classes.def").read_text(), flags=re.M)
+    assert [n for n in names if n not in SLOTS] == []
+
+
+def test_stream_arguments_are_those_of_the_header():
+    """Each stream argument's place, against the prototypes of cuda.h."""
+    source = "#include <cuda.h>\n"
+    text = subprocess.run([*helpers.config()["cc"].split(), "-E", "-P", "-D__CUDA_API_VERSION_INTERNAL",
+                           "-isystem", f"{helpers.config()['cuda']}/include", "-x", "c", "-"],
+                          input=source, capture_output=True, text=True, check=True).stdout
+    prototypes = {name: [p.strip() for p in parameters.split(",")] for name, parameters in
+                  re.findall(r"CUresult\s+(cu[A-Z]\w*)\s*\(([^)]*)\)", text)}
+    seen = 0
+    for name, slot in SLOTS.items():
+        if slot.kind in ("STREAM", "WAIT"):
+            seen += 1
+            streams = [i for i, p in enumerate(prototypes[name]) if re.match(r"CUstream\b", p)]
+            assert streams == [slot.argument], name
+            # By value and in integer registers, one for each argument before it.
+            wide = [p for p in prototypes[name][:slot.argument + 1]
+                    if re.match(r"(const )?(float|double|struct)\b", p)]
+            assert wide == [], name
+    assert seen > 90
+
+
+def test_what_submits_or_waits_is_no_query():
+    """Nothing with a stream argument is a query, but for questions about streams."""
+    for name, slot in SLOTS.items():
+        if slot.kind == "QUERY":
+            assert not re.search(r"Async|Synchronize|Launch(?!_)|Record(?!Node)|Wait(?!Node)|Free|"
+                                 r"Memcpy(?!Node)|Memset(?!Node)|Load(?!ed|ing)", name) \
+                or name.startswith(("cuGraphAdd", "cuGraphEvent")), name
