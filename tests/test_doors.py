@@ -111,6 +111,17 @@ def built(tmp_path_factory):
     b.compile("libwrap.so", "-shared", "-DWRAPS_CUDA", PROGRAMS / "door_third.c", "-ldl")
     b.compile("libuser.so", "-shared", "-DLINKS_CUDA", "-Wl,--no-as-needed",
               PROGRAMS / "door_third.c", b.directory / "driver/libcuda.so.1", "-ldl")
+    for number in (12, 13):
+        (b.directory / f"{number}.map").write_text(f"libcudart.so.{number} {{ *; }};\n")
+        runtime = b.compile(f"libcudart.so.{number}", "-shared", f"-DRUNTIME={number}",
+                            f"-Wl,-soname,libcudart.so.{number}",
+                            f"-Wl,--version-script={b.directory}/{number}.map",
+                            PROGRAMS / "door_runtime.c")
+        b.compile(f"libuse{number}.so", "-shared", "-DCALLS", PROGRAMS / "door_runtime.c", runtime)
+    b.compile("libown.so", "-shared", "-DCALLS", "-DRUNTIME=99", PROGRAMS / "door_runtime.c")
+    b.compile("libplugin.so", "-shared", "-DCALLS", PROGRAMS / "door_runtime.c")
+    b.compile("libhost.so", "-shared", "-Wl,--no-as-needed", b.directory / "libplugin.so",
+              b.directory / "libcudart.so.12", "-x", "c", "/dev/null")
     return b
 
 
@@ -381,6 +392,42 @@ def test_linked_program_without_a_driver(built):
                     program="weak")
     assert out[1] == "call: 34"
     assert out[3].startswith("call: 0 cuCtxSynchronize 1 2 ")
+
+
+# -- Programs that link a runtime -------------------------------------------------
+
+def launches(*libraries):
+    return [word for name in libraries for word in (f"open {name}", "handle launch", "call 0")]
+
+
+def test_each_caller_gets_its_own_runtime(built):
+    """Also where two runtimes are loaded, or a library brings its own and exports it."""
+    users = {"libuse12.so": 12, "libuse13.so": 13, "libown.so": 99}
+    for order in (list(users), list(reversed(users))):
+        for how in ("open", "openglobal"):
+            words = [w.replace("open", how, 1) for w in launches(*order)]
+            out = built.same(*words)
+            if how == "open":
+                assert out[2::3] == [f"call: {users[name]}" for name in order]
+    for preload in (("libuse13.so", "libuse12.so"), ("libuse12.so", "libown.so", "libuse13.so")):
+        for where in range(len(preload) + 1):
+            built.same(*launches(*users), preload=(*preload[:where], DOORS, *preload[where:]))
+
+
+def test_runtime_in_the_scope_of_the_loader(built):
+    """A library without dependencies of its own uses those of what loaded it."""
+    out = built.same("open libhost.so", "handle launch", "call 0")
+    assert out[2] == "call: 12"
+
+
+def test_runtime_that_is_looked_up(built):
+    """A program that asks a runtime for its function gets that one."""
+    for number in (12, 13):
+        out = built.same("openglobal libcudart.so.12", f"open libcudart.so.{number}",
+                         "handle cudaLaunchKernel", "default cudaLaunchKernel",
+                         "handle __cudaLaunchKernel_ptsz", "self cudaLaunchKernelExC")
+        assert out[2:4] == [f"handle cudaLaunchKernel: libcudart.so.{number} cudaLaunchKernel",
+                            "default cudaLaunchKernel: libcudart.so.12 cudaLaunchKernel"]
 
 
 # -- Other drivers ------------------------------------------------------------------
