@@ -19,7 +19,7 @@ step() {
     fi
 }
 
-configured_with() { [ -x build/config.status ] && build/config.status --config | grep -q -e "$1"; }
+configured_with() { [ -x build/config.status ] && build/config.status --config | grep -qF -e "$1"; }
 
 # prepare PURPOSE [FLAG...]: what PURPOSE needs is installed (see setup), and build/Makefile is there,
 # configured with these flags.
@@ -30,7 +30,7 @@ prepare() {
         step autoreconf 'generating configure (autoreconf -fi)' autoreconf -fi
     fi
     fresh=yes
-    for flag in . "$@" ${AG_CONFIGURE:-}; do
+    for flag in '' "$@" ${AG_CONFIGURE:-}; do
         configured_with "$flag" || fresh=no
     done
     if [ $fresh = no ]; then
