@@ -1,8 +1,6 @@
 # The samples, and runtime (no sample: a test): one source each, built for the simulated driver (NAME-sim, by
 # `make check`) and for GPUs (NAME-static and NAME-shared, by `make samples`).
 
-include tests/sim/cudart.mk
-
 SAMPLES = constant scalars pingpong sync memset events perthread jacobi runtime
 GPU_SAMPLES = $(SAMPLES) cublas
 
