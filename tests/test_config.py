@@ -2,7 +2,9 @@
 """The configuration: table, INI file, environment, and what mistakes are answered with."""
 import configparser
 import os
+import pathlib
 import re
+import tempfile
 
 import pytest
 
@@ -327,3 +329,27 @@ def test_the_log_prints_what_its_level_allows(level, expected):
 def test_a_long_message_is_cut():
     _, lines = probe("log", {"AUTOGRAPH_LOG_LEVEL": 3})
     assert [line for line in lines if line.startswith("0000")][0].strip("0") == ""
+
+
+# -- With the library ---------------------------------------------------------------
+
+LOOP = [helpers.sample("constant-sim"), "--iterations", "50", "--warmup", "2", "--kernels", "8"]
+
+
+def test_a_program_runs_in_spite_of_mistakes(ini):
+    plain = helpers.run(LOOP, preload=False).stdout.splitlines()[0]
+    done = helpers.run(LOOP, env=ini("[trace]\nhot = many\n[nonsense]\nx = 1\n"))
+    assert done.stdout.splitlines()[0] == plain
+    assert len(done.stderr.splitlines()) == 2
+    assert helpers.run(LOOP, env=ini("[trace]\nhot = 5\n")).stderr == "", "nothing else is printed"
+
+
+@pytest.mark.parametrize("off", [{"AUTOGRAPH_DISABLE": "1"}, {"AUTOGRAPH_GENERAL_ENABLE": "false"}])
+def test_disabled_means_untouched(off):
+    """The driver sees the very same calls."""
+    def calls(preload):
+        with tempfile.TemporaryDirectory() as scratch:
+            file = pathlib.Path(scratch, "calls")
+            helpers.run(LOOP, preload=preload, env={"AGSIM_CALLS": file, **off})
+            return file.read_text()
+    assert calls(preload=True) == calls(preload=False) != ""

@@ -123,3 +123,34 @@ def test_what_cannot_be_written_is_one_line(tmp_path, name):
 def test_a_full_disk_is_noticed():
     done = report({"AUTOGRAPH_REPORT": "/dev/full"})
     assert "No space left on device" in done.stderr
+
+
+# -- With the library -------------------------------------------------------------
+
+LOOP = [helpers.sample("constant-sim"), "--iterations", "50", "--warmup", "2", "--kernels", "8"]
+
+
+def test_a_program_writes_its_report_at_exit(tmp_path):
+    helpers.run(LOOP, env={"AUTOGRAPH_REPORT": tmp_path / "%p.json"})
+    (name,) = os.listdir(tmp_path)
+    data = json.loads((tmp_path / name).read_text())
+    assert data["program"] == str(LOOP[0]) and name == f"{data['pid']}.json"
+    assert data["ops"]["total"] >= 50 * 8
+    assert data["ops"]["total"] == data["ops"]["replayed"] + data["ops"]["eager"]
+    assert data["errors"] == 0
+
+
+def test_a_report_is_wanted_also_when_nothing_was_replayed(tmp_path):
+    file = tmp_path / "report.json"
+    helpers.run(LOOP, env={"AUTOGRAPH_REPORT": file, "AUTOGRAPH_GRAPH_EXECS": "0"})
+    data = json.loads(file.read_text())
+    assert data["ops"]["replayed"] == data["replays"] == data["traces"] == 0
+    assert data["ops"]["eager"] == data["ops"]["total"] >= 50 * 8
+
+
+def test_the_report_of_a_parallel_program_is_one_file_each(tmp_path):
+    env = helpers.environment(env={"AUTOGRAPH_REPORT": tmp_path / "%r.json"})
+    ranks = [subprocess.Popen(list(map(str, LOOP)), env={**env, "PMI_RANK": str(rank)},
+                              stdout=subprocess.DEVNULL) for rank in range(3)]
+    assert [r.wait(helpers.TIMEOUT) for r in ranks] == [0, 0, 0]
+    assert sorted(os.listdir(tmp_path)) == ["0.json", "1.json", "2.json"]
