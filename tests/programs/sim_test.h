@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* sim_test.h: what the driver-API test programs share. Each runs on the
+ * simulated driver and on a GPU alike. */
+#ifndef SIM_TEST_H
+#define SIM_TEST_H
+
+#include <cuda.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernels.h"
+
+#define EXPECT(code, call)                                                                         \
+    do {                                                                                           \
+        CUresult got_ = (call), want_ = (code);                                                    \
+        if (got_ != want_) {                                                                       \
+            fprintf(stderr, "%s:%d: %s gave %d, not %d\n", __FILE__, __LINE__, #call, (int)got_,   \
+                    (int)want_);                                                                   \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+#define OK(call) EXPECT(CUDA_SUCCESS, call)
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+static CUdevice dev;
+static CUcontext ctx;
+static CUmodule mod;
+static CUfunction mix, nop, spin, flag, word_copy;
+
+static inline void start(void)
+{
+    OK(cuInit(0));
+    OK(cuDeviceGet(&dev, 0));
+    OK(cuDevicePrimaryCtxRetain(&ctx, dev));
+    OK(cuCtxSetCurrent(ctx));
+    OK(cuModuleLoadData(&mod, agsim_kernels_ptx));
+    OK(cuModuleGetFunction(&mix, mod, "ag_mix"));
+    OK(cuModuleGetFunction(&nop, mod, "ag_nop"));
+    OK(cuModuleGetFunction(&spin, mod, "ag_spin"));
+    OK(cuModuleGetFunction(&flag, mod, "ag_flag"));
+    OK(cuModuleGetFunction(&word_copy, mod, "ag_copy"));
+}
+
+/* One block of up to 1,024 elements. */
+static inline CUresult launch_mix(CUdeviceptr buf, uint32_t n, uint32_t k, CUstream s)
+{
+    void *args[] = {&buf, &n, &k};
+    return cuLaunchKernel(mix, 1, 1, 1, n, 1, 1, 0, s, args, NULL);
+}
+
+/* Launches with an address and a word: ag_spin or ag_flag. */
+static inline CUresult launch_word(CUfunction f, volatile uint32_t *addr, uint32_t value,
+                                   CUstream s)
+{
+    CUdeviceptr p = (CUdeviceptr)(uintptr_t)addr;
+    void *args[] = {&p, &value};
+    return cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, args, NULL);
+}
+
+static inline void set_word(volatile uint32_t *p, uint32_t value)
+{
+    __atomic_store_n((uint32_t *)p, value, __ATOMIC_SEQ_CST);
+}
+
+static inline uint32_t get_word(volatile uint32_t *p)
+{
+    return __atomic_load_n((uint32_t *)p, __ATOMIC_SEQ_CST);
+}
+
+static inline volatile uint32_t *host_words(unsigned n)
+{
+    void *p;
+    OK(cuMemHostAlloc(&p, n * 4, CU_MEMHOSTALLOC_DEVICEMAP));
+    memset(p, 0, n * 4);
+    return p;
+}
+
+static inline uint32_t mixed(uint32_t x, uint32_t k)
+{
+    return x * 1664525u + k;
+}
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* agsim.h: what a test program tells the simulated driver about its kernels.
+ *
+ * A kernel of the simulated driver has the name and the parameter layout that
+ * a PTX text gives it (or agsim_register_kernel), and a body in C. The body of
+ * the entry NAME is the function agsim_kernel_NAME of the program, exported
+ * (link with -rdynamic); the simulator brings a few of its own (kernels.h).
+ */
+#ifndef AGSIM_H
+#define AGSIM_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct agsim_launch {
+    const char *name;
+    unsigned grid[3], block[3];
+    unsigned shared; /* dynamic shared memory, bytes */
+    unsigned nparams;
+};
+
+/* Called once per launch, on a thread of the driver, for all threads of the
+ * grid; params[i] points at the i-th parameter's value. */
+typedef void agsim_kernel_fn(const struct agsim_launch *launch, void **params);
+
+/* Makes an image that cuModuleLoadData and cuLibraryLoadData take, with the one
+ * kernel NAME. Each parameter is aligned to the largest power of two, at most
+ * 16, that divides its size. The image lives as long as the process, and the
+ * same arguments give the same image. NULL: out of memory or too many
+ * parameters. May be called before cuInit. */
+const void *agsim_register_kernel(const char *name, unsigned nparams, const size_t *sizes,
+                                  agsim_kernel_fn *body);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

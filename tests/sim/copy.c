@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/* copy.c: memsets and copies. Pageable sources are read during the call,
+ * pageable destinations are written before the call returns, pinned memory is
+ * touched when the operation executes. */
+#include "sim.h"
+
+/* -- Memsets -- */
+
+CUresult memset_prepare(struct work *w, CUdeviceptr dst, size_t pitch, unsigned value,
+                        unsigned elem, size_t width, size_t height)
+{
+    if ((elem != 1 && elem != 2 && elem != 4) || dst % elem ||
+        (height > 1 && (pitch % elem || pitch < width * elem)))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (width && height && !range_is_device(dst, (height - 1) * pitch + width * elem))
+        return CUDA_ERROR_INVALID_VALUE;
+    *w = (struct work){.kind = WORK_MEMSET,
+                       .memset = {.dst = dst,
+                                  .pitch = pitch,
+                                  .value = elem == 1   ? value & 0xff
+                                           : elem == 2 ? value & 0xffff
+                                                       : value,
+                                  .elem = elem,
+                                  .width = width,
+                                  .height = height}};
+    return CUDA_SUCCESS;
+}
+
+/* A memset of host memory is complete when the call returns. */
+static CUresult do_memset(CUdeviceptr dst, size_t pitch, unsigned value, unsigned elem,
+                          size_t width, size_t height, CUstream stream, bool sync)
+{
+    struct stream *s;
+    struct work w;
+    sim_lock();
+    CUresult r = stream_get(stream, &s);
+    if (r == CUDA_SUCCESS)
+        r = memset_prepare(&w, dst, pitch, value, elem, width, height);
+    if (r == CUDA_SUCCESS && sync)
+        r = capture_check_unsafe();
+    if (r == CUDA_SUCCESS && width && height) {
+        w.memset.ctx = s->ctx;
+        bool wait = sync && alloc_find(dst, 1)->kind != ALLOC_DEVICE;
+        r = stream_submit(s, &w);
+        if (r == CUDA_SUCCESS && wait)
+            stream_synchronize(s);
+    }
+    sim_unlock();
+    return r;
+}
+
+#define MEMSET(bits, type)                                                                         \
+    CUresult sim_cuMemsetD##bits##_v2(CUdeviceptr dst, type v, size_t n)                           \
+    {                                                                                              \
+        return do_memset(dst, n * (bits / 8), v, bits / 8, n, 1, NULL, true);                      \
+    }                                                                                              \
+    CUresult sim_cuMemsetD##bits##Async(CUdeviceptr dst, type v, size_t n, CUstream s)             \
+    {                                                                                              \
+        return do_memset(dst, n * (bits / 8), v, bits / 8, n, 1, s, false);                        \
+    }                                                                                              \
+    CUresult sim_cuMemsetD2D##bits##_v2(CUdeviceptr dst, size_t pitch, type v, size_t w, size_t h) \
+    {                                                                                              \
+        return do_memset(dst, pitch, v, bits / 8, w, h, NULL, true);                               \
+    }                                                                                              \
+    CUresult sim_cuMemsetD2D##bits##Async(CUdeviceptr dst, size_t pitch, type v, size_t w,         \
+                                          size_t h, CUstream s)                                    \
+    {                                                                                              \
+        return do_memset(dst, pitch, v, bits / 8, w, h, s, false);                                 \
+    }
+MEMSET(8, unsigned char)
+MEMSET(16, unsigned short)
+MEMSET(32, unsigned)
+
+/* -- Copies -- */
+
+/* Checks one side: everything that it touches must be what its type says. */
+static CUresult side_check(struct copy_side *s, const struct work *w, bool *pageable)
+{
+    if (s->type == CU_MEMORYTYPE_UNIFIED)
+        s->type = range_is_device(s->base, 1) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+    if (s->type != CU_MEMORYTYPE_DEVICE && s->type != CU_MEMORYTYPE_HOST)
+        return s->type == CU_MEMORYTYPE_ARRAY ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+    if (!s->pitch)
+        s->pitch = w->copy.width + s->x;
+    if (!s->rows)
+        s->rows = w->copy.height + s->y;
+    if (s->pitch < w->copy.width + s->x || (w->copy.depth > 1 && s->rows < w->copy.height + s->y))
+        return CUDA_ERROR_INVALID_VALUE;
+    char *first = copy_row(s, 0, 0), *last = copy_row(s, w->copy.height - 1, w->copy.depth - 1);
+    size_t span = (size_t)(last - first) + w->copy.width;
+    *pageable = s->type == CU_MEMORYTYPE_HOST && !range_is_device((uintptr_t)first, span);
+    if (s->type == CU_MEMORYTYPE_DEVICE && !range_is_device((uintptr_t)first, span))
+        return CUDA_ERROR_INVALID_VALUE;
+    return s->base ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static uintptr_t side_base(CUmemorytype type, const void *host, CUdeviceptr device)
+{
+    return type == CU_MEMORYTYPE_HOST ? (uintptr_t)host : (uintptr_t)device;
+}
+
+CUresult copy_prepare(struct work *w, const CUDA_MEMCPY3D *c)
+{
+    *w = (struct work){
+        .kind = WORK_COPY,
+        .copy = {.src = {.type = c->srcMemoryType,
+                         .base = side_base(c->srcMemoryType, c->srcHost, c->srcDevice),
+                         .x = c->srcXInBytes,
+                         .y = c->srcY,
+                         .z = c->srcZ,
+                         .pitch = c->srcPitch,
+                         .rows = c->srcHeight},
+                 .dst = {.type = c->dstMemoryType,
+                         .base = side_base(c->dstMemoryType, c->dstHost, c->dstDevice),
+                         .x = c->dstXInBytes,
+                         .y = c->dstY,
+                         .z = c->dstZ,
+                         .pitch = c->dstPitch,
+                         .rows = c->dstHeight},
+                 .width = c->WidthInBytes,
+                 .height = c->Height,
+                 .depth = c->Depth}};
+    if (c->srcLOD || c->dstLOD)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!w->copy.width || !w->copy.height || !w->copy.depth)
+        return CUDA_SUCCESS;
+    CUresult r = side_check(&w->copy.src, w, &w->copy.pageable_src);
+    return r == CUDA_SUCCESS ? side_check(&w->copy.dst, w, &w->copy.pageable_dst) : r;
+}
+
+static CUresult read_now(struct work *w)
+{
+    size_t row = w->copy.width;
+    unsigned char *to = malloc(row * w->copy.height * w->copy.depth);
+    if (!to)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    w->copy.staging = to;
+    for (size_t z = 0; z < w->copy.depth; z++)
+        for (size_t y = 0; y < w->copy.height; y++, to += row)
+            memcpy(to, copy_row(&w->copy.src, y, z), row);
+    return CUDA_SUCCESS;
+}
+
+static CUresult do_copy(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
+{
+    struct stream *s;
+    struct work w;
+    sim_lock();
+    CUresult r = stream_get(stream, &s);
+    if (r == CUDA_SUCCESS)
+        r = copy_prepare(&w, c);
+    if (r == CUDA_SUCCESS && sync)
+        r = capture_check_unsafe();
+    if (r == CUDA_SUCCESS && sync)
+        r = stream_check_sync(s);
+    if (r != CUDA_SUCCESS || !w.copy.width || !w.copy.height || !w.copy.depth) {
+        sim_unlock();
+        return r;
+    }
+    w.copy.ctx = ctx_handle(s->ctx);
+    if (s->capture && (w.copy.pageable_src || w.copy.pageable_dst)) {
+        /* Legal: the node reads or writes the memory when the graph executes. */
+        r = capture_add(s, &w);
+        sim_unlock();
+        return r;
+    }
+    bool touches_host =
+        w.copy.src.type == CU_MEMORYTYPE_HOST || w.copy.dst.type == CU_MEMORYTYPE_HOST;
+    bool wait = w.copy.pageable_dst || (sync && touches_host);
+    if (w.copy.pageable_src)
+        r = read_now(&w);
+    if (r == CUDA_SUCCESS)
+        r = stream_submit(s, &w);
+    if (r == CUDA_SUCCESS && wait)
+        stream_synchronize(s);
+    sim_unlock();
+    return r;
+}
+
+static CUresult copy_1d(CUmemorytype dst_type, uintptr_t dst, CUmemorytype src_type, uintptr_t src,
+                        size_t n, CUstream stream, bool sync)
+{
+    CUDA_MEMCPY3D c = {.srcMemoryType = src_type,
+                       .srcHost = (const void *)src,
+                       .srcDevice = src,
+                       .dstMemoryType = dst_type,
+                       .dstHost = (void *)dst,
+                       .dstDevice = dst,
+                       .WidthInBytes = n,
+                       .Height = 1,
+                       .Depth = 1};
+    return do_copy(&c, stream, sync);
+}
+
+#define HOST    CU_MEMORYTYPE_HOST
+#define DEVICE  CU_MEMORYTYPE_DEVICE
+#define UNIFIED CU_MEMORYTYPE_UNIFIED
+
+CUresult sim_cuMemcpyHtoD_v2(CUdeviceptr dst, const void *src, size_t n)
+{
+    return copy_1d(DEVICE, dst, HOST, (uintptr_t)src, n, NULL, true);
+}
+
+CUresult sim_cuMemcpyDtoH_v2(void *dst, CUdeviceptr src, size_t n)
+{
+    return copy_1d(HOST, (uintptr_t)dst, DEVICE, src, n, NULL, true);
+}
+
+CUresult sim_cuMemcpyDtoD_v2(CUdeviceptr dst, CUdeviceptr src, size_t n)
+{
+    return copy_1d(DEVICE, dst, DEVICE, src, n, NULL, true);
+}
+
+CUresult sim_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t n)
+{
+    return copy_1d(UNIFIED, dst, UNIFIED, src, n, NULL, true);
+}
+
+CUresult sim_cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t n, CUstream s)
+{
+    return copy_1d(DEVICE, dst, HOST, (uintptr_t)src, n, s, false);
+}
+
+CUresult sim_cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t n, CUstream s)
+{
+    return copy_1d(HOST, (uintptr_t)dst, DEVICE, src, n, s, false);
+}
+
+CUresult sim_cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream s)
+{
+    return copy_1d(DEVICE, dst, DEVICE, src, n, s, false);
+}
+
+CUresult sim_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream s)
+{
+    return copy_1d(UNIFIED, dst, UNIFIED, src, n, s, false);
+}
+
+static CUresult copy_peer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx,
+                          size_t n, CUstream stream, bool sync)
+{
+    struct ctx *c;
+    sim_lock();
+    CUresult r = ctx_get(dst_ctx, &c);
+    if (r == CUDA_SUCCESS)
+        r = ctx_get(src_ctx, &c);
+    sim_unlock();
+    return r == CUDA_SUCCESS ? copy_1d(DEVICE, dst, DEVICE, src, n, stream, sync) : r;
+}
+
+CUresult sim_cuMemcpyPeer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx,
+                          size_t n)
+{
+    return copy_peer(dst, dst_ctx, src, src_ctx, n, NULL, true);
+}
+
+CUresult sim_cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src,
+                               CUcontext src_ctx, size_t n, CUstream s)
+{
+    return copy_peer(dst, dst_ctx, src, src_ctx, n, s, false);
+}
+
+static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool sync)
+{
+    if (!c)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUDA_MEMCPY3D d = {.srcXInBytes = c->srcXInBytes,
+                       .srcY = c->srcY,
+                       .srcMemoryType = c->srcMemoryType,
+                       .srcHost = c->srcHost,
+                       .srcDevice = c->srcDevice,
+                       .srcPitch = c->srcPitch,
+                       .dstXInBytes = c->dstXInBytes,
+                       .dstY = c->dstY,
+                       .dstMemoryType = c->dstMemoryType,
+                       .dstHost = c->dstHost,
+                       .dstDevice = c->dstDevice,
+                       .dstPitch = c->dstPitch,
+                       .WidthInBytes = c->WidthInBytes,
+                       .Height = c->Height,
+                       .Depth = 1};
+    return do_copy(&d, stream, sync);
+}
+
+CUresult sim_cuMemcpy2D_v2(const CUDA_MEMCPY2D *c)
+{
+    return copy_2d(c, NULL, true);
+}
+
+CUresult sim_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *c)
+{
+    return copy_2d(c, NULL, true);
+}
+
+CUresult sim_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream s)
+{
+    return copy_2d(c, s, false);
+}
+
+CUresult sim_cuMemcpy3D_v2(const CUDA_MEMCPY3D *c)
+{
+    return c ? do_copy(c, NULL, true) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult sim_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *c, CUstream s)
+{
+    return c ? do_copy(c, s, false) : CUDA_ERROR_INVALID_VALUE;
+}

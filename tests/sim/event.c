@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* event.c: events. A record gives the event a new marker, which the operation
+ * in the stream completes; who waits, waits for the marker of that moment. */
+#include "sim.h"
+
+void event_free(struct event *e)
+{
+    marker_drop(e->marker);
+    capture_set_free(&e->capture_deps);
+    obj_free(e);
+}
+
+static CUresult event_get(CUevent handle, struct event **e)
+{
+    *e = obj_get(OBJ_EVENT, handle);
+    return *e                          ? CUDA_SUCCESS
+           : obj_is(OBJ_EVENT, handle) ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+                                       : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult sim_cuEventCreate(CUevent *out, unsigned flags)
+{
+    struct ctx *ctx;
+    if (!out || flags > 7 || (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING)))
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = ctx_current(&ctx);
+    if (r == CUDA_SUCCESS) {
+        struct event *e = obj_new(OBJ_EVENT);
+        if (e) {
+            e->ctx = ctx;
+            e->flags = flags;
+            *out = (CUevent)e;
+        } else {
+            r = CUDA_ERROR_OUT_OF_MEMORY;
+        }
+    }
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuEventDestroy_v2(CUevent handle)
+{
+    struct event *e;
+    sim_lock();
+    CUresult r = event_get(handle, &e);
+    if (r == CUDA_SUCCESS)
+        event_free(e);
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuEventDestroy(CUevent handle)
+{
+    return sim_cuEventDestroy_v2(handle);
+}
+
+static CUresult record(struct stream *s, struct event *e)
+{
+    struct marker *m = marker_new(s, !(e->flags & CU_EVENT_DISABLE_TIMING));
+    if (!m)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    m->refs++;
+    struct work w = {.kind = WORK_RECORD, .event = {.event = e, .gen = e->o.id, .marker = m}};
+    CUresult r = stream_enqueue(s, &w, NULL, 0);
+    if (r != CUDA_SUCCESS) {
+        marker_drop(m);
+        return r;
+    }
+    marker_drop(e->marker);
+    e->marker = m;
+    e->capture_id = 0;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned flags)
+{
+    struct stream *s;
+    struct event *e;
+    if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = stream_get(stream, &s);
+    if (r == CUDA_SUCCESS)
+        r = event_get(handle, &e);
+    if (r == CUDA_SUCCESS && e->ctx != s->ctx)
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == CUDA_SUCCESS && !s->capture)
+        r = capture_check_legacy(s);
+    if (r == CUDA_SUCCESS)
+        r = s->capture ? capture_record(s, e, flags) : record(s, e);
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuEventRecord(CUevent handle, CUstream stream)
+{
+    return sim_cuEventRecordWithFlags(handle, stream, 0);
+}
+
+CUresult sim_cuStreamWaitEvent(CUstream stream, CUevent handle, unsigned flags)
+{
+    struct stream *s;
+    struct event *e;
+    if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = stream_get(stream, &s);
+    if (r == CUDA_SUCCESS)
+        r = event_get(handle, &e);
+    if (r == CUDA_SUCCESS && !s->capture && !e->capture_id)
+        r = capture_check_legacy(s);
+    if (r == CUDA_SUCCESS && (s->capture || e->capture_id)) {
+        r = capture_wait(s, e, flags);
+    } else if (r == CUDA_SUCCESS && e->marker) {
+        /* Waiting for what was never recorded is waiting for nothing. */
+        struct dep d = {.stream = s, .marker = e->marker};
+        struct work w = {.kind = WORK_WAIT, .event = {.event = e, .gen = e->o.id}};
+        r = stream_enqueue(s, &w, &d, 1);
+    }
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuEventQuery(CUevent handle)
+{
+    struct event *e;
+    sim_lock();
+    CUresult r = event_get(handle, &e);
+    if (r == CUDA_SUCCESS)
+        r = capture_check_event_sync(e);
+    if (r == CUDA_SUCCESS && e->marker && !e->marker->done)
+        r = CUDA_ERROR_NOT_READY;
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuEventSynchronize(CUevent handle)
+{
+    struct event *e;
+    sim_lock();
+    CUresult r = event_get(handle, &e);
+    if (r == CUDA_SUCCESS)
+        r = capture_check_event_sync(e);
+    if (r == CUDA_SUCCESS && e->marker)
+        marker_wait(e->marker);
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
+{
+    struct event *a, *b;
+    if (!ms)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = event_get(start, &a);
+    if (r == CUDA_SUCCESS)
+        r = event_get(end, &b);
+    if (r == CUDA_SUCCESS && (!a->marker || !b->marker || !a->marker->timed || !b->marker->timed))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == CUDA_SUCCESS && (!a->marker->done || !b->marker->done))
+        r = CUDA_ERROR_NOT_READY;
+    if (r == CUDA_SUCCESS)
+        *ms = (float)((double)(int64_t)(b->marker->ns - a->marker->ns) / 1e6);
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuEventElapsedTime(float *ms, CUevent start, CUevent end)
+{
+    return sim_cuEventElapsedTime_v2(ms, start, end);
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT */
+/* exec.c: executable graphs: instantiation, patching, launch. */
+#include "sim.h"
+
+static CUresult exec_get(CUgraphExec handle, struct exec **e)
+{
+    *e = obj_get(OBJ_EXEC, handle);
+    return *e ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* -- Instantiation -- */
+
+/* A context has device memory for some execs and keeps it when they go. For
+ * one more it must ask the device, and that waits for all running kernels with
+ * the driver locked: launches from other threads wait too. */
+static void take_exec_memory(struct ctx *ctx)
+{
+    if (!sim.graph_free || ++ctx->nexecs <= ctx->exec_memory)
+        return;
+    sim.frozen = true;
+    while (sim.running)
+        pthread_cond_wait(&sim.quiet, &sim.lock);
+    ctx->exec_memory = ctx->nexecs;
+    sim.frozen = false;
+    pthread_cond_broadcast(&sim.thaw);
+}
+
+static CUresult instantiate(CUgraphExec *out, CUgraph handle, cuuint64_t flags,
+                            CUDA_GRAPH_INSTANTIATE_PARAMS *params, CUgraphNode *error_node)
+{
+    struct graph *g;
+    struct ctx *ctx;
+    struct plan *plan;
+    struct node *bad = NULL;
+    if (!out || flags & ~(cuuint64_t)15)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = graph_get(handle, &g);
+    if (r == CUDA_SUCCESS && g->capturing)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        r = ctx_current(&ctx);
+    if (r == CUDA_SUCCESS && flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
+        r = CUDA_ERROR_NOT_SUPPORTED;
+    if (r == CUDA_SUCCESS)
+        r = plan_new(g, &plan, &bad);
+    struct exec *e = NULL;
+    if (r == CUDA_SUCCESS && !(e = obj_new(OBJ_EXEC))) {
+        plan_drop(plan);
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (e) {
+        e->ctx = ctx;
+        e->flags = flags;
+        e->plan = plan;
+        take_exec_memory(ctx);
+        *out = (CUgraphExec)e;
+    }
+    if (error_node)
+        *error_node = (CUgraphNode)bad;
+    if (params) {
+        params->hErrNode_out = (CUgraphNode)bad;
+        params->result_out = r == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
+                             : bad             ? CUDA_GRAPH_INSTANTIATE_ERROR
+                                               : CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
+    }
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuGraphInstantiate(CUgraphExec *out, CUgraph g, CUgraphNode *error_node, char *log,
+                                size_t size)
+{
+    if (log && size)
+        log[0] = 0;
+    return instantiate(out, g, 0, NULL, error_node);
+}
+
+CUresult sim_cuGraphInstantiate_v2(CUgraphExec *out, CUgraph g, CUgraphNode *error_node, char *log,
+                                   size_t size)
+{
+    return sim_cuGraphInstantiate(out, g, error_node, log, size);
+}
+
+CUresult sim_cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph g, unsigned long long flags)
+{
+    return instantiate(out, g, flags, NULL, NULL);
+}
+
+CUresult sim_cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph g,
+                                          CUDA_GRAPH_INSTANTIATE_PARAMS *p)
+{
+    return p ? instantiate(out, g, p->flags, p, NULL) : CUDA_ERROR_INVALID_VALUE;
+}
+
+static void exec_free(struct exec *e)
+{
+    if (sim.graph_free)
+        e->ctx->nexecs--;
+    plan_drop(e->plan); /* launches on their way have their own hold */
+    obj_free(e);
+}
+
+void exec_release_ctx(struct ctx *ctx)
+{
+    for (struct exec *e = NULL; (e = obj_next(OBJ_EXEC, e));)
+        if (e->ctx == ctx)
+            exec_free(e);
+}
+
+CUresult sim_cuGraphExecDestroy(CUgraphExec handle)
+{
+    struct exec *e;
+    sim_lock();
+    CUresult r = exec_get(handle, &e);
+    if (r == CUDA_SUCCESS)
+        exec_free(e);
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t *flags)
+{
+    struct exec *e;
+    if (!flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = exec_get(handle, &e);
+    if (r == CUDA_SUCCESS)
+        *flags = e->flags;
+    sim_unlock();
+    return r;
+}
+
+/* -- Patching -- */
+
+static int owner_of(CUdeviceptr p)
+{
+    struct alloc *a = alloc_find(p, 1);
+    return a ? a->device : -1;
+}
+
+static bool one_dimensional(const struct work *w)
+{
+    return w->copy.height == 1 && w->copy.depth == 1;
+}
+
+CUgraphExecUpdateResult work_may_become(const struct work *old, const struct work *now,
+                                        bool priorities)
+{
+    switch (old->kind) {
+    case WORK_KERNEL:
+        if (old->kernel.ctx != now->kernel.ctx)
+            return CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
+        if (old->kernel.attrs.cooperative != now->kernel.attrs.cooperative ||
+            (priorities && old->kernel.attrs.priority != now->kernel.attrs.priority))
+            return CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
+        return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+    case WORK_MEMSET:
+        if (old->memset.ctx != now->memset.ctx ||
+            owner_of(old->memset.dst) != owner_of(now->memset.dst) ||
+            old->memset.height != now->memset.height)
+            return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+        if (old->memset.height > 1 &&
+            (old->memset.width != now->memset.width || old->memset.elem != now->memset.elem ||
+             old->memset.pitch != now->memset.pitch))
+            return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+        return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+    case WORK_COPY:
+        if (old->copy.ctx != now->copy.ctx || old->copy.src.type != now->copy.src.type ||
+            old->copy.dst.type != now->copy.dst.type)
+            return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+        if ((old->copy.src.type == CU_MEMORYTYPE_DEVICE &&
+             owner_of(old->copy.src.base) != owner_of(now->copy.src.base)) ||
+            (old->copy.dst.type == CU_MEMORYTYPE_DEVICE &&
+             owner_of(old->copy.dst.base) != owner_of(now->copy.dst.base)))
+            return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+        return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+    case WORK_ALLOC:
+    case WORK_FREE:
+        return old->mem.ptr == now->mem.ptr ? CU_GRAPH_EXEC_UPDATE_SUCCESS
+                                            : CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
+    default:
+        return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+    }
+}
+
+static CUresult replace(struct plan_node *n, struct work *w)
+{
+    if (w->kind != n->work.kind || w->kind == WORK_ALLOC || w->kind == WORK_FREE)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (w->kind == WORK_KERNEL)
+        w->kernel.attrs = n->work.kernel.attrs; /* no call changes these in an exec */
+    if (w->kind == WORK_COPY && (!one_dimensional(w) || !one_dimensional(&n->work)))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (w->kind == WORK_GRAPH) { /* the old plan, updated, takes the new one's place */
+        CUgraphExecUpdateResultInfo info;
+        return plan_update(&n->work.graph.plan, w->graph.graph, false, &info) == CUDA_SUCCESS
+                   ? CUDA_SUCCESS
+                   : CUDA_ERROR_INVALID_VALUE;
+    }
+    if (work_may_become(&n->work, w, false) != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+        return CUDA_ERROR_INVALID_VALUE;
+    work_clear(&n->work);
+    n->work = *w;
+    w->kind = WORK_EMPTY; /* its contents have moved */
+    return CUDA_SUCCESS;
+}
+
+CUresult exec_set(CUgraphExec handle, CUgraphNode node, const CUgraphNodeParams *p)
+{
+    struct exec *e;
+    struct node *origin;
+    struct plan_node *n = NULL;
+    struct work w = {.kind = WORK_EMPTY};
+    sim_lock();
+    CUresult r = exec_get(handle, &e);
+    if (r == CUDA_SUCCESS)
+        r = node_get(node, &origin);
+    if (r == CUDA_SUCCESS && (origin->type != p->type || p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        r = params_to_work(p, &w);
+    if (r == CUDA_SUCCESS && !(n = plan_writable(&e->plan, origin)))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        r = replace(n, &w);
+    work_clear(&w);
+    sim_unlock();
+    return r;
+}
+
+static CUresult enabled(CUgraphExec handle, CUgraphNode node, unsigned *get, unsigned set)
+{
+    struct exec *e;
+    struct node *origin;
+    struct plan_node *n = NULL;
+    sim_lock();
+    CUresult r = exec_get(handle, &e);
+    if (r == CUDA_SUCCESS)
+        r = node_get(node, &origin);
+    if (r == CUDA_SUCCESS &&
+        (origin->type > CU_GRAPH_NODE_TYPE_MEMSET || !(n = plan_writable(&e->plan, origin))))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS && get)
+        *get = !n->disabled;
+    else if (r == CUDA_SUCCESS)
+        n->disabled = !set;
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned on)
+{
+    return enabled(exec, node, NULL, on);
+}
+
+CUresult sim_cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsigned *on)
+{
+    return on ? enabled(exec, node, on, 0) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult sim_cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph graph,
+                                  CUgraphExecUpdateResultInfo *info)
+{
+    struct exec *e;
+    struct graph *g;
+    if (!info)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = exec_get(handle, &e);
+    if (r == CUDA_SUCCESS)
+        r = graph_get(graph, &g);
+    if (r == CUDA_SUCCESS)
+        r = plan_update(&e->plan, g, e->flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY,
+                        info);
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuGraphExecUpdate(CUgraphExec exec, CUgraph g, CUgraphNode *error_node,
+                               CUgraphExecUpdateResult *result)
+{
+    CUgraphExecUpdateResultInfo info = {.result = CU_GRAPH_EXEC_UPDATE_ERROR};
+    CUresult r = sim_cuGraphExecUpdate_v2(exec, g, &info);
+    if (error_node)
+        *error_node = info.errorNode;
+    if (result)
+        *result = info.result;
+    return r;
+}
+
+/* -- Launch -- */
+
+CUresult sim_cuGraphUpload(CUgraphExec handle, CUstream stream)
+{
+    struct exec *e;
+    struct stream *s;
+    sim_lock();
+    CUresult r = exec_get(handle, &e);
+    if (r == CUDA_SUCCESS)
+        r = stream_get(stream, &s);
+    if (r == CUDA_SUCCESS && s->capture)
+        r = stream_check_sync(s);
+    if (r == CUDA_SUCCESS)
+        r = capture_check_legacy(s);
+    if (r == CUDA_SUCCESS) {
+        struct work w = {.kind = WORK_EMPTY};
+        r = stream_enqueue(s, &w, NULL, 0);
+    }
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuGraphLaunch(CUgraphExec handle, CUstream stream)
+{
+    struct exec *e;
+    struct stream *s;
+    sim_lock();
+    CUresult r = exec_get(handle, &e);
+    if (r == CUDA_SUCCESS)
+        r = stream_get(stream, &s);
+    if (r == CUDA_SUCCESS && !s->capture)
+        r = capture_check_legacy(s);
+    if (r == CUDA_SUCCESS && s->capture) {
+        r = capture_launch(s, e);
+    } else if (r == CUDA_SUCCESS) {
+        struct work w = {.kind = WORK_GRAPH, .graph = {.plan = e->plan}};
+        struct dep last = {.stream = e->last_stream, .seq = e->last_seq};
+        e->plan->refs++;
+        r = plan_markers(e->plan, s, &w);
+        if (r == CUDA_SUCCESS)
+            r = stream_enqueue(s, &w, &last, e->last_stream != NULL);
+        else
+            work_clear(&w);
+        if (r == CUDA_SUCCESS) {
+            e->last_stream = s;
+            e->last_seq = s->submitted;
+        }
+    }
+    sim_unlock();
+    return r;
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT */
+/* function.c: what functions and kernels tell of themselves: names, parameter
+ * layouts, attributes, occupancy. */
+#include "sim.h"
+
+static CUresult def_of_function(CUfunction handle, struct kernel_def **def)
+{
+    struct function *f;
+    struct kernel *k;
+    CUresult r = function_get(handle, &f, &k);
+    if (r == CUDA_SUCCESS)
+        *def = f ? f->def : k->def;
+    return r;
+}
+
+static CUresult def_of_kernel(CUkernel handle, struct kernel_def **def)
+{
+    struct kernel *k = obj_get(OBJ_KERNEL, handle);
+    if (k)
+        *def = k->def;
+    return k ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+static CUresult param_info(const struct kernel_def *def, size_t i, size_t *offset, size_t *size)
+{
+    if (!offset || i >= def->nparams)
+        return CUDA_ERROR_INVALID_VALUE;
+    *offset = def->param[i].offset;
+    if (size)
+        *size = def->param[i].size;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuFuncGetParamInfo(CUfunction f, size_t i, size_t *offset, size_t *size)
+{
+    struct kernel_def *def;
+    sim_lock();
+    CUresult r = def_of_function(f, &def);
+    if (r == CUDA_SUCCESS)
+        r = param_info(def, i, offset, size);
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuKernelGetParamInfo(CUkernel k, size_t i, size_t *offset, size_t *size)
+{
+    struct kernel_def *def;
+    sim_lock();
+    CUresult r = def_of_kernel(k, &def);
+    if (r == CUDA_SUCCESS)
+        r = param_info(def, i, offset, size);
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuFuncGetName(const char **name, CUfunction f)
+{
+    struct kernel_def *def;
+    if (!name)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = def_of_function(f, &def);
+    if (r == CUDA_SUCCESS)
+        *name = def->name;
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuKernelGetName(const char **name, CUkernel k)
+{
+    struct kernel_def *def;
+    if (!name)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = def_of_kernel(k, &def);
+    if (r == CUDA_SUCCESS)
+        *name = def->name;
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuFuncGetModule(CUmodule *out, CUfunction handle)
+{
+    struct function *f;
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = function_get(handle, &f, NULL);
+    if (r == CUDA_SUCCESS)
+        *out = (CUmodule)f->module;
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction f)
+{
+    struct kernel_def *def;
+    if (!state)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = def_of_function(f, &def);
+    if (r == CUDA_SUCCESS)
+        *state = CU_FUNCTION_LOADING_STATE_LOADED;
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuFuncLoad(CUfunction f)
+{
+    CUfunctionLoadingState state;
+    return sim_cuFuncIsLoaded(&state, f);
+}
+
+/* -- Attributes -- */
+
+static CUresult attr_get(const struct func_attrs *a, CUfunction_attribute which, int *value)
+{
+    switch ((int)which) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+        *value = 1024;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+        *value = 16;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+        *value = 90;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+        *value = a->max_dynamic_shared;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+        *value = a->carveout;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+        *value = a->nonportable_cluster;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+        *value = a->cluster_policy;
+        return CUDA_SUCCESS;
+    default:
+        if ((int)which < 0 || which >= CU_FUNC_ATTRIBUTE_MAX)
+            return CUDA_ERROR_INVALID_VALUE;
+        *value = 0;
+        return CUDA_SUCCESS;
+    }
+}
+
+static CUresult attr_set(struct func_attrs *a, CUfunction_attribute which, int value)
+{
+    switch ((int)which) {
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+        if (value < 0 || value > SHARED_MAX)
+            return CUDA_ERROR_INVALID_VALUE;
+        a->max_dynamic_shared = value;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+        if (value < -1 || value > 100)
+            return CUDA_ERROR_INVALID_VALUE;
+        a->carveout = value;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+        if (value != 0 && value != 1)
+            return CUDA_ERROR_INVALID_VALUE;
+        a->nonportable_cluster = value;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+        a->cluster_policy = value;
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+/* A library's function shares its kernel's attributes for that device. */
+static struct func_attrs *attrs_of(struct function *f)
+{
+    return f->kernel ? &f->kernel->attrs[f->ctx->device] : &f->attrs;
+}
+
+const struct func_attrs *function_attrs(struct function *f)
+{
+    return attrs_of(f);
+}
+
+/* The function of a handle that may be a kernel's, in the current context. */
+static CUresult function_here(CUfunction handle, struct function **f)
+{
+    struct kernel *k;
+    struct ctx *ctx;
+    CUresult r = function_get(handle, f, &k);
+    if (r == CUDA_SUCCESS && k)
+        r = ctx_current(&ctx);
+    return r == CUDA_SUCCESS && k ? function_of_kernel(k, ctx, f) : r;
+}
+
+CUresult sim_cuFuncGetAttribute(int *value, CUfunction_attribute which, CUfunction handle)
+{
+    struct function *f;
+    if (!value)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = function_here(handle, &f);
+    if (r == CUDA_SUCCESS)
+        r = attr_get(attrs_of(f), which, value);
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuFuncSetAttribute(CUfunction handle, CUfunction_attribute which, int value)
+{
+    struct function *f;
+    sim_lock();
+    CUresult r = function_here(handle, &f);
+    if (r == CUDA_SUCCESS)
+        r = attr_set(attrs_of(f), which, value);
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config)
+{
+    struct function *f;
+    (void)config;
+    sim_lock();
+    CUresult r = function_here(handle, &f);
+    sim_unlock();
+    return r;
+}
+
+static CUresult kernel_attrs_of(CUkernel handle, CUdevice dev, struct func_attrs **a)
+{
+    struct kernel *k = obj_get(OBJ_KERNEL, handle);
+    if (!k)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (dev < 0 || dev >= sim.ndevices)
+        return CUDA_ERROR_INVALID_DEVICE;
+    *a = &k->attrs[dev];
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuKernelGetAttribute(int *value, CUfunction_attribute which, CUkernel k, CUdevice dev)
+{
+    struct func_attrs *a;
+    if (!value)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = kernel_attrs_of(k, dev, &a);
+    if (r == CUDA_SUCCESS)
+        r = attr_get(a, which, value);
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuKernelSetAttribute(CUfunction_attribute which, int value, CUkernel k, CUdevice dev)
+{
+    struct func_attrs *a;
+    sim_lock();
+    CUresult r = kernel_attrs_of(k, dev, &a);
+    if (r == CUDA_SUCCESS)
+        r = attr_set(a, which, value);
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuKernelSetCacheConfig(CUkernel k, CUfunc_cache config, CUdevice dev)
+{
+    struct func_attrs *a;
+    (void)config;
+    sim_lock();
+    CUresult r = kernel_attrs_of(k, dev, &a);
+    sim_unlock();
+    return r;
+}
+
+/* -- Occupancy: by threads and shared memory alone -- */
+
+CUresult sim_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *n, CUfunction handle,
+                                                                  int block, size_t shared,
+                                                                  unsigned flags)
+{
+    struct function *f;
+    if (!n || block <= 0 || flags > 1)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = function_here(handle, &f);
+    if (r == CUDA_SUCCESS) {
+        int by_threads = block > 1024 ? 0 : 2048 / ((block + 31) / 32 * 32);
+        int by_shared = 233472 / (int)(shared > SHARED_MAX ? 233473 : shared + 1024);
+        *n = by_threads > 32 ? 32 : by_threads;
+        *n = by_shared < *n ? by_shared : *n;
+    }
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, CUfunction f, int block,
+                                                         size_t shared)
+{
+    return sim_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(n, f, block, shared, 0);
+}
+
+CUresult sim_cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction handle,
+                                                       CUoccupancyB2DSize by_block, size_t shared,
+                                                       int limit, unsigned flags)
+{
+    struct function *f;
+    (void)by_block, (void)shared;
+    if (!grid || !block || flags > 1)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = function_here(handle, &f);
+    sim_unlock();
+    *block = limit > 0 && limit < 1024 ? limit : 1024;
+    *grid = 132 * (2048 / *block);
+    return r;
+}
+
+CUresult sim_cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction f,
+                                              CUoccupancyB2DSize by_block, size_t shared, int limit)
+{
+    return sim_cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, f, by_block, shared, limit,
+                                                         0);
+}

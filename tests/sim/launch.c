@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/* launch.c: kernel launches: what is checked at the call, the copy of the
+ * arguments, and launch attributes. */
+#include "sim.h"
+
+/* -- Arguments -- */
+
+static CUresult args_from_extra(unsigned char *to, const struct kernel_def *def, void **extra)
+{
+    const void *buffer = NULL;
+    size_t size = 0;
+    for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+        if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = extra[1];
+        else if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            size = *(const size_t *)extra[1];
+        else
+            return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (!buffer || size < def->args_size)
+        return CUDA_ERROR_INVALID_VALUE;
+    memcpy(to, buffer, def->args_size);
+    return CUDA_SUCCESS;
+}
+
+static CUresult args_copy(unsigned char **out, const struct kernel_def *def, void **params,
+                          void **extra)
+{
+    if ((params && extra) || (def->nparams && !params && !extra))
+        return CUDA_ERROR_INVALID_VALUE;
+    unsigned char *to = calloc(1, def->args_size ? def->args_size : 1);
+    if (!to)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = extra ? args_from_extra(to, def, extra) : CUDA_SUCCESS;
+    for (unsigned i = 0; params && i < def->nparams && r == CUDA_SUCCESS; i++) {
+        if (!params[i])
+            r = CUDA_ERROR_INVALID_VALUE;
+        else
+            memcpy(to + def->param[i].offset, params[i], def->param[i].size);
+    }
+    if (r == CUDA_SUCCESS)
+        *out = to;
+    else
+        free(to);
+    return r;
+}
+
+static CUresult shape_check(const unsigned grid[3], const unsigned block[3], unsigned shared,
+                            const struct func_attrs *a)
+{
+    for (unsigned i = 0; i < 3; i++)
+        if (!grid[i] || !block[i])
+            return CUDA_ERROR_INVALID_VALUE;
+    if (grid[0] > 0x7fffffff || grid[1] > 65535 || grid[2] > 65535)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (block[0] > 1024 || block[1] > 1024 || block[2] > 64 ||
+        (uint64_t)block[0] * block[1] * block[2] > 1024)
+        return CUDA_ERROR_INVALID_VALUE;
+    return shared > (unsigned)a->max_dynamic_shared ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUresult kernel_prepare(struct work *w, struct ctx *ctx, struct kernel_def *def,
+                        const struct func_attrs *attrs, const unsigned grid[3],
+                        const unsigned block[3], unsigned shared, void **params, void **extra)
+{
+    *w = (struct work){.kind = WORK_KERNEL, .kernel = {.def = def, .ctx = ctx, .shared = shared}};
+    memcpy(w->kernel.grid, grid, sizeof w->kernel.grid);
+    memcpy(w->kernel.block, block, sizeof w->kernel.block);
+    CUresult r = shape_check(grid, block, shared, attrs);
+    return r == CUDA_SUCCESS ? args_copy(&w->kernel.args, def, params, extra) : r;
+}
+
+/* -- Attributes -- */
+
+CUresult kernel_attr_set(struct kernel_attrs *a, CUlaunchAttributeID id,
+                         const CUlaunchAttributeValue *v)
+{
+    switch ((int)id) {
+    case CU_LAUNCH_ATTRIBUTE_IGNORE:
+        return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+        a->window = v->accessPolicyWindow;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+        a->cooperative = v->cooperative;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+        if (!v->clusterDim.x || !v->clusterDim.y || !v->clusterDim.z)
+            return CUDA_ERROR_INVALID_VALUE;
+        a->cluster[0] = v->clusterDim.x;
+        a->cluster[1] = v->clusterDim.y;
+        a->cluster[2] = v->clusterDim.z;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+        a->cluster_policy = (int)v->clusterSchedulingPolicyPreference;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+        a->programmatic = v->programmaticStreamSerializationAllowed;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+        a->priority = v->priority;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+        a->domain_map = v->memSyncDomainMap;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+        a->mem_sync_domain = (int)v->memSyncDomain;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+        if (v->sharedMemCarveout > 100)
+            return CUDA_ERROR_INVALID_VALUE;
+        a->carveout = (int)v->sharedMemCarveout;
+        break;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    a->set |= 1u << id;
+    return CUDA_SUCCESS;
+}
+
+CUresult kernel_attr_get(const struct kernel_attrs *a, CUlaunchAttributeID id,
+                         CUlaunchAttributeValue *v)
+{
+    memset(v, 0, sizeof *v);
+    switch ((int)id) {
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+        v->accessPolicyWindow = a->window;
+        return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+        v->cooperative = a->cooperative;
+        return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+        v->clusterDim.x = a->cluster[0];
+        v->clusterDim.y = a->cluster[1];
+        v->clusterDim.z = a->cluster[2];
+        return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+        v->clusterSchedulingPolicyPreference = (CUclusterSchedulingPolicy)a->cluster_policy;
+        return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+        v->priority = a->priority;
+        return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+        v->memSyncDomainMap = a->domain_map;
+        return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+        v->memSyncDomain = (CUlaunchMemSyncDomain)a->mem_sync_domain;
+        return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+        v->sharedMemCarveout = (unsigned)a->carveout;
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+/* Attributes against the launch's shape. */
+CUresult kernel_attrs_check(const struct work *w, const struct func_attrs *f)
+{
+    const struct kernel_attrs *a = &w->kernel.attrs;
+    if (a->set & 1u << CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+        unsigned size = a->cluster[0] * a->cluster[1] * a->cluster[2];
+        if (size > (f->nonportable_cluster ? 16u : 8u))
+            return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+        for (unsigned i = 0; i < 3; i++)
+            if (w->kernel.grid[i] % a->cluster[i])
+                return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (a->cooperative) {
+        const unsigned *g = w->kernel.grid, *b = w->kernel.block;
+        unsigned threads = (b[0] * b[1] * b[2] + 31) / 32 * 32;
+        unsigned per_sm = 2048 / threads < 32 ? 2048 / threads : 32;
+        if ((uint64_t)g[0] * g[1] * g[2] > 132u * per_sm)
+            return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* -- Doors -- */
+
+static CUresult launch(CUfunction handle, const CUlaunchConfig *c, void **params, void **extra)
+{
+    const unsigned grid[3] = {c->gridDimX, c->gridDimY, c->gridDimZ};
+    const unsigned block[3] = {c->blockDimX, c->blockDimY, c->blockDimZ};
+    struct stream *s;
+    struct function *f;
+    struct kernel *k;
+    struct work w = {.kind = WORK_EMPTY};
+    sim_lock();
+    CUresult r = stream_get(c->hStream, &s);
+    if (r == CUDA_SUCCESS)
+        r = function_get(handle, &f, &k);
+    if (r == CUDA_SUCCESS && f && f->ctx != s->ctx)
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == CUDA_SUCCESS) {
+        const struct func_attrs *a = f ? function_attrs(f) : &k->attrs[s->ctx->device];
+        r = kernel_prepare(&w, s->ctx, f ? f->def : k->def, a, grid, block, c->sharedMemBytes,
+                           params, extra);
+        w.kernel.attrs.priority = s->priority;
+        for (unsigned i = 0; r == CUDA_SUCCESS && i < c->numAttrs; i++)
+            r = kernel_attr_set(&w.kernel.attrs, c->attrs[i].id, &c->attrs[i].value);
+        if (r == CUDA_SUCCESS)
+            r = kernel_attrs_check(&w, a);
+    }
+    if (r == CUDA_SUCCESS && s->capture && !f) {
+        r = function_of_kernel(k, s->ctx, &f);
+    }
+    if (r == CUDA_SUCCESS && s->capture) {
+        w.kernel.func = f;
+        w.kernel.func_gen = f->o.gen;
+    }
+    if (r == CUDA_SUCCESS)
+        r = stream_submit(s, &w);
+    else
+        work_clear(&w);
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                            unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                            void **params, void **extra)
+{
+    CUlaunchConfig c = {.gridDimX = gx,
+                        .gridDimY = gy,
+                        .gridDimZ = gz,
+                        .blockDimX = bx,
+                        .blockDimY = by,
+                        .blockDimZ = bz,
+                        .sharedMemBytes = shared,
+                        .hStream = stream};
+    return launch(f, &c, params, extra);
+}
+
+CUresult sim_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params,
+                              void **extra)
+{
+    if (!config || (config->numAttrs && !config->attrs))
+        return CUDA_ERROR_INVALID_VALUE;
+    return launch(f, config, params, extra);
+}
+
+CUresult sim_cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz,
+                                       unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                       CUstream stream, void **params)
+{
+    CUlaunchAttribute a = {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value = {.cooperative = 1}};
+    CUlaunchConfig c = {.gridDimX = gx,
+                        .gridDimY = gy,
+                        .gridDimZ = gz,
+                        .blockDimX = bx,
+                        .blockDimY = by,
+                        .blockDimZ = bz,
+                        .sharedMemBytes = shared,
+                        .hStream = stream,
+                        .attrs = &a,
+                        .numAttrs = 1};
+    return launch(f, &c, params, NULL);
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT */
+/* plan.c: what an exec runs. A plan never changes while anybody else holds it:
+ * a launch keeps the plan of its moment, and the first patch after a launch
+ * copies the plan (the shape is shared). */
+#include "sim.h"
+
+/* -- Shape -- */
+
+static void shape_drop(struct shape *s)
+{
+    if (!s || --s->refs)
+        return;
+    free(s->edges);
+    free(s->indegree);
+    free(s->first);
+    free(s);
+}
+
+static bool acyclic(const struct shape *s)
+{
+    unsigned *left = malloc((s->nnodes + 1) * sizeof *left);
+    unsigned *ready = malloc((s->nnodes + 1) * sizeof *ready);
+    unsigned n = 0, done = 0;
+    if (!left || !ready) {
+        free(left);
+        free(ready);
+        return false;
+    }
+    memcpy(left, s->indegree, s->nnodes * sizeof *left);
+    for (unsigned i = 0; i < s->nnodes; i++)
+        if (!left[i])
+            ready[n++] = i;
+    for (; done < n; done++)
+        for (unsigned e = s->first[ready[done]]; e < s->first[ready[done] + 1]; e++)
+            if (!--left[s->edges[e].to])
+                ready[n++] = s->edges[e].to;
+    free(left);
+    free(ready);
+    return done == s->nnodes;
+}
+
+static struct shape *shape_new(const struct graph *g)
+{
+    struct shape *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->refs = 1;
+    s->nnodes = g->nnodes;
+    s->nedges = g->nedges;
+    s->edges = calloc(g->nedges + 1, sizeof *s->edges);
+    s->indegree = calloc(g->nnodes + 1, sizeof *s->indegree);
+    s->first = calloc(g->nnodes + 2, sizeof *s->first);
+    if (!s->edges || !s->indegree || !s->first) {
+        shape_drop(s);
+        return NULL;
+    }
+    for (unsigned i = 0; i < g->nedges; i++) {
+        s->indegree[g->edges[i].to->index]++;
+        s->first[g->edges[i].from->index + 2]++;
+    }
+    for (unsigned i = 2; i <= g->nnodes + 1; i++)
+        s->first[i] += s->first[i - 1];
+    for (unsigned i = 0; i < g->nedges; i++) { /* counting sort by origin */
+        const struct edge *e = &g->edges[i];
+        s->edges[s->first[e->from->index + 1]++] =
+            (struct shape_edge){e->from->index, e->to->index, e->data};
+    }
+    return s;
+}
+
+/* -- Plans -- */
+
+void plan_drop(struct plan *p)
+{
+    if (!p || --p->refs)
+        return;
+    for (unsigned i = 0; i < p->shape->nnodes; i++)
+        work_clear(&p->nodes[i].work);
+    shape_drop(p->shape);
+    free(p->nodes);
+    free(p);
+}
+
+static struct plan *plan_empty(struct shape *shape)
+{
+    struct plan *p = calloc(1, sizeof *p);
+    struct plan_node *nodes = calloc(shape->nnodes + 1, sizeof *nodes);
+    if (!p || !nodes) {
+        free(p);
+        free(nodes);
+        return NULL;
+    }
+    p->refs = 1;
+    p->shape = shape;
+    p->nodes = nodes;
+    shape->refs++;
+    return p;
+}
+
+static bool stale(const struct work *w)
+{
+    if (w->kind == WORK_KERNEL)
+        return !w->kernel.func->o.alive || w->kernel.func->o.gen != w->kernel.func_gen;
+    if (w->kind == WORK_RECORD || w->kind == WORK_WAIT)
+        return !w->event.event->o.alive || w->event.event->o.id != w->event.gen;
+    return false;
+}
+
+/* A node's payload as a plan wants it: a child graph as a plan of its own. */
+static CUresult plan_work(struct work *to, const struct work *from, struct node **bad)
+{
+    if (from->kind != WORK_GRAPH)
+        return work_copy(to, from);
+    *to = (struct work){.kind = WORK_EMPTY};
+    struct plan *child;
+    CUresult r = plan_new(from->graph.graph, &child, bad);
+    if (r == CUDA_SUCCESS)
+        *to = (struct work){.kind = WORK_GRAPH, .graph = {.plan = child}};
+    return r;
+}
+
+CUresult plan_new(const struct graph *g, struct plan **out, struct node **bad)
+{
+    struct shape *s = shape_new(g);
+    struct plan *p = s ? plan_empty(s) : NULL;
+    CUresult r = p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    *bad = NULL;
+    if (r == CUDA_SUCCESS && !acyclic(s))
+        r = CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < g->nnodes && r == CUDA_SUCCESS; i++) {
+        struct node *n = g->nodes[i];
+        if (stale(&n->work)) {
+            *bad = n;
+            r = CUDA_ERROR_INVALID_VALUE;
+            break;
+        }
+        p->nodes[i].origin = n;
+        p->nodes[i].origin_gen = n->o.gen;
+        r = plan_work(&p->nodes[i].work, &n->work, bad);
+    }
+    shape_drop(s); /* the plan has its own reference */
+    if (r == CUDA_SUCCESS)
+        *out = p;
+    else
+        plan_drop(p);
+    return r;
+}
+
+static CUresult plan_copy(struct plan **p)
+{
+    struct plan *old = *p, *copy = plan_empty(old->shape);
+    CUresult r = copy ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    for (unsigned i = 0; i < old->shape->nnodes && r == CUDA_SUCCESS; i++) {
+        copy->nodes[i] = old->nodes[i];
+        r = work_copy(&copy->nodes[i].work, &old->nodes[i].work);
+    }
+    if (r == CUDA_SUCCESS) {
+        plan_drop(old);
+        *p = copy;
+    } else {
+        plan_drop(copy);
+    }
+    return r;
+}
+
+static bool made_from(const struct plan_node *n, const struct node *origin)
+{
+    return n->origin == origin && n->origin_gen == origin->o.gen;
+}
+
+static bool plan_has(const struct plan *p, const struct node *origin, unsigned *at)
+{
+    unsigned n = p->shape->nnodes, guess = origin->index;
+    if (guess < n && made_from(&p->nodes[guess], origin)) {
+        *at = guess;
+        return true;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        unsigned inside;
+        const struct work *w = &p->nodes[i].work;
+        if (made_from(&p->nodes[i], origin) ||
+            (w->kind == WORK_GRAPH && plan_has(w->graph.plan, origin, &inside))) {
+            *at = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+struct plan_node *plan_writable(struct plan **p, struct node *origin)
+{
+    unsigned at;
+    if (!plan_has(*p, origin, &at) || ((*p)->refs > 1 && plan_copy(p) != CUDA_SUCCESS))
+        return NULL;
+    struct plan_node *n = &(*p)->nodes[at];
+    return made_from(n, origin) ? n : plan_writable(&n->work.graph.plan, origin);
+}
+
+/* A graph that would give this plan: a launch while its stream captures. */
+CUresult plan_to_graph(const struct plan *p, struct graph **out)
+{
+    struct graph *g = graph_new();
+    CUresult r = g ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    for (unsigned i = 0; i < p->shape->nnodes && r == CUDA_SUCCESS; i++) {
+        struct work w = {.kind = WORK_GRAPH};
+        struct node *n;
+        if (p->nodes[i].work.kind != WORK_GRAPH)
+            r = work_copy(&w, &p->nodes[i].work);
+        else if ((r = plan_to_graph(p->nodes[i].work.graph.plan, &w.graph.graph)) == CUDA_SUCCESS)
+            w.graph.graph->inner = true;
+        if (r == CUDA_SUCCESS)
+            r = graph_add(g, &w, NULL, NULL, 0, &n);
+    }
+    for (unsigned i = 0; i < p->shape->nedges && r == CUDA_SUCCESS; i++) {
+        const struct shape_edge *e = &p->shape->edges[i];
+        r = graph_connect(g, g->nodes[e->from], g->nodes[e->to], &e->data);
+    }
+    if (r == CUDA_SUCCESS)
+        *out = g;
+    else if (g)
+        graph_free(g);
+    return r;
+}
+
+/* -- Launch and execution -- */
+
+static unsigned count_events(const struct plan *p)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < p->shape->nnodes; i++) {
+        const struct work *w = &p->nodes[i].work;
+        if (w->kind == WORK_GRAPH)
+            n += count_events(w->graph.plan);
+        else
+            n += w->kind == WORK_RECORD || w->kind == WORK_WAIT;
+    }
+    return n;
+}
+
+/* In the order of plan_execute's own numbering: nodes by index, children inside. */
+static CUresult make_markers(const struct plan *p, struct stream *s, struct marker **m,
+                             unsigned *at)
+{
+    for (unsigned i = 0; i < p->shape->nnodes; i++) {
+        const struct work *w = &p->nodes[i].work;
+        if (w->kind == WORK_GRAPH) {
+            CUresult r = make_markers(w->graph.plan, s, m, at);
+            if (r != CUDA_SUCCESS)
+                return r;
+        } else if (w->kind == WORK_RECORD || w->kind == WORK_WAIT) {
+            struct event *e = w->event.event;
+            bool alive = e->o.alive && e->o.id == w->event.gen;
+            struct marker *now = alive ? e->marker : NULL;
+            if (w->kind == WORK_RECORD && alive) {
+                now = marker_new(s, !(e->flags & CU_EVENT_DISABLE_TIMING));
+                if (!now)
+                    return CUDA_ERROR_OUT_OF_MEMORY;
+                marker_drop(e->marker);
+                e->marker = now;
+                e->capture_id = 0;
+            }
+            if (now)
+                now->refs++;
+            m[(*at)++] = now;
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+/* A launch's record nodes are records at the moment of the launch. */
+CUresult plan_markers(const struct plan *p, struct stream *s, struct work *launch)
+{
+    unsigned n = count_events(p), at = 0;
+    if (!n)
+        return CUDA_SUCCESS;
+    launch->graph.markers = calloc(n, sizeof *launch->graph.markers);
+    if (!launch->graph.markers)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    launch->graph.nmarkers = n;
+    return make_markers(p, s, launch->graph.markers, &at);
+}
+
+static void run_event(struct work *w, struct marker *m)
+{
+    pthread_mutex_lock(&sim.lock);
+    if (m && w->kind == WORK_RECORD)
+        marker_complete(m);
+    else if (m)
+        marker_wait(m);
+    pthread_mutex_unlock(&sim.lock);
+}
+
+/* One after the other, in an order that the edges allow, at random. */
+static void run_plan(struct stream *s, const struct plan *p, struct marker **markers, unsigned base)
+{
+    const struct shape *shape = p->shape;
+    unsigned n = shape->nnodes, nready = 0, at = base;
+    unsigned *left = malloc((3 * n + 1) * sizeof *left);
+    if (!left)
+        abort(); /* half a graph cannot be undone */
+    unsigned *ready = left + n, *marker = ready + n;
+    for (unsigned i = 0; i < n; i++) {
+        const struct work *w = &p->nodes[i].work;
+        left[i] = shape->indegree[i];
+        marker[i] = at;
+        if (w->kind == WORK_GRAPH)
+            at += count_events(w->graph.plan);
+        else
+            at += w->kind == WORK_RECORD || w->kind == WORK_WAIT;
+        if (!left[i])
+            ready[nready++] = i;
+    }
+    while (nready) {
+        unsigned pick = nready > 1 ? stream_random(s) % nready : 0;
+        unsigned i = ready[pick];
+        ready[pick] = ready[--nready];
+        struct work *w = &p->nodes[i].work;
+        if (p->nodes[i].disabled) {
+            /* an empty node, for now */
+        } else if (w->kind == WORK_GRAPH) {
+            run_plan(s, w->graph.plan, markers, marker[i]);
+        } else {
+            stream_pause(s);
+            work_execute(s, w, true);
+            if (w->kind == WORK_RECORD || w->kind == WORK_WAIT)
+                run_event(w, markers[marker[i]]);
+        }
+        for (unsigned e = shape->first[i]; e < shape->first[i + 1]; e++)
+            if (!--left[shape->edges[e].to])
+                ready[nready++] = shape->edges[e].to;
+    }
+    free(left);
+}
+
+void plan_execute(struct stream *s, struct work *launch)
+{
+    run_plan(s, launch->graph.plan, launch->graph.markers, 0);
+}
+
+/* -- Update of a whole exec -- */
+
+static bool same_edges(const struct shape *a, const struct shape *b)
+{
+    if (a->nedges != b->nedges || memcmp(a->first, b->first, (a->nnodes + 1) * sizeof *a->first))
+        return false;
+    for (unsigned i = 0; i < a->nedges; i++)
+        if (a->edges[i].to != b->edges[i].to ||
+            memcmp(&a->edges[i].data, &b->edges[i].data, sizeof a->edges[i].data))
+            return false;
+    return true;
+}
+
+static CUgraphExecUpdateResult compare(const struct plan *old, const struct plan *now,
+                                       bool priorities, struct node **bad)
+{
+    if (old->shape->nnodes != now->shape->nnodes)
+        return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+    for (unsigned i = 0; i < now->shape->nnodes; i++) {
+        const struct work *a = &old->nodes[i].work, *b = &now->nodes[i].work;
+        CUgraphExecUpdateResult r;
+        *bad = now->nodes[i].origin;
+        if (old->shape->indegree[i] != now->shape->indegree[i])
+            return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+        if (a->kind != b->kind)
+            return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
+        if (a->kind == WORK_GRAPH)
+            r = compare(a->graph.plan, b->graph.plan, priorities, bad);
+        else
+            r = work_may_become(a, b, priorities);
+        if (r != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+            return r;
+    }
+    *bad = NULL;
+    return same_edges(old->shape, now->shape) ? CU_GRAPH_EXEC_UPDATE_SUCCESS
+                                              : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+}
+
+/* The exec's nodes stay those of the graph that it was instantiated from. */
+static void keep_origins(struct plan *now, const struct plan *old)
+{
+    for (unsigned i = 0; i < now->shape->nnodes; i++) {
+        now->nodes[i].origin = old->nodes[i].origin;
+        now->nodes[i].origin_gen = old->nodes[i].origin_gen;
+        now->nodes[i].disabled = old->nodes[i].disabled;
+        if (now->nodes[i].work.kind == WORK_GRAPH)
+            keep_origins(now->nodes[i].work.graph.plan, old->nodes[i].work.graph.plan);
+    }
+}
+
+CUresult plan_update(struct plan **p, const struct graph *g, bool priorities,
+                     CUgraphExecUpdateResultInfo *info)
+{
+    struct plan *now;
+    struct node *bad;
+    CUresult r = plan_new(g, &now, &bad);
+    *info = (CUgraphExecUpdateResultInfo){.result = CU_GRAPH_EXEC_UPDATE_ERROR,
+                                          .errorNode = (CUgraphNode)bad};
+    if (r != CUDA_SUCCESS)
+        return r;
+    info->result = compare(*p, now, priorities, &bad);
+    info->errorNode = (CUgraphNode)bad;
+    if (info->result != CU_GRAPH_EXEC_UPDATE_SUCCESS) {
+        plan_drop(now);
+        return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+    }
+    keep_origins(now, *p);
+    plan_drop(*p);
+    *p = now;
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/* proc.c: what every call does first, the look-up of functions by name, and
+ * the faults that AGSIM_FAIL asks for. */
+#include "sim.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* AGSIM_FAIL=FUNCTION[@CALLER]:N:CODE,... fails the N-th use (* for each) of
+ * FUNCTION by code in a file whose name contains CALLER. FUNCTION is the
+ * exported name, or that without _ptsz or _ptds, or without _vN too. */
+struct fault {
+    char name[96], caller[64];
+    unsigned long nth; /* 0: every use */
+    unsigned long used;
+    int code;
+};
+static struct fault faults[64];
+static unsigned nfaults;
+static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
+static const char *calls_path;
+
+static bool name_matches(const char *asked, const char *name)
+{
+    size_t n = strlen(asked);
+    if (strncmp(asked, name, n) != 0)
+        return false;
+    const char *rest = name + n;
+    if (rest[0] == '_' && rest[1] == 'v' && rest[2] >= '2' && rest[2] <= '9')
+        rest += 3;
+    return !*rest || !strcmp(rest, "_ptsz") || !strcmp(rest, "_ptds");
+}
+
+static bool caller_matches(const struct fault *f, void *caller)
+{
+    Dl_info info;
+    return !f->caller[0] ||
+           (dladdr(caller, &info) && info.dli_fname && strstr(info.dli_fname, f->caller));
+}
+
+static CUresult fault_for(const char *name, void *caller)
+{
+    for (unsigned i = 0; i < nfaults; i++) {
+        struct fault *f = &faults[i];
+        if (!name_matches(f->name, name) || !caller_matches(f, caller))
+            continue;
+        pthread_mutex_lock(&fault_lock);
+        bool now = ++f->used == f->nth || f->nth == 0;
+        pthread_mutex_unlock(&fault_lock);
+        if (now)
+            return f->code;
+    }
+    return CUDA_SUCCESS;
+}
+
+static void bad_setting(const char *name, const char *value)
+{
+    fprintf(stderr, "simulated driver: bad %s: %s\n", name, value);
+    _exit(99); /* a test that asks for the impossible must not go on */
+}
+
+static void parse_faults(const char *text)
+{
+    for (const char *p = text; *p;) {
+        if (nfaults == COUNT(faults))
+            bad_setting("AGSIM_FAIL", text);
+        struct fault *f = &faults[nfaults++];
+        char nth[24], rest[96];
+        int used = 0;
+        if (sscanf(p, "%95[^:,]:%23[^:,]:%d%n", rest, nth, &f->code, &used) != 3 ||
+            (p[used] && p[used] != ','))
+            bad_setting("AGSIM_FAIL", text);
+        char *at = strchr(rest, '@'), *end = "";
+        if (at) {
+            *at = 0;
+            snprintf(f->caller, sizeof f->caller, "%s", at + 1);
+        }
+        snprintf(f->name, sizeof f->name, "%s", rest);
+        if (strcmp(nth, "*"))
+            f->nth = strtoul(nth, &end, 10);
+        if (*end || (!f->nth && strcmp(nth, "*")) || strncmp(f->name, "cu", 2) || f->code <= 0)
+            bad_setting("AGSIM_FAIL", text);
+        p += used + (p[used] == ',');
+    }
+}
+
+unsigned long sim_env_number(const char *name, unsigned long otherwise)
+{
+    const char *text = sim_env(name);
+    if (!text)
+        return otherwise;
+    char *end;
+    errno = 0;
+    unsigned long v = strtoul(text, &end, 10);
+    if (*end || errno || text[0] == '-')
+        bad_setting(name, text);
+    return v;
+}
+
+const char *sim_env(const char *name)
+{
+    const char *text = getenv(name);
+    return text && *text ? text : NULL;
+}
+
+static void child_after_fork(void)
+{
+    atomic_store(&sim.forked, true);
+}
+
+/* Nothing here may need the C library's later initialisation, nor take long:
+ * every program that merely loads the driver pays for it. */
+__attribute__((constructor)) static void start(void)
+{
+    const char *fail = sim_env("AGSIM_FAIL");
+    calls_path = sim_env("AGSIM_CALLS");
+    if (fail)
+        parse_faults(fail);
+    sim.version = (int)sim_env_number("AGSIM_DRIVER_VERSION", CUDA_VERSION);
+    atomic_store(&sim.watched, fail || calls_path || sim.version < CUDA_VERSION);
+}
+
+__attribute__((destructor)) static void finish(void)
+{
+    FILE *f = calls_path && !atomic_load(&sim.forked) ? fopen(calls_path, "w") : NULL;
+    if (!f)
+        return;
+    for (unsigned i = 0; i < sim_napis; i++) {
+        unsigned long n = atomic_load(&sim_apis[i].calls);
+        if (n)
+            fprintf(f, "%s %lu\n", sim_apis[i].name, n);
+    }
+    fclose(f);
+}
+
+static CUresult watch(struct sim_api *api, void *caller)
+{
+    atomic_fetch_add_explicit(&api->calls, 1, memory_order_relaxed);
+    if (api->since > sim.version)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return nfaults ? fault_for(api->name, caller) : CUDA_SUCCESS;
+}
+
+CUresult sim_enter(struct sim_api *api, void *caller)
+{
+    if (UNLIKELY(atomic_load_explicit(&sim.watched, memory_order_relaxed))) {
+        CUresult r = watch(api, caller);
+        if (r != CUDA_SUCCESS)
+            return r;
+    }
+    if (UNLIKELY(atomic_load_explicit(&sim.forked, memory_order_relaxed)))
+        return api->before_init && strcmp(api->name, "cuInit") ? CUDA_SUCCESS
+                                                               : CUDA_ERROR_NOT_INITIALIZED;
+    if (api->before_init)
+        return CUDA_SUCCESS;
+    if (UNLIKELY(!atomic_load_explicit(&sim.initialized, memory_order_acquire)))
+        return CUDA_ERROR_NOT_INITIALIZED;
+    if (UNLIKELY(sim_tls.callback))
+        return CUDA_ERROR_NOT_PERMITTED;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuInit(unsigned flags)
+{
+    if (flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (atomic_load(&sim.initialized))
+        return CUDA_SUCCESS;
+    pthread_mutex_lock(&sim.lock);
+    if (!atomic_load(&sim.initialized)) {
+        sim.ndevices = (int)sim_env_number("AGSIM_DEVICES", 1);
+        if (sim.ndevices > MAX_DEVICES)
+            bad_setting("AGSIM_DEVICES", sim_env("AGSIM_DEVICES"));
+        sim.seed = sim_env_number("AGSIM_SEED", 1);
+        sim.delay_us = (unsigned)sim_env_number("AGSIM_DELAY_US", 2);
+        sim.graph_free = (unsigned)sim_env_number("AGSIM_GRAPH_FREE", 0);
+        pthread_atfork(NULL, NULL, child_after_fork);
+        alloc_init();
+        log_init();
+        if (sim.ndevices > 0)
+            atomic_store_explicit(&sim.initialized, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&sim.lock);
+    return sim.ndevices > 0 ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+}
+
+CUresult sim_cuDriverGetVersion(int *version)
+{
+    if (!version)
+        return CUDA_ERROR_INVALID_VALUE;
+    *version = sim.version;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuGetProcAddress_v2(const char *symbol, void **pfn, int version, cuuint64_t flags,
+                                 CUdriverProcAddressQueryResult *status)
+{
+    if (!symbol || !pfn || flags > 3 || flags == 3)
+        return CUDA_ERROR_INVALID_VALUE;
+    bool thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, known = false;
+    const struct sim_look_up *best = NULL;
+    unsigned low = 0, high = sim_nlook_ups; /* the table is sorted by name */
+    while (low < high) {
+        unsigned mid = (low + high) / 2;
+        if (strcmp(sim_look_ups[mid].name, symbol) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (; low < sim_nlook_ups && !strcmp(sim_look_ups[low].name, symbol); low++) {
+        const struct sim_look_up *l = &sim_look_ups[low];
+        if (l->version > sim.version)
+            continue;
+        known = true;
+        if (l->version > version || (l->per_thread && !thread))
+            continue;
+        if (!best || l->per_thread > best->per_thread ||
+            (l->per_thread == best->per_thread && l->version > best->version))
+            best = l;
+    }
+    *pfn = best ? best->symbol : NULL;
+    if (status)
+        *status = best    ? CU_GET_PROC_ADDRESS_SUCCESS
+                  : known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                          : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    return best ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult sim_cuGetProcAddress(const char *symbol, void **pfn, int version, cuuint64_t flags)
+{
+    return sim_cuGetProcAddress_v2(symbol, pfn, version, flags, NULL);
+}
+
+CUresult sim_cuGetExportTable(const void **table, const CUuuid *id)
+{
+    if (!table || !id)
+        return CUDA_ERROR_INVALID_VALUE;
+    *table = NULL;
+    return CUDA_ERROR_NOT_FOUND; /* the private tables are not modelled */
+}

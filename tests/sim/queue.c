@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/* queue.c: how streams execute. Each stream is a queue; a stream whose first
+ * operation can start is handed to a worker thread, which runs operations in
+ * order until the queue is empty or must wait for other work. Workers are made
+ * when no idle one is left, so a kernel that never ends holds up its stream
+ * only. A waiting stream hangs on the list of the one thing it waits for. */
+#include "sim.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+
+#define QUEUE_DEPTH 1024 /* about what a real device takes before a launch blocks */
+#define LINGER      30   /* yields of a worker before it gives an empty stream up */
+
+struct worker {
+    struct worker *next;
+    struct stream *job;
+    pthread_cond_t cond;
+};
+static struct worker *idle_workers;
+
+/* -- Markers -- */
+
+struct marker *marker_new(struct stream *s, bool timed)
+{
+    struct marker *m = calloc(1, sizeof *m);
+    if (m) {
+        m->refs = 1;
+        m->timed = timed;
+        m->stream = s;
+    }
+    return m;
+}
+
+void marker_drop(struct marker *m)
+{
+    if (m && --m->refs == 0)
+        free(m);
+}
+
+static void wake(struct stream **list);
+
+void marker_complete(struct marker *m)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    m->ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    m->done = true;
+    wake(&m->waiters);
+    pthread_cond_broadcast(&m->stream->cond);
+}
+
+/* -- Scheduling -- */
+
+static bool dep_done(const struct dep *d)
+{
+    return d->marker ? d->marker->done : d->stream->completed >= d->seq;
+}
+
+/* Is the first operation waiting? Then the stream now hangs on what it waits for. */
+static bool head_waits(struct stream *s)
+{
+    for (unsigned i = 0; i < s->head->ndeps; i++) {
+        struct dep *d = &s->head->deps[i];
+        if (dep_done(d))
+            continue;
+        struct stream **list = d->marker ? &d->marker->waiters : &d->stream->waiters;
+        s->waiting = d;
+        s->next_waiter = *list;
+        *list = s;
+        return true;
+    }
+    return false;
+}
+
+static void *worker_main(void *arg);
+
+static bool start_worker(struct stream *s)
+{
+    struct worker *w = calloc(1, sizeof *w);
+    if (!w)
+        return false;
+    pthread_cond_init(&w->cond, NULL);
+    w->job = s;
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attr, (size_t)1 << 20);
+    /* The program's signals are the program's threads' business. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t thread;
+    int error = pthread_create(&thread, &attr, worker_main, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    if (error) {
+        pthread_cond_destroy(&w->cond);
+        free(w);
+    }
+    return !error;
+}
+
+static void kick(struct stream *s)
+{
+    if (s->running || s->waiting || !s->head || head_waits(s))
+        return;
+    struct worker *w = idle_workers;
+    s->running = true;
+    if (w) {
+        idle_workers = w->next;
+        w->job = s;
+        pthread_cond_signal(&w->cond);
+    } else if (!start_worker(s)) {
+        fprintf(stderr, "simulated driver: no thread for a stream\n");
+        abort(); /* the work would be lost, and every wait would hang */
+    }
+}
+
+static void wake(struct stream **list)
+{
+    struct stream *s = *list;
+    *list = NULL;
+    while (s) {
+        struct stream *next = s->next_waiter;
+        s->waiting = NULL;
+        kick(s);
+        s = next;
+    }
+}
+
+/* -- Execution -- */
+
+static uint64_t random_next(uint64_t *state)
+{
+    uint64_t x = *state;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    return *state = x;
+}
+
+unsigned stream_random(struct stream *s)
+{
+    return (unsigned)(random_next(&s->random) >> 32);
+}
+
+void stream_pause(struct stream *s)
+{
+    if (!sim.delay_us || stream_random(s) % 4)
+        return;
+    unsigned us = stream_random(s) % (sim.delay_us + 1);
+    struct timespec t, now;
+    if (us >= 50) {
+        t = (struct timespec){.tv_nsec = (long)us * 1000};
+        while (t.tv_nsec >= 1000000000) {
+            t.tv_nsec -= 1000000000;
+            t.tv_sec++;
+        }
+        nanosleep(&t, NULL);
+        return;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    do {
+        sched_yield();
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while ((now.tv_sec - t.tv_sec) * 1000000000L + (now.tv_nsec - t.tv_nsec) < us * 1000L);
+}
+
+static void op_done(struct stream *s, struct op *op)
+{
+    s->head = op->next;
+    if (!s->head)
+        s->tail = NULL;
+    s->completed = op->seq;
+    s->depth--;
+    work_finish(&op->work);
+    for (unsigned i = 0; i < op->ndeps; i++)
+        marker_drop(op->deps[i].marker);
+    if (op->deps != op->inline_deps)
+        free(op->deps);
+    work_clear(&op->work);
+    free(op);
+    wake(&s->waiters);
+    if (s->host_waiters)
+        pthread_cond_broadcast(&s->cond);
+}
+
+static void run_stream(struct stream *s)
+{
+    for (unsigned i = 0; i < LINGER; i++) {
+        while (s->head && !s->waiting && !head_waits(s)) {
+            struct op *op = s->head;
+            pthread_mutex_unlock(&sim.lock);
+            stream_pause(s);
+            work_execute(s, &op->work, false);
+            pthread_mutex_lock(&sim.lock);
+            op_done(s, op);
+            i = 0;
+        }
+        if (s->waiting || s->destroyed)
+            break;
+        pthread_mutex_unlock(&sim.lock);
+        sched_yield();
+        pthread_mutex_lock(&sim.lock);
+    }
+    s->running = false;
+    if (!s->head && s->destroyed)
+        stream_release(s);
+    else if (s->head)
+        kick(s);
+}
+
+static void *worker_main(void *arg)
+{
+    struct worker *w = arg;
+    pthread_mutex_lock(&sim.lock);
+    for (;;) {
+        run_stream(w->job);
+        w->job = NULL;
+        w->next = idle_workers;
+        idle_workers = w;
+        if (log_on()) {
+            pthread_mutex_unlock(&sim.lock);
+            log_flush();
+            pthread_mutex_lock(&sim.lock);
+        }
+        while (!w->job)
+            pthread_cond_wait(&w->cond, &sim.lock);
+    }
+    return NULL;
+}
+
+/* -- Enqueueing and waiting -- */
+
+static CUresult add_dep(struct op *op, unsigned *cap, struct dep d)
+{
+    if (dep_done(&d))
+        return CUDA_SUCCESS;
+    if (op->ndeps == *cap) {
+        struct dep *more = malloc(2 * *cap * sizeof *more);
+        if (!more)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        memcpy(more, op->deps, op->ndeps * sizeof *more);
+        if (op->deps != op->inline_deps)
+            free(op->deps);
+        op->deps = more;
+        *cap *= 2;
+    }
+    if (d.marker)
+        d.marker->refs++;
+    op->deps[op->ndeps++] = d;
+    return CUDA_SUCCESS;
+}
+
+/* The legacy stream waits for all blocking streams, and they for it. */
+static CUresult add_implicit_deps(struct op *op, unsigned *cap, struct stream *s)
+{
+    CUresult r = CUDA_SUCCESS;
+    struct stream *legacy = s->ctx->legacy;
+    if (s->kind == STREAM_LEGACY) {
+        for (struct stream *t = s->ctx->streams; t && r == CUDA_SUCCESS; t = t->next_in_ctx)
+            if (t != s && stream_blocking(t))
+                r = add_dep(op, cap, (struct dep){.stream = t, .seq = t->submitted});
+    } else if (stream_blocking(s)) {
+        r = add_dep(op, cap, (struct dep){.stream = legacy, .seq = legacy->submitted});
+    }
+    return r;
+}
+
+CUresult stream_enqueue(struct stream *s, struct work *w, const struct dep *deps, unsigned ndeps)
+{
+    uint64_t gen = s->o.gen;
+    while (s->depth >= QUEUE_DEPTH) {
+        s->host_waiters++;
+        pthread_cond_wait(&s->cond, &sim.lock);
+        s->host_waiters--;
+    }
+    struct op *op = NULL;
+    CUresult r = s->o.gen == gen && s->o.alive ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    if (r == CUDA_SUCCESS && !(op = malloc(sizeof *op)))
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    if (r != CUDA_SUCCESS) {
+        work_clear(w);
+        return r;
+    }
+    op->next = NULL;
+    op->ndeps = 0;
+    op->deps = op->inline_deps;
+    unsigned cap = COUNT(op->inline_deps);
+    for (unsigned i = 0; i < ndeps && r == CUDA_SUCCESS; i++)
+        r = add_dep(op, &cap, deps[i]);
+    if (r == CUDA_SUCCESS)
+        r = add_implicit_deps(op, &cap, s);
+    op->work = *w;
+    if (r != CUDA_SUCCESS) {
+        for (unsigned i = 0; i < op->ndeps; i++)
+            marker_drop(op->deps[i].marker);
+        if (op->deps != op->inline_deps)
+            free(op->deps);
+        free(op);
+        work_clear(w);
+        return r;
+    }
+    op->seq = ++s->submitted;
+    if (s->tail)
+        s->tail->next = op;
+    else
+        s->head = op;
+    s->tail = op;
+    s->depth++;
+    kick(s);
+    return CUDA_SUCCESS;
+}
+
+void stream_wait(struct stream *s, uint64_t seq)
+{
+    s->host_waiters++;
+    while (s->completed < seq)
+        pthread_cond_wait(&s->cond, &sim.lock);
+    s->host_waiters--;
+}
+
+void marker_wait(struct marker *m)
+{
+    m->refs++;
+    while (!m->done)
+        pthread_cond_wait(&m->stream->cond, &sim.lock);
+    marker_drop(m);
+}

@@ -1,0 +1,592 @@
+/* SPDX-License-Identifier: MIT */
+/* sim.h: the simulated driver's inside.
+ *
+ * Locking. One mutex, sim.lock, guards everything here unless a field says
+ * otherwise. Doors (the sim_cu* functions) take it with sim_lock() and give it
+ * back before they return. Two things happen without it: the execution of an
+ * operation on a worker thread (the operation's payload, `struct work`, does
+ * not change from the moment it is enqueued) and calls into the program (host
+ * functions, kernel bodies). log.c has a mutex of its own, taken last.
+ * Functions that begin with sim_cu are doors; the others expect the lock held
+ * unless their comment says "unlocked".
+ *
+ * Handles are addresses of objects in one region per type (object.c), never
+ * unmapped: a stale or invented handle is recognised, not followed.
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#define _GNU_SOURCE
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+#include <cudaProfiler.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stddef.h>
+#include <string.h>
+#include <stdlib.h>
+
+#include "agsim.h"
+#include "impl.h"
+
+#define EXPORT            __attribute__((visibility("default")))
+#define RETURN_ADDRESS    __builtin_return_address(0)
+#define UNLIKELY(x)       __builtin_expect(!!(x), 0)
+#define COUNT(a)          (sizeof(a) / sizeof((a)[0]))
+#define MAX_DEVICES       16
+#define MAX_PARAMS        4096
+#define MAX_ARGS_SIZE     32764
+#define DEVICE_MEMORY     ((size_t)8 << 30)
+#define SHARED_DEFAULT    49152
+#define SHARED_MAX        232448
+#define GREATEST_PRIORITY (-5)
+
+/* -- Doors (api.c is generated, proc.c) -- */
+
+struct sim_api {
+    const char *name;
+    int since; /* first driver version that has it */
+    bool before_init;
+    atomic_ulong calls; /* counted only under AGSIM_CALLS */
+};
+struct sim_look_up {
+    const char *name;
+    int version;
+    int per_thread;
+    void *symbol;
+};
+extern struct sim_api sim_apis[];
+extern const unsigned sim_napis;
+extern const struct sim_look_up sim_look_ups[];
+extern const unsigned sim_nlook_ups;
+
+/* What every driver call does first. Unlocked. */
+CUresult sim_enter(struct sim_api *api, void *caller);
+
+/* -- Objects (object.c) -- */
+
+enum obj_type {
+    OBJ_CTX,
+    OBJ_STREAM,
+    OBJ_EVENT,
+    OBJ_MODULE,
+    OBJ_LIBRARY,
+    OBJ_KERNEL,
+    OBJ_FUNCTION,
+    OBJ_GRAPH,
+    OBJ_NODE,
+    OBJ_EXEC,
+    OBJ_POOL,
+    OBJ_TYPES
+};
+struct obj {
+    uint32_t type;
+    bool alive;   /* the handle is valid */
+    bool in_use;  /* the slot is taken: work may still need a dead object */
+    uint64_t gen; /* never the same for two objects in one slot */
+    uint64_t id;  /* counts the objects of its type, from 1 */
+    struct obj *next_free;
+};
+void *obj_new(enum obj_type type); /* zeroed; NULL: none left */
+void *obj_get(enum obj_type type, const void *handle);
+bool obj_is(enum obj_type type, const void *handle); /* ever handed out as this type */
+void obj_free(void *obj);
+/* Walks the living objects of a type: start with NULL. */
+void *obj_next(enum obj_type type, void *after);
+
+/* -- State -- */
+
+struct ctx {
+    struct obj o;
+    int device;
+    bool primary;
+    unsigned flags;
+    unsigned refs; /* of a primary context */
+    struct stream *legacy;
+    struct stream *streams; /* all, through stream->next_in_ctx */
+    unsigned nexecs;        /* living execs, for the model of instantiation */
+    unsigned exec_memory;   /* execs that the context has memory for */
+};
+
+struct device {
+    struct ctx *primary; /* allocated at first use, then kept */
+    unsigned primary_flags;
+    struct pool *default_pool, *pool;
+};
+
+struct tls {
+    bool per_thread; /* stream 0 is the per-thread default stream */
+    bool callback;   /* a driver thread inside the program's host function */
+    bool registered; /* the thread's exit will release its streams */
+    unsigned depth;
+    struct {
+        struct ctx *ctx;
+        uint64_t gen;
+    } stack[32];
+    CUstreamCaptureMode capture_mode;
+    unsigned nstreams; /* per-thread default streams, one per context */
+    struct {
+        struct stream *stream;
+        struct ctx *ctx;
+        uint64_t stream_gen, ctx_gen;
+    } * streams;
+};
+extern __thread struct tls sim_tls;
+
+struct sim {
+    pthread_mutex_t lock;
+    pthread_cond_t thaw;  /* an instantiation that held the driver is over */
+    pthread_cond_t quiet; /* no kernel executes any more */
+    atomic_bool initialized, forked, watched;
+    bool frozen;
+    int ndevices;
+    int version;
+    uint64_t seed;
+    unsigned delay_us;
+    unsigned graph_free; /* execs a context has memory for; 0: no limit */
+    unsigned running;    /* kernels that execute now */
+    struct device devices[MAX_DEVICES];
+};
+extern struct sim sim;
+
+void sim_lock(void);
+void sim_unlock(void);
+const char *sim_env(const char *name); /* NULL when unset or empty */
+unsigned long sim_env_number(const char *name, unsigned long otherwise);
+uint64_t sim_hash(uint64_t hash, const void *data, size_t size);
+
+/* -- Contexts (context.c) -- */
+
+CUresult ctx_current(struct ctx **ctx);
+CUresult ctx_get(CUcontext handle, struct ctx **ctx);
+CUcontext ctx_handle(struct ctx *ctx);
+CUresult ctx_synchronize(struct ctx *ctx); /* lets go of the lock while it waits */
+bool ctx_alive(const struct ctx *ctx, uint64_t gen);
+
+/* -- Memory (memory.c) -- */
+
+enum alloc_kind { ALLOC_DEVICE, ALLOC_HOST, ALLOC_REGISTERED, ALLOC_MANAGED };
+struct alloc {
+    uintptr_t base;
+    size_t size;     /* what the program asked for */
+    size_t capacity; /* what is taken of the arena */
+    enum alloc_kind kind;
+    struct ctx *ctx;
+    int device;
+    unsigned flags;
+    uint64_t id;
+    struct pool *pool; /* of a stream-ordered allocation */
+    bool freed;        /* by cuMemFreeAsync: not the program's any more */
+    bool graph;        /* made by an allocation node */
+    struct stream *free_stream;
+    uint64_t free_gen;
+};
+struct pool {
+    struct obj o;
+    int device;
+    cuuint64_t threshold;
+    size_t used, used_high;
+};
+/* The allocation that holds all of [p, p + size), or NULL. */
+struct alloc *alloc_find(CUdeviceptr p, size_t size);
+bool range_is_device(CUdeviceptr p, size_t size); /* the device can reach it */
+bool range_is_ours(uintptr_t p);                  /* in the arenas; unlocked */
+bool host_is_pinned(const void *p, size_t size);
+void alloc_release_ctx(struct ctx *ctx);
+/* Executes a stream-ordered free: the memory is anybody's from now on. */
+void alloc_free_done(CUdeviceptr p, uint64_t id);
+CUresult alloc_new(struct ctx *ctx, enum alloc_kind kind, size_t size, struct alloc **out);
+void alloc_drop(struct alloc *a);
+void alloc_init(void);
+unsigned alloc_count(void);
+struct alloc *alloc_at(unsigned i);              /* in order of address */
+void alloc_reborn(struct alloc *a, size_t size); /* another allocation in its place */
+/* pool.c */
+struct pool *pool_current(int device);
+CUresult alloc_stream_ordered(struct stream *s, size_t size, struct pool *pool, struct alloc **out);
+
+/* -- Work: the payload of an operation or graph node (work.c, memory.c, ...) -- */
+
+struct kernel_def { /* immutable, interned, never freed (module.c) */
+    struct kernel_def *next;
+    char *name;
+    agsim_kernel_fn *body;
+    unsigned nparams;
+    size_t args_size;
+    struct {
+        size_t offset, size;
+    } param[];
+};
+
+enum work_kind {
+    WORK_EMPTY,
+    WORK_KERNEL,
+    WORK_MEMSET,
+    WORK_COPY,
+    WORK_HOST,
+    WORK_RECORD,
+    WORK_WAIT,
+    WORK_MEM_OP, /* write or wait value */
+    WORK_ALLOC,
+    WORK_FREE,
+    WORK_GRAPH, /* in a stream: a launch of an exec; in a graph: a child graph */
+};
+
+struct kernel_attrs {
+    unsigned cluster[3];
+    int priority, cooperative, programmatic, mem_sync_domain, carveout;
+    int cluster_policy;
+    CUlaunchMemSyncDomainMap domain_map;
+    CUaccessPolicyWindow window;
+    uint32_t set; /* which were given, a bit per CUlaunchAttributeID */
+};
+
+/* A memory side of a copy: address of the first byte, and the steps. */
+struct copy_side {
+    CUmemorytype type;
+    uintptr_t base; /* as given */
+    size_t x, y, z, pitch, rows;
+};
+
+struct work {
+    enum work_kind kind;
+    union {
+        struct {
+            struct kernel_def *def;
+            struct function *func; /* a graph node's; NULL in a stream */
+            uint64_t func_gen;
+            struct kernel *kern;
+            struct ctx *ctx;
+            unsigned grid[3], block[3], shared;
+            struct kernel_attrs attrs;
+            unsigned char *args; /* def->args_size bytes, owned */
+        } kernel;
+        struct {
+            CUdeviceptr dst;
+            size_t pitch, width, height;
+            unsigned value, elem;
+            struct ctx *ctx;
+        } memset;
+        struct {
+            struct copy_side src, dst;
+            size_t width, height, depth;
+            unsigned char *staging; /* owned copy of a pageable source */
+            bool pageable_src, pageable_dst;
+            CUcontext ctx;
+        } copy;
+        struct {
+            CUhostFn fn;
+            CUstreamCallback callback;
+            CUstream stream; /* for the callback */
+            void *data;
+        } host;
+        struct {
+            struct event *event;
+            uint64_t gen;
+            struct marker *marker; /* owned reference; NULL in a graph */
+            unsigned flags;
+        } event;
+        struct {
+            CUdeviceptr addr;
+            uint64_t value;
+            unsigned flags;
+            bool wait, wide;
+        } mem_op;
+        struct {
+            CUdeviceptr ptr;
+            size_t size;
+            uint64_t id;
+            CUmemPoolProps props;
+        } mem;
+        struct {
+            struct plan *plan;       /* owned reference */
+            struct graph *graph;     /* a child graph node's own graph */
+            struct marker **markers; /* a launch's, one for each record node */
+            unsigned nmarkers;
+        } graph;
+    };
+};
+void work_clear(struct work *w); /* frees what it owns */
+CUresult work_copy(struct work *to, const struct work *from);
+/* Unlocked, on a worker. */
+void work_execute(struct stream *s, struct work *w, bool in_graph);
+char *copy_row(const struct copy_side *s, size_t y, size_t z); /* its first byte */
+void work_finish(struct work *w); /* what its end means to others; locked again */
+uint64_t work_hash(const struct work *w);
+
+/* -- Streams (queue.c, stream.c) -- */
+
+struct capture_set { /* what the next captured operation depends on */
+    size_t n, cap;
+    CUgraphNode *nodes;
+    CUgraphEdgeData *data;
+};
+
+/* The moment when a recorded event completes. */
+struct marker {
+    unsigned refs;
+    bool done;
+    bool timed;
+    uint64_t ns; /* when it completed */
+    struct stream *stream;
+    struct stream *waiters;
+};
+struct marker *marker_new(struct stream *s, bool timed);
+void marker_drop(struct marker *m);
+void marker_complete(struct marker *m);
+void marker_wait(struct marker *m); /* lets go of the lock */
+
+struct dep { /* work of `stream` up to `seq`, or a marker */
+    struct stream *stream;
+    uint64_t seq;
+    struct marker *marker;
+};
+struct op {
+    struct op *next;
+    uint64_t seq;
+    struct work work;
+    unsigned ndeps;
+    struct dep *deps;
+    struct dep inline_deps[2];
+};
+enum stream_kind { STREAM_USER, STREAM_LEGACY, STREAM_PER_THREAD };
+struct stream {
+    struct obj o;
+    /* These four outlive the stream in its slot, and the counts only grow: so
+     * (stream, seq) stays a valid thing to wait for. */
+    uint64_t submitted, completed;
+    pthread_cond_t cond;
+    bool cond_ready;
+    struct ctx *ctx;
+    enum stream_kind kind;
+    unsigned flags;
+    int priority;
+    bool destroyed;  /* gone for the program; the slot waits for the work */
+    unsigned number; /* in the log */
+    struct stream *next_in_ctx;
+    struct op *head, *tail;
+    unsigned depth;
+    bool running;        /* a worker has it */
+    struct dep *waiting; /* what the head waits for */
+    struct stream *next_waiter;
+    struct stream *waiters; /* streams that wait for this one */
+    unsigned host_waiters;
+    uint64_t random; /* owned by the worker while running */
+    struct capture *capture;
+    struct capture_set capture_deps;
+    CUsynchronizationPolicy sync_policy;
+    CUaccessPolicyWindow window;
+};
+CUresult stream_get(CUstream handle, struct stream **stream);
+CUstream stream_handle(struct stream *s);
+struct stream *stream_new(struct ctx *ctx, enum stream_kind kind, unsigned flags, int priority);
+void stream_destroy(struct stream *s);
+bool stream_blocking(const struct stream *s); /* the legacy stream orders against it */
+/* Enqueues; takes over what `w` owns also on failure. Blocks while the queue is full. */
+CUresult stream_enqueue(struct stream *s, struct work *w, const struct dep *deps, unsigned ndeps);
+/* The same for an operation that can be captured: a node while s captures. */
+CUresult stream_submit(struct stream *s, struct work *w);
+/* Waits (letting go of the lock) until the work up to seq has completed. */
+void stream_wait(struct stream *s, uint64_t seq);
+/* What cuStreamSynchronize waits for, or asks about. */
+bool stream_idle(struct stream *s);
+void stream_synchronize(struct stream *s);
+/* Everything that orders the host must first ask: is it legal now? */
+CUresult stream_check_sync(struct stream *s);
+void stream_release(struct stream *s); /* its slot, once destroyed and drained */
+void stream_pause(struct stream *s);   /* unlocked, on the stream's worker: at random */
+unsigned stream_random(struct stream *s);
+
+/* -- Events (event.c) -- */
+
+struct event {
+    struct obj o;
+    struct ctx *ctx;
+    unsigned flags;
+    struct marker *marker; /* of the last record; NULL: never recorded */
+    uint64_t capture_id;   /* last recorded in this capture, 0: none */
+    struct capture_set capture_deps;
+};
+void event_free(struct event *e);
+
+/* -- Modules (module.c) -- */
+
+struct func_attrs {
+    int max_dynamic_shared, carveout, nonportable_cluster, cluster_policy;
+};
+struct module {
+    struct obj o;
+    struct ctx *ctx;
+    struct library *library; /* it belongs to, or NULL */
+    unsigned ndefs;          /* what the image has; no library's */
+    struct kernel_def **defs;
+    unsigned nfuncs;
+    struct function **funcs;
+};
+struct library {
+    struct obj o;
+    unsigned nkernels;
+    struct kernel **kernels;
+    unsigned nmodules;
+    struct module **per_ctx;
+};
+struct kernel {
+    struct obj o;
+    struct library *library;
+    struct kernel_def *def;
+    struct func_attrs attrs[MAX_DEVICES];
+};
+struct function {
+    struct obj o;
+    struct module *module;
+    struct ctx *ctx;
+    struct kernel_def *def;
+    struct kernel *kernel; /* of a library */
+    struct func_attrs attrs;
+};
+/* What a handle is that may be either's; k NULL: functions only. */
+CUresult function_get(CUfunction handle, struct function **f, struct kernel **k);
+const struct func_attrs *function_attrs(struct function *f); /* function.c */
+/* ptx.c: the kernels of an image; *out to be freed, the definitions not. */
+CUresult image_kernels(const void *image, struct kernel_def ***out, unsigned *n);
+CUresult function_of_kernel(struct kernel *k, struct ctx *ctx, struct function **out);
+void module_release_ctx(struct ctx *ctx);
+agsim_kernel_fn *builtin_kernel(const char *name); /* kernels.c */
+
+/* -- Launches (launch.c) -- */
+
+/* Checks a launch and copies its arguments. */
+CUresult kernel_prepare(struct work *w, struct ctx *ctx, struct kernel_def *def,
+                        const struct func_attrs *attrs, const unsigned grid[3],
+                        const unsigned block[3], unsigned shared, void **params, void **extra);
+CUresult kernel_attr_set(struct kernel_attrs *a, CUlaunchAttributeID id,
+                         const CUlaunchAttributeValue *v);
+CUresult kernel_attr_get(const struct kernel_attrs *a, CUlaunchAttributeID id,
+                         CUlaunchAttributeValue *v);
+CUresult kernel_attrs_check(const struct work *w, const struct func_attrs *f);
+CUresult memset_prepare(struct work *w, CUdeviceptr dst, size_t pitch, unsigned value,
+                        unsigned elem, size_t width, size_t height);
+CUresult copy_prepare(struct work *w, const CUDA_MEMCPY3D *c);
+
+/* -- Graphs (graph.c, params.c, node.c, exec.c, plan.c) -- */
+
+struct edge {
+    struct node *from, *to;
+    CUgraphEdgeData data;
+};
+struct node {
+    struct obj o;
+    struct graph *graph;
+    CUgraphNodeType type;
+    struct work work;
+    unsigned index;   /* in its graph */
+    uint64_t copy_of; /* gen-unique mark of the node that it was cloned from */
+    void **params;    /* what GetParams hands out, made when asked for */
+};
+struct graph {
+    struct obj o;
+    bool inner;     /* belongs to a child graph node */
+    bool capturing; /* not finished */
+    bool has_memory_nodes;
+    unsigned nnodes, cap_nodes;
+    struct node **nodes;
+    unsigned nedges, cap_edges;
+    struct edge *edges;
+};
+struct graph *graph_new(void);
+void graph_free(struct graph *g);
+CUresult graph_get(CUgraph handle, struct graph **out);
+CUresult node_get(CUgraphNode handle, struct node **out);
+/* Adds a node that takes over what w owns, also on failure. */
+CUresult graph_add(struct graph *g, struct work *w, const CUgraphNode *deps,
+                   const CUgraphEdgeData *data, size_t ndeps, struct node **out);
+CUresult graph_connect(struct graph *g, struct node *from, struct node *to,
+                       const CUgraphEdgeData *data);
+CUresult graph_clone(const struct graph *from, struct graph **out);
+CUgraphNodeType work_node_type(const struct work *w);
+/* Parameters of the public form into a payload, checked (params.c). */
+CUresult params_to_work(const CUgraphNodeParams *p, struct work *w);
+CUresult params_from_work(struct node *n, CUgraphNodeParams *p);
+
+/* The shape of an exec, shared by all its plans. */
+struct shape {
+    unsigned refs, nnodes, nedges;
+    struct shape_edge {
+        unsigned from, to;
+        CUgraphEdgeData data;
+    } * edges;
+    unsigned *indegree;
+    unsigned *first; /* edges of a node: edges[first[i]] to edges[first[i + 1] - 1] */
+};
+/* An immutable executable: a launch holds on to the one it was made with. */
+struct plan {
+    unsigned refs;
+    struct shape *shape;
+    struct plan_node {
+        struct work work;
+        bool disabled;
+        struct node *origin;
+        uint64_t origin_gen;
+    } * nodes;
+};
+struct exec {
+    struct obj o;
+    struct ctx *ctx;
+    cuuint64_t flags;
+    struct plan *plan;
+    struct stream *last_stream; /* its last launch */
+    uint64_t last_seq;
+};
+CUresult plan_new(const struct graph *g, struct plan **out, struct node **bad);
+void plan_drop(struct plan *p);
+/* The exec's node made from this one, in a plan that may be written; NULL: none. */
+struct plan_node *plan_writable(struct plan **p, struct node *origin);
+CUresult plan_to_graph(const struct plan *p, struct graph **out);
+CUresult plan_markers(const struct plan *p, struct stream *s, struct work *launch);
+void plan_execute(struct stream *s, struct work *launch); /* unlocked */
+CUresult plan_update(struct plan **p, const struct graph *g, bool priorities,
+                     CUgraphExecUpdateResultInfo *info);
+/* May this exec's node become that? The reason if not. */
+CUgraphExecUpdateResult work_may_become(const struct work *old, const struct work *now,
+                                        bool priorities);
+CUresult exec_set(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *p); /* a door */
+void exec_release_ctx(struct ctx *ctx);
+
+/* -- Capture (capture.c) -- */
+
+struct capture {
+    struct capture *next; /* of all active ones */
+    uint64_t id;
+    struct graph *graph;
+    bool own_graph; /* made by the capture: destroyed when it fails */
+    bool invalid;
+    CUstreamCaptureMode mode;
+    pthread_t thread;
+    struct stream *origin;
+};
+void capture_set_free(struct capture_set *set);
+void capture_invalidate(struct capture *c);
+void capture_stream_gone(struct stream *s);
+/* Operations on a capturing stream. */
+CUresult capture_add(struct stream *s, struct work *w);
+CUresult capture_launch(struct stream *s, struct exec *e);
+CUresult capture_record(struct stream *s, struct event *e, unsigned flags);
+/* Either the stream captures or the event was recorded by a capture. */
+CUresult capture_wait(struct stream *s, struct event *e, unsigned flags);
+/* Calls that capture forbids. Each also invalidates what it would have broken. */
+CUresult capture_check_unsafe(void); /* allocation and the like, by the thread's mode */
+CUresult
+capture_check_legacy(struct stream *s); /* s is the legacy stream, a blocking one captures */
+CUresult capture_check_ctx_sync(struct ctx *ctx);
+CUresult capture_check_event_sync(struct event *e);
+
+/* -- Log (log.c) -- */
+
+void log_init(void);
+bool log_on(void);
+void log_op(struct stream *s, const struct work *w, bool in_graph); /* unlocked */
+void log_flush(void);                                               /* unlocked */
+
+#endif

@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: MIT */
+/* stream.c: stream handles, the two default streams, and the calls on streams
+ * that enqueue no memory operation and no kernel. */
+#include "sim.h"
+
+/* -- Life -- */
+
+static unsigned streams_made;
+static pthread_key_t thread_key;
+static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
+
+struct stream *stream_new(struct ctx *ctx, enum stream_kind kind, unsigned flags, int priority)
+{
+    struct stream *s = obj_new(OBJ_STREAM);
+    if (!s)
+        return NULL;
+    if (!s->cond_ready) {
+        pthread_cond_init(&s->cond, NULL);
+        s->cond_ready = true;
+    }
+    s->ctx = ctx;
+    s->kind = kind;
+    s->flags = flags;
+    s->priority = priority;
+    s->number = kind == STREAM_LEGACY ? 0 : ++streams_made;
+    s->random = (sim.seed + 1) * 0x9e3779b97f4a7c15u ^ (s->number + 1) * 0xd1342543de82ef95u;
+    s->next_in_ctx = ctx->streams;
+    ctx->streams = s;
+    return s;
+}
+
+bool stream_blocking(const struct stream *s)
+{
+    return s->kind != STREAM_USER || !(s->flags & CU_STREAM_NON_BLOCKING);
+}
+
+void stream_release(struct stream *s)
+{
+    if (s->ctx) {
+        struct stream **p = &s->ctx->streams;
+        while (*p != s)
+            p = &(*p)->next_in_ctx;
+        *p = s->next_in_ctx;
+    }
+    obj_free(s);
+}
+
+void stream_destroy(struct stream *s)
+{
+    if (s->capture)
+        capture_stream_gone(s);
+    capture_set_free(&s->capture_deps);
+    s->destroyed = true;
+    s->o.alive = false;
+    if (!s->head && !s->running)
+        stream_release(s);
+}
+
+/* -- Handles -- */
+
+static void thread_gone(void *arg)
+{
+    struct tls *t = arg;
+    pthread_mutex_lock(&sim.lock);
+    for (unsigned i = 0; i < t->nstreams; i++)
+        if (t->streams[i].stream->o.gen == t->streams[i].stream_gen &&
+            t->streams[i].stream->o.alive)
+            stream_destroy(t->streams[i].stream);
+    free(t->streams);
+    t->streams = NULL;
+    t->nstreams = 0;
+    t->registered = false;
+    pthread_mutex_unlock(&sim.lock);
+}
+
+static void make_thread_key(void)
+{
+    if (pthread_key_create(&thread_key, thread_gone))
+        abort();
+}
+
+static struct stream *per_thread_stream(struct ctx *ctx)
+{
+    struct tls *t = &sim_tls;
+    unsigned i = 0;
+    for (; i < t->nstreams; i++) {
+        struct stream *s = t->streams[i].stream;
+        bool living = s->o.alive && s->o.gen == t->streams[i].stream_gen;
+        if (living && s->ctx == ctx)
+            return s;
+        if (!living)
+            break; /* of a context that is gone: the place is used again */
+    }
+    pthread_once(&thread_once, make_thread_key);
+    if (!t->registered && pthread_setspecific(thread_key, t))
+        return NULL;
+    t->registered = true;
+    if (i == t->nstreams) {
+        void *more = realloc(t->streams, (i + 1) * sizeof *t->streams);
+        if (!more)
+            return NULL;
+        t->streams = more;
+    }
+    struct stream *s = stream_new(ctx, STREAM_PER_THREAD, CU_STREAM_DEFAULT, 0);
+    if (!s)
+        return NULL;
+    t->streams[i].stream = s;
+    t->streams[i].stream_gen = s->o.gen;
+    t->nstreams += i == t->nstreams;
+    return s;
+}
+
+CUresult stream_get(CUstream handle, struct stream **stream)
+{
+    struct ctx *ctx;
+    CUresult r = ctx_current(&ctx);
+    if (handle == NULL)
+        handle = sim_tls.per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+    if (handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) {
+        if (r != CUDA_SUCCESS)
+            return r;
+        *stream = handle == CU_STREAM_LEGACY ? ctx->legacy : per_thread_stream(ctx);
+        return *stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    struct stream *s = obj_get(OBJ_STREAM, handle);
+    if (!s)
+        return obj_is(OBJ_STREAM, handle) ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+                                          : CUDA_ERROR_INVALID_HANDLE;
+    *stream = s;
+    return r;
+}
+
+CUstream stream_handle(struct stream *s)
+{
+    return s->kind == STREAM_LEGACY       ? CU_STREAM_LEGACY
+           : s->kind == STREAM_PER_THREAD ? CU_STREAM_PER_THREAD
+                                          : (CUstream)s;
+}
+
+/* -- Doors: life and properties -- */
+
+CUresult sim_cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority)
+{
+    struct ctx *ctx;
+    if (!out || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = ctx_current(&ctx);
+    if (r == CUDA_SUCCESS) {
+        /* Out of range is clamped, says the documentation. */
+        priority = priority > 0 ? 0 : priority < GREATEST_PRIORITY ? GREATEST_PRIORITY : priority;
+        struct stream *s = stream_new(ctx, STREAM_USER, flags, priority);
+        if (s)
+            *out = stream_handle(s);
+        else
+            r = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuStreamCreate(CUstream *out, unsigned flags)
+{
+    return sim_cuStreamCreateWithPriority(out, flags, 0);
+}
+
+CUresult sim_cuStreamDestroy_v2(CUstream handle)
+{
+    struct stream *s;
+    sim_lock();
+    CUresult r = stream_get(handle, &s);
+    if (r == CUDA_SUCCESS && s->kind != STREAM_USER)
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == CUDA_SUCCESS)
+        stream_destroy(s);
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuStreamDestroy(CUstream handle)
+{
+    return sim_cuStreamDestroy_v2(handle);
+}
+
+CUresult sim_cuStreamGetPriority(CUstream handle, int *priority)
+{
+    struct stream *s;
+    if (!priority)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = stream_get(handle, &s);
+    if (r == CUDA_SUCCESS)
+        *priority = s->priority;
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuStreamGetFlags(CUstream handle, unsigned *flags)
+{
+    struct stream *s;
+    if (!flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = stream_get(handle, &s);
+    if (r == CUDA_SUCCESS)
+        *flags = s->flags;
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuStreamGetId(CUstream handle, unsigned long long *id)
+{
+    struct stream *s;
+    if (!id)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = stream_get(handle, &s);
+    if (r == CUDA_SUCCESS)
+        *id = s->o.id;
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuStreamGetDevice(CUstream handle, CUdevice *dev)
+{
+    struct stream *s;
+    if (!dev)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = stream_get(handle, &s);
+    if (r == CUDA_SUCCESS)
+        *dev = s->ctx->device;
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuStreamGetCtx(CUstream handle, CUcontext *ctx)
+{
+    struct stream *s;
+    if (!ctx)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = stream_get(handle, &s);
+    if (r == CUDA_SUCCESS)
+        *ctx = ctx_handle(s->ctx);
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuStreamGetCtx_v2(CUstream handle, CUcontext *ctx, CUgreenCtx *green)
+{
+    if (green)
+        *green = NULL;
+    return sim_cuStreamGetCtx(handle, ctx);
+}
+
+CUresult sim_cuStreamGetAttribute(CUstream handle, CUstreamAttrID attr, CUstreamAttrValue *value)
+{
+    struct stream *s;
+    if (!value)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = stream_get(handle, &s);
+    if (r == CUDA_SUCCESS) {
+        if (attr == CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY)
+            value->syncPolicy = s->sync_policy;
+        else if (attr == CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW)
+            value->accessPolicyWindow = s->window;
+        else if (attr == CU_STREAM_ATTRIBUTE_PRIORITY)
+            value->priority = s->priority;
+        else
+            r = CUDA_ERROR_INVALID_VALUE;
+    }
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuStreamSetAttribute(CUstream handle, CUstreamAttrID attr,
+                                  const CUstreamAttrValue *value)
+{
+    struct stream *s;
+    if (!value)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = stream_get(handle, &s);
+    if (r == CUDA_SUCCESS) {
+        if (attr == CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY)
+            s->sync_policy = value->syncPolicy;
+        else if (attr == CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW)
+            s->window = value->accessPolicyWindow;
+        else if (attr == CU_STREAM_ATTRIBUTE_PRIORITY)
+            s->priority = value->priority;
+        else
+            r = CUDA_ERROR_INVALID_VALUE;
+    }
+    sim_unlock();
+    return r;
+}
+
+/* -- Doors: synchronisation -- */
+
+bool stream_idle(struct stream *s)
+{
+    if (s->completed < s->submitted)
+        return false;
+    if (s->kind == STREAM_LEGACY)
+        for (struct stream *t = s->ctx->streams; t; t = t->next_in_ctx)
+            if (stream_blocking(t) && t->completed < t->submitted)
+                return false;
+    return true;
+}
+
+void stream_synchronize(struct stream *s)
+{
+    if (s->kind == STREAM_LEGACY) {
+        /* Like an operation there: after it, what the blocking streams had is done. */
+        struct work empty = {.kind = WORK_EMPTY};
+        if (stream_idle(s) || stream_enqueue(s, &empty, NULL, 0) != CUDA_SUCCESS)
+            return;
+    }
+    stream_wait(s, s->submitted);
+}
+
+CUresult stream_check_sync(struct stream *s)
+{
+    if (!s->capture)
+        return capture_check_legacy(s);
+    capture_invalidate(s->capture);
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+CUresult sim_cuStreamQuery(CUstream handle)
+{
+    struct stream *s;
+    sim_lock();
+    CUresult r = stream_get(handle, &s);
+    if (r == CUDA_SUCCESS)
+        r = stream_check_sync(s);
+    if (r == CUDA_SUCCESS && !stream_idle(s))
+        r = CUDA_ERROR_NOT_READY;
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuStreamSynchronize(CUstream handle)
+{
+    struct stream *s;
+    sim_lock();
+    CUresult r = stream_get(handle, &s);
+    if (r == CUDA_SUCCESS)
+        r = stream_check_sync(s);
+    if (r == CUDA_SUCCESS)
+        stream_synchronize(s);
+    sim_unlock();
+    return r;
+}
+
+/* -- Doors: host functions -- */
+
+CUresult stream_submit(struct stream *s, struct work *w)
+{
+    CUresult r = s->capture ? CUDA_SUCCESS : capture_check_legacy(s);
+    if (r != CUDA_SUCCESS) {
+        work_clear(w);
+        return r;
+    }
+    return s->capture ? capture_add(s, w) : stream_enqueue(s, w, NULL, 0);
+}
+
+CUresult sim_cuLaunchHostFunc(CUstream handle, CUhostFn fn, void *data)
+{
+    struct stream *s;
+    if (!fn)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = stream_get(handle, &s);
+    if (r == CUDA_SUCCESS) {
+        struct work w = {.kind = WORK_HOST, .host = {.fn = fn, .data = data}};
+        r = stream_submit(s, &w);
+    }
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void *data,
+                                 unsigned flags)
+{
+    struct stream *s;
+    if (!callback || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = stream_get(handle, &s);
+    if (r == CUDA_SUCCESS && s->capture)
+        r = stream_check_sync(s);
+    if (r == CUDA_SUCCESS) {
+        struct work w = {.kind = WORK_HOST,
+                         .host = {.callback = callback, .data = data, .stream = handle}};
+        r = stream_submit(s, &w);
+    }
+    sim_unlock();
+    return r;
+}
+
+/* -- Doors: values in memory -- */
+
+static CUresult mem_op(CUstream handle, CUdeviceptr addr, uint64_t value, unsigned flags, bool wait,
+                       bool wide)
+{
+    struct stream *s;
+    if (addr % (wide ? 8 : 4) || (flags & ~0x40000000u) > (wait ? 3u : 1u))
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = stream_get(handle, &s);
+    if (r == CUDA_SUCCESS && !range_is_device(addr, wide ? 8 : 4))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS) {
+        struct work w = {
+            .kind = WORK_MEM_OP,
+            .mem_op = {
+                .addr = addr, .value = value, .flags = flags & 3, .wait = wait, .wide = wide}};
+        r = stream_submit(s, &w);
+    }
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuStreamWaitValue32_v2(CUstream s, CUdeviceptr addr, cuuint32_t v, unsigned flags)
+{
+    return mem_op(s, addr, v, flags, true, false);
+}
+
+CUresult sim_cuStreamWaitValue64_v2(CUstream s, CUdeviceptr addr, cuuint64_t v, unsigned flags)
+{
+    return mem_op(s, addr, v, flags, true, true);
+}
+
+CUresult sim_cuStreamWriteValue32_v2(CUstream s, CUdeviceptr addr, cuuint32_t v, unsigned flags)
+{
+    return mem_op(s, addr, v, flags, false, false);
+}
+
+CUresult sim_cuStreamWriteValue64_v2(CUstream s, CUdeviceptr addr, cuuint64_t v, unsigned flags)
+{
+    return mem_op(s, addr, v, flags, false, true);
+}
+
+CUresult sim_cuStreamWaitValue32(CUstream s, CUdeviceptr addr, cuuint32_t v, unsigned flags)
+{
+    return mem_op(s, addr, v, flags, true, false);
+}
+
+CUresult sim_cuStreamWriteValue32(CUstream s, CUdeviceptr addr, cuuint32_t v, unsigned flags)
+{
+    return mem_op(s, addr, v, flags, false, false);
+}
