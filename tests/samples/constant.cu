@@ -33,6 +33,8 @@ int main(int argc, char **argv)
                 eager();
         },
         [&] { CHECK(cudaStreamSynchronize(stream)); });
+    destroy(exec);
+    CHECK(cudaStreamDestroy(stream));
     report(checksum(data, o.size), o, us);
     return 0;
 }

@@ -69,7 +69,9 @@ int main(int argc, char **argv)
         },
         [&] { CHECK(cudaStreamSynchronize(stream)); });
     uint64_t sum = checksum(a, elements, checksum(b, elements, checksum(c, elements)));
+    destroy(exec);
     CHECK_BLAS(cublasDestroy(blas));
+    CHECK(cudaStreamDestroy(stream));
     report(sum, o, us);
     return 0;
 }

@@ -56,6 +56,11 @@ int main(int argc, char **argv)
                 eager();
         },
         [&] { CHECK(cudaStreamSynchronize(first)); });
+    destroy(exec);
+    CHECK(cudaEventDestroy(fork));
+    CHECK(cudaEventDestroy(join));
+    CHECK(cudaStreamDestroy(first));
+    CHECK(cudaStreamDestroy(second));
     report(checksum(x, o.size, checksum(y, o.size, checksum(z, o.size))), o, us);
     return 0;
 }

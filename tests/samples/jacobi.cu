@@ -87,6 +87,9 @@ int main(int argc, char **argv)
     o.iterations = solve(o.iterations);
     double us = now_us() - start;
     CHECK(cudaGetLastError());
+    destroy(exec[0]);
+    destroy(exec[1]);
+    CHECK(cudaStreamDestroy(stream));
     report(checksum(grid[0], elements, checksum(grid[1], elements)), o, us);
     printf("sweeps %ld\n", o.iterations * o.kernels);
     return 0;

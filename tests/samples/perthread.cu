@@ -37,6 +37,7 @@ static void work(const struct options &o, unsigned *data)
     CHECK(cudaStreamSynchronize(0));
     CHECK(cudaGetLastError());
     pthread_barrier_wait(&end);
+    destroy(exec);
 }
 
 int main(int argc, char **argv)

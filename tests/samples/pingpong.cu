@@ -42,6 +42,9 @@ int main(int argc, char **argv)
             std::swap(to, from);
         },
         [&] { CHECK(cudaStreamSynchronize(stream)); });
+    destroy(exec[0]);
+    destroy(exec[1]);
+    CHECK(cudaStreamDestroy(stream));
     report(checksum(a, o.size, checksum(b, o.size)), o, us);
     return 0;
 }

@@ -82,6 +82,13 @@ template <typename Body> cudaGraphExec_t capture(cudaStream_t stream, Body body)
     return exec;
 }
 
+/* Nothing to do for the variant that made none. */
+static inline void destroy(cudaGraphExec_t exec)
+{
+    if (exec)
+        CHECK(cudaGraphExecDestroy(exec));
+}
+
 /* Runs step(i) for each iteration, then wait(); the time of those after the warm-up, in us. */
 template <typename Step, typename Wait>
 double time_loop(const struct options &o, Step step, Wait wait)

@@ -51,6 +51,10 @@ int main(int argc, char **argv)
                 CHECK(cudaGraphLaunch(exec, stream));
         },
         [&] { CHECK(cudaStreamSynchronize(stream)); });
+    destroy(exec);
+    if (graph)
+        CHECK(cudaGraphDestroy(graph));
+    CHECK(cudaStreamDestroy(stream));
     report(checksum(data, o.size), o, us);
     return 0;
 }

@@ -35,6 +35,8 @@ int main(int argc, char **argv)
             CHECK(cudaStreamSynchronize(stream));
         },
         [] {});
+    destroy(exec);
+    CHECK(cudaStreamDestroy(stream));
     report(checksum(data, o.size), o, us);
     return 0;
 }
