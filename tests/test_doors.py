@@ -293,7 +293,7 @@ def test_a_probe_without_a_driver_finds_nothing(built):
                           "malloc", "__cudaLaunchKernel", "cu", "")]
     words = [w for w in words if len(w.split()) == 2]
     for preload in ((DOORS,), (DOORS, "libthird.so"), ("libthird.so", DOORS)):
-        out = built.same("open libcuda.so.1", *words, driver="none", preload=preload)
+        out = built.same("open libcuda.so.1 open libthird.so", *words, driver="none", preload=preload)
         assert out[0] == "open: no"
         assert "default cuInit: nothing, error" in out
 
@@ -341,12 +341,13 @@ def test_local_driver_is_not_found_globally(built):
 
 def test_local_scope_of_the_caller(built):
     """A library opened locally finds the driver that it links, as without us, but routed."""
-    words = ("openglobal libuser.so", "thirddefault cuDeviceGet", "thirddefault cuCtxSynchronize",
-             "thirdnext cuCtxSynchronize")
+    words = ("open libuser.so", "thirddefault cuDeviceGet", "thirddefault cuCtxSynchronize",
+             "thirdnext cuCtxSynchronize", f"thirddefault {UNKNOWN}", f"thirdnext {UNKNOWN}")
     out = built.run(*words)
     assert out[1:] == ["thirddefault cuDeviceGet: libcuda.so.1 cuDeviceGet",
                        f"thirddefault cuCtxSynchronize: {DOORS} ?",
-                       f"thirdnext cuCtxSynchronize: {DOORS} ?"]
+                       f"thirdnext cuCtxSynchronize: {DOORS} ?",
+                       f"thirddefault {UNKNOWN}: {DOORS} ?", f"thirdnext {UNKNOWN}: {DOORS} ?"]
     # Opened locally; its own call is bound to our export and must find the driver in its scope.
     out = built.run("hold 1", "open libuser.so", "handle third_synchronize", "call 1", "events")
     assert out[-1] == "events: all(host_wait) "
@@ -434,7 +435,7 @@ def test_runtime_that_is_looked_up(built):
 
 def test_old_driver(built):
     """What is not there is not found, and the library goes without it."""
-    old = [n for n in EXPORTED if not re.search(r"ParamInfo|KernelGet|Library|LaunchKernelEx", n)]
+    old = [n for n in EXPORTED if not re.search(r"External|ParamInfo|KernelGet|Library|LaunchKernelEx", n)]
     built.driver("old", rows(old))
     out = built.run(OPEN, "handle cuLaunchKernel", "accept 1", CALL, "handle cuLaunchKernelEx",
                     "handle cuFuncGetParamInfo", driver="old")

@@ -3,6 +3,7 @@
  * An engine that writes down what the doors ask of it, and the few things beside it that the doors
  * need: linked with the doors into a library for tests.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,8 +27,26 @@ EXPORT void door_hold(int streams)
     ag_held_streams = (unsigned)streams;
 }
 
+/* Leaves nothing in the registers that carry floating-point arguments. */
+static void scramble(void)
+{
+#ifdef __x86_64__
+    __asm__ volatile("pcmpeqd %%xmm0, %%xmm0\n\tpcmpeqd %%xmm1, %%xmm1\n\t"
+                     "pcmpeqd %%xmm2, %%xmm2\n\tpcmpeqd %%xmm3, %%xmm3\n\t"
+                     "pcmpeqd %%xmm4, %%xmm4\n\tpcmpeqd %%xmm5, %%xmm5\n\t"
+                     "pcmpeqd %%xmm6, %%xmm6\n\tpcmpeqd %%xmm7, %%xmm7" ::
+                         : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7");
+#else
+    __asm__ volatile("movi v0.16b, #255\n\tmovi v1.16b, #255\n\tmovi v2.16b, #255\n\t"
+                     "movi v3.16b, #255\n\tmovi v4.16b, #255\n\tmovi v5.16b, #255\n\t"
+                     "movi v6.16b, #255\n\tmovi v7.16b, #255" ::
+                         : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7");
+#endif
+}
+
 #define NOTE(...)                                                                                  \
     do {                                                                                           \
+        scramble();                                                                                \
         size_t used = strlen(door_events);                                                         \
         snprintf(door_events + used, sizeof door_events - used, __VA_ARGS__);                      \
     } while (0)
@@ -141,4 +160,7 @@ void ag_report_write(const struct ag_counters *c)
     (void)c;
 }
 
-void ag_config_load(void) {}
+void ag_config_load(void)
+{
+    errno = ENOENT; /* as after a look for files */
+}

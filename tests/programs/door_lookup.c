@@ -54,9 +54,13 @@ static void print(const char *how, const char *name, void *address)
            info.dli_saddr == address ? info.dli_sname : "?", error ? ", error" : "");
 }
 
-static void *in_third(const char *function, const char *name)
+/* `handle`: where that library is, if it is not in the global scope. */
+static void *in_third(void *handle, const char *function, const char *name)
 {
     void *(*find)(const char *) = (void *(*)(const char *))dlsym(RTLD_DEFAULT, function);
+    if (!find)
+        find = (void *(*)(const char *))dlsym(handle, function);
+    dlerror();
     return find ? find(name) : NULL;
 }
 
@@ -156,9 +160,9 @@ int main(int argc, char **argv)
         } else if (strcmp(how, "self") == 0) {
             address = dlsym(dlopen(NULL, RTLD_LAZY), name);
         } else if (strcmp(how, "thirdnext") == 0) {
-            address = in_third("third_next", name);
+            address = in_third(handle, "third_next", name);
         } else if (strcmp(how, "thirddefault") == 0) {
-            address = in_third("third_default", name);
+            address = in_third(handle, "third_default", name);
         } else if (strcmp(how, "linked") == 0) {
             address = linked(name);
         } else if (strcmp(how, "gpa") == 0 && word[1]) {
