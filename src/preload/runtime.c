@@ -39,7 +39,7 @@ static const char *version_asked(const struct link_map *object)
     const char *strings = NULL;
     for (const ElfW(Dyn) *entry = object->l_ld; entry && entry->d_tag != DT_NULL; entry++) {
         if (entry->d_tag == DT_VERNEED)
-            need = (const void *)entry->d_un.d_ptr;
+            need = (const void *)(object->l_addr + entry->d_un.d_ptr); /* not relocated in place */
         else if (entry->d_tag == DT_STRTAB)
             strings = (const char *)entry->d_un.d_ptr;
     }
