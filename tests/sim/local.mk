@@ -31,7 +31,7 @@ $(SIM_C_FILES:.c=.o): tests/sim/%.o: tests/sim/%.c $(SIM_H_FILES) tests/sim/impl
 	$(AM_V_GEN)$(SIM_COMPILE) -o $@ $<
 
 tests/sim/libcuda.so.1: $(SIM_OBJECTS)
-	$(AM_V_GEN)$(CC) -shared -Wl,-soname,libcuda.so.1 $(SANITIZE:%=-fsanitize=%) $(LDFLAGS) \
+	$(AM_V_GEN)$(CC) -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic $(SANITIZE:%=-fsanitize=%) $(LDFLAGS) \
 	    -o $@ $(SIM_OBJECTS) -pthread -ldl -lm
 
 tests/sim/libcuda.so: tests/sim/libcuda.so.1
