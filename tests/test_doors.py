@@ -534,3 +534,79 @@ def test_what_submits_or_waits_is_no_query():
             assert not re.search(r"Async|Synchronize|Launch(?!_)|Record(?!Node)|Wait(?!Node)|Free|"
                                  r"Memcpy(?!Node)|Memset(?!Node)|Load(?!ed|ing)", name) \
                 or name.startswith(("cuGraphAdd", "cuGraphEvent")), name
+
+
+# -- The whole library, on the simulated driver --------------------------------------
+
+@pytest.fixture(scope="session")
+def lookup(built):
+    def run(*words, **options):
+        command = [built.directory / "door_lookup", *" ".join(words).split()]
+        return helpers.run(command, **options).stdout.splitlines()
+    return run
+
+
+def driver_exports():
+    symbols = helpers.tool("nm", "-D", "--defined-only", helpers.sim_dir() / "libcuda.so.1")
+    return [line.split()[-1] for line in symbols.splitlines() if " T cu" in line]
+
+
+def test_every_function_of_the_driver(lookup):
+    """Each is either a query, and then the driver's own, or passes through the library."""
+    names = driver_exports()
+    assert len(names) > 600
+    out = lookup(OPEN, *(f"handle {name}" for name in names))[1:]
+    for name, line in zip(names, out):
+        query = SLOTS[name].kind == "QUERY" if name in SLOTS else False
+        assert line == f"handle {name}: " + (f"libcuda.so.1 {name}" if query else "libautograph.so ?")
+
+
+@pytest.mark.parametrize("flags", [0, 1, 2])
+def test_every_function_by_its_address(lookup, flags):
+    """cuGetProcAddress: the driver's own choice of version and stream variant, then our door to it."""
+    names = sorted({re.sub(r"(_v\d)?(_ptsz|_ptds)?$", "", name) for name in driver_exports()})
+    words = [OPEN, *(f"gpa {name} {flags}" for name in names)]
+    without = lookup(*words, preload=False)[1:]
+    found = 0
+    for before, after in zip(without, lookup(*words)[1:]):
+        if before.endswith(": nothing"):
+            assert after == before
+            continue
+        found += 1
+        name = before.split()[-1]
+        assert before.split()[-2] == "libcuda.so.1" and name in SLOTS
+        assert after == (before if SLOTS[name].kind == "QUERY" else
+                         before.replace(f"libcuda.so.1 {name}", "libautograph.so ?"))
+    assert found > 400
+
+
+def test_without_the_driver_the_library_is_not_to_be_seen(lookup, tmp_path):
+    words = [f"{how} {name}" for how in ("default", "self", "next")
+             for name in ("cuInit", "cuLaunchKernel", "cudaLaunchKernel", "__cudaLaunchKernel_ptsz")]
+    report = tmp_path / "report"
+    out = lookup(*words, sim=False, env={"AUTOGRAPH_REPORT": report})
+    assert out == lookup(*words, sim=False, preload=False)
+    assert not report.exists(), "a program without CUDA gets no report"
+
+
+def test_report_of_a_program_that_only_initialises(lookup, tmp_path):
+    report = tmp_path / "report"
+    lookup(OPEN, "handle cuInit", "call 0", env={"AUTOGRAPH_REPORT": report})
+    assert '"replays": 0' in report.read_text()
+    report.unlink()
+    lookup(OPEN, "handle cuInit", "call 0",
+           env={"AUTOGRAPH_REPORT": report, "AUTOGRAPH_DISABLE": "1"})
+    assert not report.exists(), "a true pass-through leaves nothing"
+
+
+def test_report_is_the_parents(lookup, tmp_path):
+    """A forked child ends without a report of its own over its parent's."""
+    lookup(OPEN, "handle cuInit", "call 0", "fork", "handle cuInit",
+           env={"AUTOGRAPH_REPORT": tmp_path / "report.%p"})
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_disabled_by_configuration(lookup):
+    words = (OPEN, "handle cuLaunchKernel", "gpa cuMemcpy 0")
+    assert lookup(*words, env={"AUTOGRAPH_GENERAL_ENABLE": "false"}) == \
+        lookup(*words, preload=False) == lookup(*words, env={"AUTOGRAPH_DISABLE": "1"})
