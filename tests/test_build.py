@@ -136,3 +136,20 @@ def test_install(tmp_path):
              for f in fs}
     assert {pathlib.Path(f).name for f in files} == {
         "libautograph.so", "autograph.h", "autograph.ini"}
+
+
+def test_a_release_is_complete(tmp_path):
+    """The tarball has what autoreconf makes, and every tracked file."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS")}
+    subprocess.run(["make", "-s", "-C", helpers.build_dir(), "distdir", f"distdir={tmp_path}/release"],
+                   env=environment, check=True, capture_output=True, timeout=300)
+    release = tmp_path / "release"
+    assert os.access(release / "configure", os.X_OK)
+    assert (release / "build-aux/ltmain.sh").exists()
+    if (helpers.SOURCE / ".git").exists():
+        tracked = helpers.tool("git", "-C", helpers.SOURCE, "ls-files")
+    else:
+        tracked = (helpers.SOURCE / "MANIFEST").read_text()
+    assert (release / "MANIFEST").read_text() == tracked
+    assert "src/config/options.def" in tracked.splitlines()
+    assert [f for f in tracked.splitlines() if not (release / f).exists()] == []
