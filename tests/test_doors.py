@@ -7,6 +7,7 @@ import collections
 import concurrent.futures
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -40,9 +41,11 @@ EXPORTED = [n for n in SLOTS if not re.match(r"cu(GL|EGL|VDPAU|WGL|Graphics.*(GL
 class Built:
     """The programs, in a directory of their own for each variant of the driver."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, machine=os.uname().machine, cc=None, emulator=()):
         self.directory = directory
-        self.cc = helpers.config()["cc"].split()
+        self.machine = machine
+        self.cc = cc or helpers.config()["cc"].split()
+        self.emulator = emulator
 
     def compile(self, output, *arguments):
         output = self.directory / output
@@ -52,6 +55,20 @@ class Built:
         done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return output
+
+    def doors(self):
+        """The doors with the test's engine."""
+        flags = ["-D_GNU_SOURCE", "-DPACKAGE_VERSION=\"1.2.3\"", "-fvisibility=hidden",
+                 f"-I{helpers.SOURCE}/src", f"-I{helpers.SOURCE}/include",
+                 f"-I{helpers.build_dir()}/src"]
+        sources = [*PRELOAD.glob("*.c"), *PRELOAD.glob("*.S"),
+                   *(PRELOAD / "arch" / self.machine).glob("*.S"),
+                   helpers.SOURCE / "src/driver/driver.c", PROGRAMS / "door_engine.c"]
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            objects = list(pool.map(
+                lambda s: self.compile(f"objects/{s.parent.name}-{s.name}.o", "-c", *flags, s),
+                sources))
+        self.compile(DOORS, "-shared", *objects)
 
     def driver(self, where, rows):
         """A fake libcuda.so.1 with these functions."""
@@ -65,12 +82,19 @@ class Built:
         """Runs the look-ups and returns the lines that it prints."""
         environment = {k: v for k, v in os.environ.items()
                        if not k.startswith(("AUTOGRAPH_", "LD_"))}
+        command = [*self.emulator, str(self.directory / program), *" ".join(words).split()]
+        if self.emulator:  # the variables are for the program, not for the emulator
+            command[1:1] = [word for name, value in (
+                ("LD_LIBRARY_PATH", f"{self.directory / driver}:{self.directory}"),
+                ("LD_PRELOAD", str(self.directory / DOORS))) for word in ("-E", f"{name}={value}")]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True,
+                                  timeout=60, check=True)
+            return done.stdout.splitlines()
         environment["LD_LIBRARY_PATH"] = f"{self.directory / driver}:{self.directory}"
         if preload:
             environment["LD_PRELOAD"] = ":".join(str(self.directory / p) for p in preload)
         environment.update(env or {})
-        done = subprocess.run([str(self.directory / program), *" ".join(words).split()],
-                              env=environment, capture_output=True, text=True, timeout=60,
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60,
                               check=False)
         assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
         assert done.stderr == ""
@@ -91,16 +115,7 @@ def rows(names):
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
     b = Built(tmp_path_factory.mktemp("doors"))
-    flags = ["-D_GNU_SOURCE", "-DPACKAGE_VERSION=\"1.2.3\"", "-fvisibility=hidden",
-             f"-I{helpers.SOURCE}/src", f"-I{helpers.SOURCE}/include",
-             f"-I{helpers.build_dir()}/src"]
-    machine = "aarch64" if os.uname().machine == "aarch64" else "x86_64"
-    sources = [*PRELOAD.glob("*.c"), *PRELOAD.glob("*.S"), *(PRELOAD / "arch" / machine).glob("*.S"),
-               helpers.SOURCE / "src/driver/driver.c", PROGRAMS / "door_engine.c"]
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        objects = list(pool.map(
-            lambda s: b.compile(f"objects/{s.parent.name}-{s.name}.o", "-c", *flags, s), sources))
-    b.compile(DOORS, "-shared", *objects)
+    b.doors()
     b.driver("driver", rows([*EXPORTED, UNKNOWN]))
     b.compile("door_lookup", "-rdynamic", PROGRAMS / "door_lookup.c", "-ldl")
     b.compile("linked", "-DLINKED", PROGRAMS / "door_lookup.c", b.directory / "driver/libcuda.so.1",
@@ -475,6 +490,40 @@ def test_more_unknown_functions_than_slots(built):
     assert out[1025:] == ["events: ", "handle cuUnknown1024: libcuda.so.1 cuUnknown1024",
                           "events: stop ", "handle cuUnknown0: libcuda.so.1 cuUnknown0",
                           "handle cuLaunchKernel: libcuda.so.1 cuLaunchKernel"]
+
+
+# -- The other architecture ---------------------------------------------------------
+
+CROSS = "aarch64-linux-gnu"
+
+
+@pytest.mark.skipif(not shutil.which(f"{CROSS}-gcc") or not shutil.which("qemu-aarch64"),
+                    reason="no cross compiler for aarch64, or no emulator")
+def test_aarch64(tmp_path):
+    b = Built(tmp_path, "aarch64", [f"{CROSS}-gcc"], ["qemu-aarch64", "-L", f"/usr/{CROSS}"])
+    b.doors()
+    b.driver("driver", rows([*EXPORTED, UNKNOWN]))
+    b.compile("linked", "-DLINKED", PROGRAMS / "door_lookup.c", b.directory / "driver/libcuda.so.1",
+              "-ldl")
+    b.compile("libuser.so", "-shared", PROGRAMS / "door_third.c", "-ldl")
+    out = b.run("open libuser.so", "thirdnext malloc", OPEN, "hold 1",
+                *(f"{how} {name} call 0x77 events" for how in ("handle", "linked") for name in
+                  ("cuMemcpyBatchAsync", "cuCtxSynchronize", "cuDeviceGet")), "accept 1",
+                "linked cuLaunchKernel call 0x77 events", "hold 0",
+                "linked cuMemcpyBatchAsync call 0x77 events", program="linked")
+    assert out[1] == "thirdnext malloc: libc.so.6 malloc"
+    arguments = f"119 {PASSED} 0.5 1.5 2.5 3.5 4.5 5.5 6.5 7.5"
+    events = {"cuMemcpyBatchAsync": "stream(0x9, 0, stream_barrier) ",
+              "cuCtxSynchronize": "all(host_wait) ", "cuDeviceGet": ""}
+    for i, (name, event) in enumerate([*events.items()] * 2):
+        found, called, said = out[3 + 3 * i:6 + 3 * i]
+        if i < 3:
+            assert found.split()[2:] == (["libcuda.so.1", name] if not event else [DOORS, "?"])
+        else:
+            assert found == f"linked {name}: {DOORS} {name}"
+        assert called == f"call: 0 {name} {arguments}" and said == f"events: {event}"
+    assert out[-5] == "call: 0" and out[-4].startswith("events: kernel(2 3 4, 5 6 7, 8, 0x77, 0x9 0,")
+    assert out[-2:] == [f"call: 0 cuMemcpyBatchAsync {arguments}", "events: "]
 
 
 # -- Switched off -----------------------------------------------------------------
