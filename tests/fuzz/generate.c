@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Programs from seeds. Each program has a character of its own (which statements are frequent, how
+ * often arguments change), since a program with a little of everything repeats nothing for long.
+ */
+#include <stdlib.h>
+
+#include "kernels.h"
+#include "program.h"
+
+/* Kinds of statement within blocks, and how frequent they are at most. */
+#define CHOICES(X)                                                                                 \
+    X(KERNEL, 600)                                                                                 \
+    X(MEMSET, 100)                                                                                 \
+    X(COPY, 80)                                                                                    \
+    X(HOST, 8)                                                                                     \
+    X(VALUE, 15)                                                                                   \
+    X(EXCHANGE, 60)                                                                                \
+    X(SYNC, 25)                                                                                    \
+    X(READ, 12)                                                                                    \
+    X(POKE, 6)                                                                                     \
+    X(SPIN, 1)                                                                                     \
+    X(PAUSE, 4)                                                                                    \
+    X(TEMP, 14)                                                                                    \
+    X(CAPTURE, 8)                                                                                  \
+    X(REPLAY, 6)                                                                                   \
+    X(GRAPH, 3)                                                                                    \
+    X(FAIL, 8)                                                                                     \
+    X(LIMIT, 5)                                                                                    \
+    X(RELOAD, 4)                                                                                   \
+    X(RENEW, 5)                                                                                    \
+    X(REALLOC, 5)                                                                                  \
+    X(LOOP, 40)                                                                                    \
+    X(IF, 50)                                                                                      \
+    X(ON, 12)
+
+enum { MOST_TEMPLATES = 10, MOST_BODIES = 6 };
+
+struct generator {
+    uint64_t random;
+    int threads, contexts, lanes;
+    int lane_thread[MOST_LANES];
+    int weight[S_KINDS];
+    int vary;      /* percent of arguments that change */
+    int long_body; /* percent of bodies with many statements */
+    int templates; /* kernels are mostly one of these */
+    struct statement *template[MOST_TEMPLATES];
+    struct statement *body[MOST_BODIES]; /* earlier bodies, to begin others like them */
+    int bodies;
+};
+
+/* -- Chance --------------------------------------------------------------- */
+
+static uint64_t next(struct generator *g)
+{
+    uint64_t z = g->random += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static int below(struct generator *g, int n)
+{
+    return (int)(next(g) % (unsigned)n);
+}
+
+static int between(struct generator *g, int least, int most)
+{
+    return least + below(g, most - least + 1);
+}
+
+static bool chance(struct generator *g, int percent)
+{
+    return below(g, 100) < percent;
+}
+
+static int pick(struct generator *g, const int *weights, int n)
+{
+    int sum = 0, i = 0;
+    for (i = 0; i < n; i++)
+        sum += weights[i];
+    int at = below(g, sum);
+    for (i = 0; at >= weights[i]; i++)
+        at -= weights[i];
+    return i;
+}
+#define PICK(g, ...)                                                                               \
+    pick(g, (const int[]){__VA_ARGS__}, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)))
+#define ONE_OF(g, ...)                                                                             \
+    ((const int[]){__VA_ARGS__})[below(g, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)))]
+
+/* -- Cost: about how long a statement takes, in ops ---------------------------- */
+
+static int cost(const struct statement *list)
+{
+    int sum = 0;
+    for (const struct statement *s = list; s != NULL; s = s->next) {
+        int body = s->body != NULL ? cost(s->body) : 0;
+        switch (s->kind) {
+        case S_LOOP:
+            sum += (s->n + s->more / 2) * body;
+            break;
+        case S_IF:
+            sum += 1 + body / (s->n < 1 ? 1 : s->n);
+            break;
+        case S_ON:
+            sum += 10 + body;
+            break;
+        case S_CAPTURE:
+            sum += 40 + body * (2 + s->n);
+            break;
+        case S_SPIN:
+            sum += 150;
+            break;
+        case S_RESET:
+            sum += 100;
+            break;
+        case S_GRAPH:
+            sum += 40;
+            break;
+        case S_PAUSE:
+            sum += s->n / 2;
+            break;
+        case S_RELOAD:
+            sum += 20;
+            break;
+        case S_SYNC:
+        case S_READ:
+        case S_POKE:
+        case S_RENEW:
+        case S_REALLOC:
+        case S_REPLAY:
+            sum += 10;
+            break;
+        case S_EXCHANGE:
+        case S_HOST:
+            sum += 6;
+            break;
+        default:
+            sum += 1 + body;
+        }
+    }
+    return sum;
+}
+
+/* -- Ops ------------------------------------------------------------------ */
+
+static int any_buffer(struct generator *g)
+{
+    return PICK(g, 50, 20, 14, 6, 3, 7);
+}
+
+static void values(struct generator *g, struct statement *s)
+{
+    s->k = between(g, 1, 99);
+    if (chance(g, g->vary))
+        s->vary = between(g, VARY_TRIP, VARY_KINDS - 1);
+}
+
+static void kernel_fill(struct generator *g, struct statement *s)
+{
+    s->n = PICK(g, 40, 15, 15, 10, 3, 7, 10);
+    s->how = PICK(g, 55, 10, 15, 10, 7, 3);
+    if ((s->how == LAUNCH_EX || s->how == LAUNCH_HANDLE_EX) && chance(g, 70))
+        s->attrs = chance(g, 80) ? 1 << below(g, 6) : below(g, ATTR_ALL + 1);
+    s->dst = any_buffer(g);
+    s->src = any_buffer(g);
+    s->size = chance(g, 60) ? 0 : between(g, 1, BUFFER_WORDS);
+    s->grid = ONE_OF(g, 0, 0, 0, 1, 2, 5, 1004);
+    s->block = ONE_OF(g, 0, 0, 0, 1, 64, 1024);
+    s->shared = ONE_OF(g, 0, 0, 0, 0, 1024, 49152);
+    if (s->n == KERNEL_LAYOUTS && chance(g, 30))
+        s->shared = ONE_OF(g, 50000, 60000, 100000);
+    s->more = chance(g, 15);
+    values(g, s);
+}
+
+static void memory_fill(struct generator *g, struct statement *s)
+{
+    s->dst = any_buffer(g);
+    s->at = below(g, BUFFER_WORDS);
+    s->size = between(g, 1, BUFFER_WORDS);
+    values(g, s);
+}
+
+static void op_fill(struct generator *g, struct statement *s)
+{
+    switch (s->kind) {
+    case S_KERNEL: {
+        int lane = s->lane;
+        if (g->templates > 0 && chance(g, 80)) {
+            *s = *g->template[below(g, g->templates)];
+            s->lane = lane;
+        } else {
+            kernel_fill(g, s);
+        }
+        break;
+    }
+    case S_MEMSET:
+        memory_fill(g, s);
+        s->n = ONE_OF(g, 1, 2, 4);
+        s->how = PICK(g, 80, 15, 5);
+        break;
+    case S_COPY:
+        memory_fill(g, s);
+        s->src = any_buffer(g);
+        s->how = PICK(g, 30, 20, 10, 10, 10, 8, 6, 3, 3);
+        break;
+    case S_VALUE:
+        memory_fill(g, s);
+        break;
+    case S_HOST:
+    case S_READ:
+        s->how = below(g, s->kind == S_HOST ? 2 : 5);
+        s->mode = below(g, 2);
+        s->n = below(g, KERNEL_NONE);
+        values(g, s);
+        break;
+    case S_EXCHANGE:
+        s->other = below(g, g->lanes);
+        s->how = PICK(g, 50, 12, 14, 6, 6, 4, 4, 4);
+        values(g, s);
+        break;
+    case S_SYNC:
+    case S_POKE:
+        s->how = between(g, EDGE_HOST, EDGES - 1);
+        values(g, s);
+        break;
+    case S_PAUSE:
+        s->n = ONE_OF(g, 5, 20, 50, 100, 400);
+        break;
+    case S_REPLAY:
+        s->n = between(g, 1, 2);
+        break;
+    case S_GRAPH:
+        s->n = between(g, 1, 20);
+        values(g, s);
+        break;
+    case S_FAIL:
+        s->how = below(g, FAILURES);
+        break;
+    case S_LIMIT:
+        s->n = ONE_OF(g, 0, 49152, 60000, 60000, 100000, 300000);
+        break;
+    case S_RELOAD:
+        s->n = below(g, KERNEL_VARIANTS);
+        s->more = below(g, 2);
+        break;
+    case S_RENEW:
+        s->n = below(g, 2);
+        break;
+    default:
+        values(g, s);
+    }
+}
+
+/* -- Blocks --------------------------------------------------------------- */
+
+struct place {
+    int thread; /* in PAR; -1 outside */
+    int loops;  /* around it */
+    int depth;  /* of all blocks */
+    bool capture;
+};
+
+static int any_lane(struct generator *g, const struct place *at)
+{
+    int lane = below(g, g->lanes);
+    for (int i = 0; i < g->lanes && at->thread >= 0; i++)
+        if (g->lane_thread[lane] != at->thread)
+            lane = (lane + 1) % g->lanes;
+    return lane;
+}
+
+static struct statement *block(struct generator *g, struct place at, int count, int lane);
+
+static int trips(struct generator *g, const struct statement *body, int budget)
+{
+    int most = budget / (cost(body) + 1);
+    int n = ONE_OF(g, 2, 4, 8, 12, 20, 40, 80);
+    return n > most ? most < 1 ? 1 : most : n;
+}
+
+static struct statement *loop(struct generator *g, struct place at, int count, int budget)
+{
+    struct statement *s = statement_new(S_LOOP);
+    at.loops++;
+    at.depth++;
+    s->body = block(g, at, count, any_lane(g, &at));
+    s->n = trips(g, s->body, budget);
+    if (chance(g, 25))
+        s->more = between(g, 1, 3);
+    return s;
+}
+
+static struct statement *any(struct generator *g, struct place at, int lane)
+{
+    int kind = pick(g, g->weight, S_KINDS);
+    bool nests = kind == S_LOOP || kind == S_IF || kind == S_ON || kind == S_TEMP;
+    if ((nests && at.depth >= 5) || (kind == S_LOOP && at.loops >= 3) ||
+        (kind == S_ON && (at.thread >= 0 || at.capture)) || (kind == S_CAPTURE && at.capture) ||
+        (at.capture && kind == S_SYNC && chance(g, 90)))
+        kind = S_KERNEL;
+    if (kind == S_LOOP)
+        return loop(g, at, between(g, 1, 6), 60);
+    struct statement *s = statement_new(kind);
+    s->lane = lane;
+    at.depth++;
+    if (kind == S_IF) {
+        s->n = between(g, 2, 6);
+        s->k = below(g, s->n);
+        s->how = chance(g, 25);
+        s->body = block(g, at, between(g, 1, 5), lane);
+    } else if (kind == S_ON) {
+        s->thread = below(g, g->threads);
+        s->lane = 0;
+        s->body = block(g, at, between(g, 1, 5), lane);
+    } else if (kind == S_TEMP) {
+        s->how = PICK(g, 70, 15, 15);
+        values(g, s);
+        s->body = block(g, at, between(g, 1, 6), lane);
+    } else if (kind == S_CAPTURE) {
+        s->mode = below(g, 3);
+        s->how = below(g, 2);
+        s->n = below(g, 3);
+        s->more = chance(g, 60);
+        at.capture = true;
+        s->body = block(g, at, between(g, 1, 8), lane);
+    } else {
+        op_fill(g, s);
+    }
+    return s;
+}
+
+/* Statements that mostly concern one lane. */
+static struct statement *block(struct generator *g, struct place at, int count, int lane)
+{
+    struct statement *first = NULL, **end = &first;
+    if (g->bodies > 0 && chance(g, 10)) { /* the beginning of another */
+        first = program_clone(g->body[below(g, g->bodies)]);
+        int keep = between(g, 1, 6);
+        while (*end != NULL && keep-- > 0)
+            end = &(*end)->next;
+        program_free(*end);
+        *end = NULL;
+    }
+    for (int i = 0; i < count; i++) {
+        if (chance(g, 20))
+            lane = any_lane(g, &at);
+        *end = any(g, at, lane);
+        end = &(*end)->next;
+    }
+    if (g->bodies < MOST_BODIES && chance(g, 30))
+        g->body[g->bodies++] = program_clone(first);
+    return first;
+}
+
+static int body_length(struct generator *g)
+{
+    return chance(g, g->long_body) ? between(g, 20, 150) : between(g, 1, 12);
+}
+
+/* A part of the program: a loop most of the time. */
+static struct statement *phase(struct generator *g, int thread, int budget)
+{
+    struct place at = {.thread = thread};
+    if (chance(g, 90))
+        return loop(g, at, body_length(g), budget);
+    return block(g, at, between(g, 1, 10), any_lane(g, &at));
+}
+
+static struct statement *parallel(struct generator *g, int budget)
+{
+    struct statement *par = statement_new(S_PAR), **end = &par->body;
+    for (int i = 0; i < g->threads; i++) {
+        struct statement *on = statement_new(S_ON);
+        on->thread = i;
+        on->body = phase(g, i, budget / g->threads);
+        *end = on;
+        end = &on->next;
+    }
+    return par;
+}
+
+/* -- The whole ------------------------------------------------------------ */
+
+static void character(struct generator *g)
+{
+    static const int base[S_KINDS] = {
+#define X(kind, weight) [S_##kind] = weight,
+        CHOICES(X)
+#undef X
+    };
+    for (int i = 0; i < S_KINDS; i++)
+        g->weight[i] = base[i] * ONE_OF(g, 0, 0, 0, 1, 1, 4) / 2;
+    g->weight[S_KERNEL] = base[S_KERNEL] * ONE_OF(g, 1, 1, 4);
+    g->vary = ONE_OF(g, 0, 10, 40, 90);
+    g->long_body = ONE_OF(g, 0, 0, 20, 80);
+    if (g->threads == 1)
+        g->weight[S_ON] = 0;
+    g->templates = below(g, MOST_TEMPLATES + 1);
+    for (int i = 0; i < g->templates; i++) {
+        g->template[i] = statement_new(S_KERNEL);
+        kernel_fill(g, g->template[i]);
+    }
+}
+
+static struct statement **declare(struct generator *g, struct statement **end)
+{
+    struct statement *s = *end = statement_new(S_PROGRAM);
+    s->threads = g->threads;
+    s->how = below(g, 2);
+    s->mode = below(g, 4);
+    end = &s->next;
+    for (int i = 0; i < g->contexts; i++) {
+        s = *end = statement_new(S_CONTEXT);
+        s->n = i > 0 ? below(g, 2) : 0;
+        end = &s->next;
+    }
+    for (int i = 0; i < g->lanes; i++) {
+        s = *end = statement_new(S_LANE);
+        s->how = PICK(g, 20, 30, 35, 15);
+        s->n = i < g->contexts ? i : below(g, g->contexts);
+        s->thread = g->lane_thread[i] = i < g->threads ? i : below(g, g->threads);
+        s->more = chance(g, 30);
+        if (i > 0 && chance(g, 12))
+            s->mode = between(g, 1, i);
+        s->k = chance(g, 20) ? -between(g, 1, 3) : 0;
+        end = &s->next;
+    }
+    return end;
+}
+
+struct statement *program_generate(uint64_t seed)
+{
+    struct generator g = {.random = seed * 0x2545f4914f6cdd1du};
+    struct statement *program = NULL;
+    g.threads = 1 + PICK(&g, 60, 25, 15);
+    g.contexts = 1 + PICK(&g, 88, 12);
+    g.lanes = between(&g, 1, 4);
+    g.lanes = g.lanes < g.threads ? g.threads : g.lanes;
+    g.lanes = g.lanes < g.contexts ? g.contexts : g.lanes;
+    struct statement **end = declare(&g, &program);
+    character(&g);
+    int phases = between(&g, 1, 4), budget = ONE_OF(&g, 300, 600, 1200);
+    for (int i = 0; i < phases; i++) {
+        if (g.threads > 1 && chance(&g, 50)) {
+            *end = parallel(&g, budget);
+        } else if (g.threads > 1 && chance(&g, 30)) {
+            struct statement *on = *end = statement_new(S_ON);
+            on->thread = below(&g, g.threads);
+            on->body = phase(&g, -1, budget);
+        } else {
+            *end = phase(&g, -1, budget);
+        }
+        while (*end != NULL)
+            end = &(*end)->next;
+        if (chance(&g, 4)) {
+            *end = statement_new(S_RESET);
+            (*end)->n = below(&g, g.contexts);
+            (*end)->how = below(&g, 2);
+            end = &(*end)->next;
+        }
+    }
+    for (int i = 0; i < g.templates; i++)
+        program_free(g.template[i]);
+    for (int i = 0; i < g.bodies; i++)
+        program_free(g.body[i]);
+    return program;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+/* Statements about order: between lanes, and between a lane and the host. */
+#include "world.h"
+
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+
+/* -- A step on a lane's stream, by the thread that can name it ------------------ */
+
+struct step {
+    void (*what)(struct thread *t, const struct step *step);
+    struct lane *lane;
+    CUevent event;
+    CUdeviceptr address, other;
+    uint32_t value;
+};
+
+static void step_job(struct thread *t, const void *of)
+{
+    const struct step *step = of;
+    world_enter(t, step->lane->context);
+    step->what(t, step);
+}
+
+static void take(struct thread *t, const struct step *step)
+{
+    bool owner = step->lane->kind == LANE_PER_THREAD;
+    thread_call(t, owner ? step->lane->thread : t->index, step_job, step);
+}
+
+static void record(struct thread *t, const struct step *step)
+{
+    MUST(t, step->lane->api->cuEventRecord(step->event, step->lane->stream));
+}
+
+static void wait(struct thread *t, const struct step *step)
+{
+    MUST(t, step->lane->api->cuStreamWaitEvent(step->lane->stream, step->event, 0));
+}
+
+static void write_value(struct thread *t, const struct step *step)
+{
+    MUST(t, step->lane->api->cuStreamWriteValue32(step->lane->stream, step->address, step->value,
+                                                  CU_STREAM_WRITE_VALUE_DEFAULT));
+}
+
+static void wait_value(struct thread *t, const struct step *step)
+{
+    MUST(t, step->lane->api->cuStreamWaitValue32(step->lane->stream, step->address, step->value,
+                                                 CU_STREAM_WAIT_VALUE_GEQ));
+}
+
+static void synchronize(struct thread *t, const struct step *step)
+{
+    MUST(t, step->lane->api->cuStreamSynchronize(step->lane->stream));
+}
+
+static void query(struct thread *t, const struct step *step)
+{
+    CUresult result;
+    while ((result = step->lane->api->cuStreamQuery(step->lane->stream)) == CUDA_ERROR_NOT_READY)
+        sched_yield();
+    must_succeed(t, result, "cuStreamQuery");
+}
+
+/* fold(state of the lane, what is passed to it) */
+static void receive(struct thread *t, const struct step *step)
+{
+    struct statement launch = {.kind = S_KERNEL, .n = KERNEL_PLAIN, .block = 1};
+    MUST(t, op_launch(t, step->lane, &launch, step->address, step->other, step->value));
+}
+
+static void pass_out(struct thread *t, const struct step *step)
+{
+    uint32_t *pass = step->lane->pinned + PINNED_PASS * BUFFER_WORDS;
+    MUST(t, step->lane->api->cuMemcpyDtoHAsync(pass, step->lane->state, BUFFER_WORDS * 4,
+                                               step->lane->stream));
+}
+
+/* The other lane's pinned memory is in step->other, as a number. */
+static void pass_in(struct thread *t, const struct step *step)
+{
+    MUST(t, step->lane->api->cuMemcpyHtoDAsync(step->address, (const void *)step->other,
+                                               BUFFER_WORDS * 4, step->lane->stream));
+}
+
+/* -- Edges ---------------------------------------------------------------- */
+
+static CUdeviceptr word_address(const struct lane *l, int word)
+{
+    return l->mapped + (PINNED_WORDS * BUFFER_WORDS + (CUdeviceptr)word) * 4;
+}
+
+static bool ordered_by_legacy(const struct lane *a, const struct lane *b)
+{
+    return a->context == b->context && (a->kind == LANE_LEGACY || b->kind == LANE_LEGACY) &&
+           a->kind != LANE_NONBLOCKING && b->kind != LANE_NONBLOCKING;
+}
+
+/* The host waits for what the lane's stream has. */
+static void host_waits(struct thread *t, struct lane *l, int how)
+{
+    const struct api *call = l->api;
+    if (how == EDGE_HOST_CONTEXT && t->par && t->world->par_captures)
+        how = EDGE_HOST; /* another thread's capture would forbid it */
+    if (how == EDGE_HOST_CONTEXT) {
+        world_enter(t, l->context);
+        MUST(t, call->cuCtxSynchronize());
+        return;
+    }
+    if (how == EDGE_HOST || how == EDGE_HOST_QUERY) {
+        take(t, &(struct step){how == EDGE_HOST ? synchronize : query, l, NULL, 0, 0, 0});
+        return;
+    }
+    CUevent event = l->event[l->event_turn++ % 2];
+    take(t, &(struct step){record, l, event, 0, 0, 0});
+    if (how == EDGE_HOST_EVENT) {
+        MUST(t, call->cuEventSynchronize(event));
+        return;
+    }
+    CUresult result;
+    while ((result = call->cuEventQuery(event)) == CUDA_ERROR_NOT_READY)
+        sched_yield();
+    must_succeed(t, result, "cuEventQuery");
+}
+
+/* What `from` has done is done before what `to` does from now on. */
+void order_edge(struct thread *t, struct lane *from, struct lane *to, int how)
+{
+    if (from->capturing || (how == EDGE_LEGACY && !ordered_by_legacy(from, to)))
+        how = EDGE_EVENT;
+    if (how == EDGE_LEGACY)
+        return;
+    if (how >= EDGE_HOST) {
+        host_waits(t, from, how);
+    } else if (how == EDGE_VALUE) {
+        CUdeviceptr address = word_address(from, WORD_FLAG);
+        take(t, &(struct step){write_value, from, NULL, address, 0, ++from->flag});
+        take(t, &(struct step){wait_value, to, NULL, address, 0, from->flag});
+    } else {
+        CUevent event = from->event[from->event_turn++ % 2];
+        take(t, &(struct step){record, from, event, 0, 0, 0});
+        take(t, &(struct step){wait, to, event, 0, 0, 0});
+    }
+}
+
+/* Whether `from` may bring `to` into its capture. */
+static bool may_join(const struct thread *t, const struct lane *from, const struct lane *to)
+{
+    return to->kind != LANE_LEGACY && to->share == NULL && !to->shared &&
+           from->context == to->context && (!t->par || to->kind == LANE_NONBLOCKING);
+}
+
+static void exchange(struct thread *t, struct lane *to, struct lane *from,
+                     const struct statement *s)
+{
+    if (from == to || (captures(t) != 0 && !from->capturing) ||
+        (to->capturing && !from->capturing) ||
+        (from->capturing && !to->capturing && !may_join(t, from, to)))
+        return;
+    uint32_t k = op_value(t, to, s);
+    if (from->context == to->context) {
+        order_edge(t, from, to, s->how);
+        if (from->capturing && !to->capturing) {
+            to->capturing = true;
+            to->origin = from->origin;
+            to->origin->joined |= 1u << to->index;
+        }
+        take(t, &(struct step){receive, to, NULL, to->state, from->state, k});
+    } else {
+        if (from->capturing || to->capturing)
+            return;
+        uint32_t *pass = from->pinned + PINNED_PASS * BUFFER_WORDS;
+        take(t, &(struct step){pass_out, from, NULL, 0, 0, 0});
+        order_edge(t, from, to, s->how);
+        take(t, &(struct step){pass_in, to, NULL, to->b, (CUdeviceptr)pass, 0});
+        take(t, &(struct step){receive, to, NULL, to->state, to->b, k});
+    }
+    order_edge(t, to, from, s->how);
+}
+
+/* -- The host looks --------------------------------------------------------- */
+
+static void look(struct thread *t, const uint32_t *words)
+{
+    for (int i = 0; i < BUFFER_WORDS; i++)
+        t->hash = hash_mix(t->hash, words[i]);
+}
+
+static void read_back(struct thread *t, struct lane *l, const struct statement *s)
+{
+    uint32_t words[BUFFER_WORDS] = {0}, *pinned = l->pinned + PINNED_READ * BUFFER_WORDS;
+    const struct api *call = l->api;
+    t->world->ops++;
+    if (s->how == 1) {
+        if (l->kind == LANE_NONBLOCKING)
+            host_waits(t, l, EDGE_HOST);
+        MUST(t, l->sync->cuMemcpyDtoH(words, l->state, sizeof words));
+        look(t, words);
+    } else if (s->how == 2) {
+        MUST(t, call->cuMemcpyDtoHAsync(words, l->state, sizeof words, l->stream));
+        look(t, words);
+    } else if (s->how == 3) {
+        struct statement launch = {.kind = S_KERNEL, .n = s->n % KERNEL_NONE};
+        MUST(t, op_launch(t, l, &launch, lane_buffer(l, BUFFER_HOST), l->state, op_value(t, l, s)));
+        host_waits(t, l, EDGE_HOST_EVENT);
+        look(t, l->pinned + PINNED_MAPPED * BUFFER_WORDS);
+    } else {
+        MUST(t, call->cuMemcpyDtoHAsync(pinned, l->state, sizeof words, l->stream));
+        host_waits(t, l, s->mode % 2 ? EDGE_HOST_EVENT_QUERY : EDGE_HOST);
+        look(t, pinned);
+    }
+}
+
+static double now(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+static void spin(struct thread *t, struct lane *l, const struct statement *s)
+{
+    enum { SECONDS = 5 };
+    volatile uint32_t *word = l->pinned + PINNED_WORDS * BUFFER_WORDS + WORD_SPIN;
+    struct statement launch = {.kind = S_KERNEL, .size = 1, .block = 1};
+    *word = 0; /* its last writer was waited for */
+    MUST(t, op_launch(t, l, &launch, word_address(l, WORD_SPIN), l->state, op_value(t, l, s)));
+    double end = now() + SECONDS;
+    while (*word == 0 && now() < end)
+        sched_yield();
+    if (*word == 0)
+        must_succeed(t, CUDA_ERROR_TIMEOUT, "a kernel does not run while the host spins");
+}
+
+static void poke(struct thread *t, struct lane *l, const struct statement *s)
+{
+    host_waits(t, l, s->how < EDGE_HOST || s->how >= EDGES ? EDGE_HOST : s->how);
+    uint32_t *words = l->pinned + PINNED_SOURCE * BUFFER_WORDS, k = op_value(t, l, s);
+    for (uint32_t i = 0; i < BUFFER_WORDS; i++)
+        words[i] = words[i] * 31 + k;
+}
+
+/* A stream that only this lane uses; the new one goes on where the old one was. */
+static void renew(struct thread *t, struct lane *l, const struct statement *s)
+{
+    if (l->kind == LANE_LEGACY || l->kind == LANE_PER_THREAD || l->share != NULL || l->shared)
+        return;
+    CUevent event = l->event[l->event_turn++ % 2];
+    if (s->n == 1)
+        MUST(t, l->api->cuEventRecord(event, l->stream));
+    else
+        MUST(t, l->api->cuStreamSynchronize(l->stream));
+    MUST(t, l->api->cuStreamDestroy(l->stream));
+    stream_make(t, l);
+    if (s->n == 1)
+        MUST(t, l->api->cuStreamWaitEvent(l->stream, event, 0));
+}
+
+void order_run(struct thread *t, struct lane *l, const struct statement *s)
+{
+    struct lane *other = &t->world->lane[s->other];
+    if (s->kind == S_EXCHANGE) {
+        if (s->other < t->world->nlanes && !(t->par && other->thread != t->index))
+            exchange(t, l, other, s);
+    } else if (s->kind == S_SYNC) { /* in a capture it is an error of the program's */
+        host_waits(t, l, s->how < EDGE_HOST || s->how >= EDGES ? EDGE_HOST : s->how);
+    } else if (l->capturing) {
+        return;
+    } else if (s->kind == S_READ) {
+        read_back(t, l, s);
+    } else if (s->kind == S_POKE) {
+        poke(t, l, s);
+    } else if (s->kind == S_SPIN) {
+        spin(t, l, s);
+    } else if (s->kind == S_RENEW) {
+        renew(t, l, s);
+    }
+}

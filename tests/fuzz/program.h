@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fuzz programs: trees of statements, and their text.
+ *
+ * A program first says what there is (PROGRAM, CONTEXT, LANE), then what is done. A lane is a
+ * stream with memory of its own, which only its ops touch; values pass between lanes by EXCHANGE
+ * alone, which orders them. So what a program leaves in memory does not depend on chance.
+ *
+ * Text: a statement a line, `name field=value ...`, fields that are 0 left out; a block's line ends
+ * with `{`, and a line `}` ends the block; `#` begins a comment line.
+ */
+#ifndef FUZZ_PROGRAM_H
+#define FUZZ_PROGRAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* X(id, name, block) */
+#define STATEMENTS(X)                                                                              \
+    /* threads; how: route to the driver; mode: 1 the first context is a primary one */            \
+    X(PROGRAM, "program", false)                                                                   \
+    /* n: device */                                                                                \
+    X(CONTEXT, "context", false)                                                                   \
+    /* how: kind of stream; n: context; thread: its owner; more: 1 names the stream the other way; \
+       mode: 1 + lane whose stream it uses as well; k: priority */                                 \
+    X(LANE, "lane", false)                                                                         \
+    /* n: trips; more: changes with the loop around it, by up to that many */                      \
+    X(LOOP, "loop", true)                                                                          \
+    /* every n-th trip, the k-th of them; how: 1 irregularly */                                    \
+    X(IF, "if", true)                                                                              \
+    /* another thread does the block, this one waits */                                            \
+    X(ON, "on", true)                                                                              \
+    /* the blocks in it, all ON, at the same time */                                               \
+    X(PAR, "par", true)                                                                            \
+    /* n: layout, KERNEL_LAYOUTS is the lane's own kernel; how: kind of call; attrs: bits;         \
+       dst, src; size: words; more: 1 dst and src change places every other time */                \
+    X(KERNEL, "kernel", false)                                                                     \
+    /* n: element width; how: 0 1D, 1 2D, 2 synchronous; dst; at, size: words */                   \
+    X(MEMSET, "memset", false)                                                                     \
+    /* how: enum copy_how; dst; src; at, size: words */                                            \
+    X(COPY, "copy", false)                                                                         \
+    /* the lane's stream changes host memory that copies read */                                   \
+    X(HOST, "host", false)                                                                         \
+    /* cuStreamWriteValue32 to word `at` of dst */                                                 \
+    X(VALUE, "value", false)                                                                       \
+    /* values pass from lane `other` to lane; how: enum edge */                                    \
+    X(EXCHANGE, "exchange", false)                                                                 \
+    /* how: enum edge, those where the host waits */                                               \
+    X(SYNC, "sync", false)                                                                         \
+    /* memory of the lane becomes part of the result; how: 0 async, 1 sync, 2 pageable, 3 mapped   \
+     */                                                                                            \
+    X(READ, "read", false)                                                                         \
+    /* the host waits for the lane, then changes memory that copies read */                        \
+    X(POKE, "poke", false)                                                                         \
+    /* the host spins on a word that a kernel writes, and calls nothing meanwhile */               \
+    X(SPIN, "spin", false)                                                                         \
+    /* n: microseconds for which the host does something else */                                   \
+    X(PAUSE, "pause", false)                                                                       \
+    /* memory for the block: how: 0 cuMemAllocAsync, 1 cuMemAlloc, 2 the first and cuMemFree */    \
+    X(TEMP, "temp", true)                                                                          \
+    /* the block is captured, n: times launched; mode; how: 1 updates the last graph; more: keeps  \
+       it for REPLAY */                                                                            \
+    X(CAPTURE, "capture", true)                                                                    \
+    /* the last captured graph is launched again */                                                \
+    X(REPLAY, "replay", false)                                                                     \
+    /* an explicit graph of n nodes is made, launched, patched, launched */                        \
+    X(GRAPH, "graph", false)                                                                       \
+    /* a call that fails; how: which */                                                            \
+    X(FAIL, "fail", false)                                                                         \
+    /* the own kernel's shared memory limit becomes n */                                           \
+    X(LIMIT, "limit", false)                                                                       \
+    /* the own kernel's module is unloaded and loaded, with layout n */                            \
+    X(RELOAD, "reload", false)                                                                     \
+    /* the lane's stream is destroyed and made again; n: 1 without waiting */                      \
+    X(RENEW, "renew", false)                                                                       \
+    /* the lane's spare memory is freed and allocated */                                           \
+    X(REALLOC, "realloc", false)                                                                   \
+    /* context n is destroyed and made again, with all that is in it */                            \
+    X(RESET, "reset", false)
+
+enum statement_kind {
+#define X(id, name, block) S_##id,
+    STATEMENTS(X)
+#undef X
+        S_KINDS
+};
+
+#define FIELDS(X)                                                                                  \
+    X(lane)                                                                                        \
+    X(other)                                                                                       \
+    X(thread)                                                                                      \
+    X(threads)                                                                                     \
+    X(how)                                                                                         \
+    X(mode)                                                                                        \
+    X(n)                                                                                           \
+    X(more)                                                                                        \
+    X(k)                                                                                           \
+    X(vary)                                                                                        \
+    X(dst)                                                                                         \
+    X(src)                                                                                         \
+    X(at)                                                                                          \
+    X(size)                                                                                        \
+    X(grid)                                                                                        \
+    X(block)                                                                                       \
+    X(shared)                                                                                      \
+    X(attrs)
+
+struct statement {
+    enum statement_kind kind;
+#define X(name) int name;
+    FIELDS(X)
+#undef X
+    struct statement *body; /* of a block */
+    struct statement *next;
+};
+
+enum { MOST_LANES = 8, MOST_THREADS = 4, MOST_CONTEXTS = 3 };
+
+enum lane_kind { LANE_LEGACY, LANE_BLOCKING, LANE_NONBLOCKING, LANE_PER_THREAD, LANE_KINDS };
+
+/* How k changes from time to time (KERNEL, MEMSET, COPY, HOST, VALUE, POKE). */
+enum vary {
+    VARY_NOT,
+    VARY_TRIP,      /* with the innermost loop's trip */
+    VARY_ALTERNATE, /* every other trip */
+    VARY_OUTER,     /* with the trip of the loop around */
+    VARY_ALWAYS,    /* with every op of the lane */
+    VARY_RARELY,    /* every fifth trip */
+    VARY_KINDS
+};
+
+enum buffer { BUFFER_STATE, BUFFER_A, BUFFER_B, BUFFER_SPARE, BUFFER_HOST, BUFFER_TEMP, BUFFERS };
+enum { BUFFER_WORDS = 32, KEPT_WORDS = 8 /* of the state: only kernels write them */ };
+
+enum launch_how {
+    LAUNCH_PLAIN,
+    LAUNCH_EXTRA,       /* arguments in one buffer */
+    LAUNCH_EX,          /* cuLaunchKernelEx with attributes */
+    LAUNCH_HANDLE,      /* a CUkernel in place of the CUfunction */
+    LAUNCH_HANDLE_EX,   /* both */
+    LAUNCH_COOPERATIVE, /* cuLaunchCooperativeKernel */
+    LAUNCH_KINDS
+};
+enum {
+    ATTR_PRIORITY = 1,
+    ATTR_COOPERATIVE = 2,
+    ATTR_DOMAIN = 4,
+    ATTR_CLUSTER = 8,
+    ATTR_PROGRAMMATIC = 16,
+    ATTR_IGNORE = 32,
+    ATTR_ALL = 63
+};
+
+enum copy_how {
+    COPY_DTOD,
+    COPY_HTOD_PINNED,
+    COPY_HTOD_PAGEABLE,
+    COPY_DTOH,
+    COPY_UNIFIED, /* cuMemcpyAsync, device to device */
+    COPY_2D,
+    COPY_3D,
+    COPY_DTOD_SYNC,
+    COPY_HTOD_SYNC,
+    COPY_KINDS
+};
+
+enum edge {
+    EDGE_EVENT,
+    EDGE_VALUE,  /* cuStreamWriteValue32 and cuStreamWaitValue32 */
+    EDGE_LEGACY, /* the legacy stream's implicit ordering; an event where there is none */
+    EDGE_HOST,   /* from here on the host waits: cuStreamSynchronize */
+    EDGE_HOST_EVENT,
+    EDGE_HOST_QUERY,
+    EDGE_HOST_EVENT_QUERY,
+    EDGE_HOST_CONTEXT,
+    EDGES
+};
+
+enum failure {
+    FAIL_GRID,
+    FAIL_BLOCK,
+    FAIL_SHARED,
+    FAIL_MEMSET,
+    FAIL_COPY,
+    FAIL_STREAM, /* a handle that is none */
+    FAIL_FUNCTION,
+    FAILURES
+};
+
+struct statement *statement_new(enum statement_kind kind);
+struct statement *program_clone(const struct statement *list); /* with all that follows */
+void program_free(struct statement *list);
+
+void program_print(FILE *to, const struct statement *list);
+/* NULL, after a line on stderr, if the text is no program. */
+struct statement *program_read(FILE *from, const char *name);
+
+/* Generates the program of a seed (generate.c). */
+struct statement *program_generate(uint64_t seed);
+
+#endif

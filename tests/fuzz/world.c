@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+/* Making and clearing away what a program runs in, and what is left in the end: the result. */
+#include "world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t hash_mix(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+void note(struct thread *t, CUresult result)
+{
+    t->hash = hash_mix(t->hash, result);
+}
+
+void must_succeed(struct thread *t, CUresult result, const char *what)
+{
+    note(t, result);
+    if (result == CUDA_SUCCESS || captures(t) != 0)
+        return;
+    t->world->errors++;
+    if (t->world->verbose)
+        fprintf(stderr, "fuzz: error %d: %s\n", result, what);
+}
+
+void world_enter(struct thread *t, const struct context *context)
+{
+    if (t->current == context && t->generation == context->generation)
+        return;
+    MUST(t, api[t->world->route][0].cuCtxSetCurrent(context->handle));
+    t->current = context;
+    t->generation = context->generation;
+}
+
+/* -- Lanes ---------------------------------------------------------------- */
+
+void stream_make(struct thread *t, struct lane *l)
+{
+    const struct api *call = &api[t->world->route][0];
+    bool per_thread = l->turned;
+    if (l->kind == LANE_LEGACY) {
+        l->stream = l->turned ? CU_STREAM_LEGACY : NULL;
+    } else if (l->kind == LANE_PER_THREAD) {
+        l->stream = l->turned ? CU_STREAM_PER_THREAD : NULL;
+        per_thread = !l->turned;
+    } else if (l->share != NULL) {
+        l->stream = l->share->stream;
+    } else {
+        unsigned flags = l->kind == LANE_NONBLOCKING ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
+        MUST(t, call->cuStreamCreateWithPriority(&l->stream, flags, l->priority));
+    }
+    l->api = &api[t->world->route][per_thread];
+    l->sync = &api[t->world->route][per_thread && l->kind == LANE_PER_THREAD];
+}
+
+void own_load(struct thread *t, struct lane *l, int variant)
+{
+    const struct api *call = l->api;
+    l->variant = variant;
+    MUST(t, call->cuModuleLoadData(&l->own_module, kernel_variant[variant]));
+    MUST(t, call->cuModuleGetFunction(&l->own, l->own_module, "fz_own"));
+}
+
+static void lane_make(struct thread *t, struct lane *l)
+{
+    enum { BYTES = BUFFER_WORDS * sizeof(uint32_t) };
+    uint32_t words[4 * BUFFER_WORDS];
+    world_enter(t, l->context);
+    stream_make(t, l);
+    const struct api *call = l->api;
+    MUST(t, call->cuMemAlloc(&l->state, 3 * BYTES));
+    l->a = l->state + BYTES;
+    l->b = l->a + BYTES;
+    MUST(t, call->cuMemAlloc(&l->spare, BYTES));
+    MUST(t, call->cuMemHostAlloc((void **)&l->pinned, PINNED_AREAS * BYTES,
+                                 CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
+    MUST(t, call->cuMemHostGetDevicePointer(&l->mapped, l->pinned, 0));
+    for (int i = 0; i < 4 * BUFFER_WORDS; i++)
+        words[i] = (uint32_t)(l->index * 1000 + i) * 2654435761u;
+    MUST(t, call->cuMemcpyHtoD(l->state, words, 3 * BYTES));
+    MUST(t, call->cuMemcpyHtoD(l->spare, words, BYTES));
+    memset(l->pinned, 0, PINNED_AREAS * BYTES);
+    memcpy(l->pinned, words, BYTES);
+    MUST(t, call->cuEventCreate(&l->event[0], CU_EVENT_DISABLE_TIMING));
+    MUST(t, call->cuEventCreate(&l->event[1], CU_EVENT_DEFAULT));
+    own_load(t, l, 0);
+    l->temp = 0;
+    l->flag = 0;
+    l->capturing = false;
+    l->exec = NULL;
+}
+
+/* The stream is idle. */
+static void lane_free(struct thread *t, struct lane *l)
+{
+    const struct api *call = l->api;
+    if (l->exec != NULL)
+        MUST(t, call->cuGraphExecDestroy(l->exec));
+    MUST(t, call->cuEventDestroy(l->event[0]));
+    MUST(t, call->cuEventDestroy(l->event[1]));
+    MUST(t, call->cuModuleUnload(l->own_module));
+    if ((l->kind == LANE_BLOCKING || l->kind == LANE_NONBLOCKING) && l->share == NULL)
+        MUST(t, call->cuStreamDestroy(l->stream));
+    MUST(t, call->cuMemFree(l->state));
+    MUST(t, call->cuMemFree(l->spare));
+    MUST(t, call->cuMemFreeHost(l->pinned));
+}
+
+/* What the lane's work has left becomes part of the result. Its stream is idle. */
+static void lane_look(struct thread *t, const struct lane *l)
+{
+    uint32_t words[4 * BUFFER_WORDS];
+    MUST(t, l->sync->cuMemcpyDtoH(words, l->state, 3 * BUFFER_WORDS * sizeof *words));
+    MUST(t,
+         l->sync->cuMemcpyDtoH(words + 3 * BUFFER_WORDS, l->spare, BUFFER_WORDS * sizeof *words));
+    for (int i = 0; i < 4 * BUFFER_WORDS; i++)
+        t->hash = hash_mix(t->hash, words[i]);
+    for (int i = 0; i < PINNED_WORDS * BUFFER_WORDS; i++)
+        t->hash = hash_mix(t->hash, l->pinned[i]);
+}
+
+/* -- Contexts ------------------------------------------------------------- */
+
+/* On a GPU contexts are slow to make, and live on for the programs that follow. */
+static CUcontext kept[MOST_CONTEXTS];
+
+static void context_make(struct thread *t, struct context *c)
+{
+    struct world *w = t->world;
+    const struct api *call = &api[w->route][0];
+    CUcontext *keep = &kept[c - w->context];
+    if (w->gpu && *keep != NULL)
+        c->handle = *keep;
+    else if (c->primary)
+        MUST(t, call->cuDevicePrimaryCtxRetain(&c->handle, c->device));
+    else
+        MUST(t, call->cuCtxCreate(&c->handle, NULL, 0, c->device));
+    if (w->gpu)
+        *keep = c->handle;
+    c->live = true;
+    c->generation++;
+    world_enter(t, c);
+    MUST(t, call->cuModuleLoadData(&c->module, kernel_module));
+    for (int i = 0; i < KERNEL_LAYOUTS; i++)
+        MUST(t, call->cuModuleGetFunction(&c->function[i], c->module, kernel_names[i]));
+}
+
+static void context_free(struct thread *t, struct context *c)
+{
+    const struct api *call = &api[t->world->route][0];
+    if (t->world->gpu) {
+        MUST(t, call->cuModuleUnload(c->module));
+        return;
+    }
+    if (c->primary) {
+        MUST(t, call->cuModuleUnload(c->module)); /* the context may live on */
+        MUST(t, call->cuDevicePrimaryCtxRelease(c->device));
+    } else {
+        MUST(t, call->cuCtxDestroy(c->handle));
+    }
+    c->live = false;
+    t->current = NULL;
+}
+
+static void context_fill(struct thread *t, struct context *c)
+{
+    struct world *w = t->world;
+    for (struct lane *l = w->lane; l < w->lane + w->nlanes; l++)
+        if (l->context == c)
+            lane_make(t, l);
+    world_enter(t, c);
+    MUST(t, api[w->route][0].cuCtxSynchronize());
+}
+
+static void context_look(struct thread *t, const struct context *c)
+{
+    struct world *w = t->world;
+    world_enter(t, c);
+    MUST(t, api[w->route][0].cuCtxSynchronize());
+    for (struct lane *l = w->lane; l < w->lane + w->nlanes; l++)
+        if (l->context == c)
+            lane_look(t, l);
+}
+
+void context_reset(struct thread *t, int index, bool look)
+{
+    struct world *w = t->world;
+    struct context *c = &w->context[index];
+    if (w->gpu || index >= w->ncontexts)
+        return;
+    if (look)
+        context_look(t, c);
+    if (c->primary) /* releasing it twice would be another program's affair */
+        for (struct lane *l = w->lane; l < w->lane + w->nlanes; l++)
+            if (l->context == c && l->exec != NULL)
+                MUST(t, l->api->cuGraphExecDestroy(l->exec));
+    context_free(t, c);
+    context_make(t, c);
+    context_fill(t, c);
+}
+
+/* -- Threads -------------------------------------------------------------- */
+
+/* Does what is asked of the thread until *done. Wants the world's lock. */
+static void serve(struct thread *t, const bool *done)
+{
+    struct world *w = t->world;
+    while (!*done) {
+        if (t->job == NULL) {
+            pthread_cond_wait(&t->wake, &w->lock);
+            continue;
+        }
+        void (*job)(struct thread *, const void *) = t->job;
+        const void *of = t->job_of;
+        t->job = NULL;
+        pthread_mutex_unlock(&w->lock);
+        job(t, of);
+        pthread_mutex_lock(&w->lock);
+    }
+}
+
+static void *thread_main(void *arg)
+{
+    struct thread *t = arg;
+    pthread_mutex_lock(&t->world->lock);
+    serve(t, &t->quit);
+    pthread_mutex_unlock(&t->world->lock);
+    return NULL;
+}
+
+static void called(struct thread *t, const void *of)
+{
+    struct call *call = (struct call *)(uintptr_t)of;
+    int depth = t->depth, trip[MOST_DEPTH];
+    bool par = t->par;
+    memcpy(trip, t->trip, sizeof trip);
+    t->depth = call->depth;
+    memcpy(t->trip, call->trip, sizeof trip);
+    t->par = call->par;
+    call->job(t, call->of);
+    t->par = par;
+    t->depth = depth;
+    memcpy(t->trip, trip, sizeof trip);
+    pthread_mutex_lock(&t->world->lock);
+    call->done = true;
+    pthread_cond_signal(&call->caller->wake);
+    pthread_mutex_unlock(&t->world->lock);
+}
+
+void thread_begin(struct thread *caller, struct call *call, int index)
+{
+    struct world *w = caller->world;
+    struct thread *t = &w->thread[index];
+    call->caller = caller;
+    call->done = false;
+    call->depth = caller->depth;
+    memcpy(call->trip, caller->trip, sizeof call->trip);
+    pthread_mutex_lock(&w->lock);
+    t->job = called;
+    t->job_of = call;
+    pthread_cond_signal(&t->wake);
+    pthread_mutex_unlock(&w->lock);
+}
+
+void thread_end(struct thread *caller, struct call *call)
+{
+    pthread_mutex_lock(&caller->world->lock);
+    serve(caller, &call->done);
+    pthread_mutex_unlock(&caller->world->lock);
+}
+
+void thread_call(struct thread *caller, int index, void (*job)(struct thread *, const void *),
+                 const void *of)
+{
+    if (index == caller->index) {
+        job(caller, of);
+        return;
+    }
+    struct call call = {.job = job, .of = of, .par = caller->par};
+    thread_begin(caller, &call, index);
+    thread_end(caller, &call);
+}
+
+/* -- The whole ------------------------------------------------------------ */
+
+static bool wrong(const char *what)
+{
+    fprintf(stderr, "fuzz: %s\n", what);
+    return false;
+}
+
+/* Reads the statements that say what there is. */
+static bool declare(struct world *w, const struct statement **program)
+{
+    const struct statement *s = *program;
+    if (s == NULL || s->kind != S_PROGRAM)
+        return wrong("a program begins with `program`");
+    bool primary = s->mode & 1;
+    w->par_captures = s->mode & 2;
+    w->nthreads = s->threads < 1 ? 1 : s->threads;
+    w->route = s->how & 1;
+    if (w->nthreads > MOST_THREADS)
+        return wrong("too many threads");
+    int devices = 0;
+    if (api[w->route][0].cuDeviceGetCount(&devices) != CUDA_SUCCESS || devices < 1)
+        return wrong("no device");
+    for (s = s->next; s != NULL && s->kind == S_CONTEXT; s = s->next) {
+        if (w->ncontexts == MOST_CONTEXTS)
+            return wrong("too many contexts");
+        w->context[w->ncontexts] =
+            (struct context){.device = s->n % devices, .primary = primary && w->ncontexts == 0};
+        w->ncontexts++;
+    }
+    for (; s != NULL && s->kind == S_LANE; s = s->next) {
+        struct lane *l = &w->lane[w->nlanes], *share = &w->lane[s->mode - 1];
+        if (w->nlanes == MOST_LANES || s->n >= w->ncontexts || s->thread >= w->nthreads ||
+            s->how >= LANE_KINDS || s->mode > w->nlanes)
+            return wrong("a lane that cannot be");
+        *l = (struct lane){.index = w->nlanes++,
+                           .kind = s->how,
+                           .context = &w->context[s->n],
+                           .thread = s->thread,
+                           .turned = s->more,
+                           .priority = s->k};
+        if (s->mode > 0 && share->kind == l->kind && share->share == NULL &&
+            share->context == l->context &&
+            (l->kind == LANE_BLOCKING || l->kind == LANE_NONBLOCKING)) {
+            l->share = share;
+            share->shared = true;
+        }
+    }
+    *program = s;
+    return w->nlanes > 0 || wrong("no lane");
+}
+
+static void main_job(struct thread *t, const void *program)
+{
+    struct world *w = t->world;
+    const struct api *call = &api[w->route][0];
+    MUST(t, call->cuLibraryLoadData(&w->library, kernel_module, NULL, NULL, 0, NULL, NULL, 0));
+    for (int i = 0; i < KERNEL_LAYOUTS; i++)
+        MUST(t, call->cuLibraryGetKernel(&w->kernel[i], w->library, kernel_names[i]));
+    for (int i = 0; i < w->ncontexts; i++)
+        context_make(t, &w->context[i]);
+    for (int i = 0; i < w->ncontexts; i++)
+        context_fill(t, &w->context[i]);
+    run(t, program);
+    for (int i = 0; i < w->ncontexts; i++)
+        context_look(t, &w->context[i]);
+    for (struct lane *l = w->lane; l < w->lane + w->nlanes; l++) {
+        world_enter(t, l->context);
+        lane_free(t, l);
+        lane_free_records(l);
+    }
+    MUST(t, call->cuLibraryUnload(w->library));
+    for (int i = 0; i < w->ncontexts; i++)
+        context_free(t, &w->context[i]);
+}
+
+bool world_run(const struct statement *program, bool gpu, bool verbose, struct outcome *outcome)
+{
+    struct world *w = calloc(1, sizeof *w);
+    if (w == NULL)
+        abort();
+    w->gpu = gpu;
+    w->verbose = verbose;
+    bool declared = declare(w, &program);
+    if (declared) {
+        pthread_mutex_init(&w->lock, NULL);
+        for (struct thread *t = w->thread; t < w->thread + w->nthreads; t++) {
+            *t = (struct thread){.world = w, .index = (int)(t - w->thread)};
+            pthread_cond_init(&t->wake, NULL);
+            if (pthread_create(&t->id, NULL, thread_main, t) != 0)
+                abort();
+        }
+        struct thread caller = {.world = w, .index = -1};
+        pthread_cond_init(&caller.wake, NULL);
+        thread_call(&caller, 0, main_job, program);
+        for (struct thread *t = w->thread; t < w->thread + w->nthreads; t++) {
+            pthread_mutex_lock(&w->lock);
+            t->quit = true;
+            pthread_cond_signal(&t->wake);
+            pthread_mutex_unlock(&w->lock);
+            pthread_join(t->id, NULL);
+            outcome->hash = hash_mix(outcome->hash, t->hash);
+        }
+        outcome->ops = w->ops;
+        outcome->errors = w->errors;
+    }
+    free(w);
+    return declared;
+}

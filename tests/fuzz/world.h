@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a fuzz program runs in: contexts, lanes (a stream with memory of its own), threads.
+ *
+ * No locks but the threads' own: outside PAR one thread runs at a time, and in PAR a thread uses
+ * only lanes that it owns.
+ */
+#ifndef FUZZ_WORLD_H
+#define FUZZ_WORLD_H
+
+#include <pthread.h>
+
+#include "api.h"
+#include "kernels.h"
+#include "program.h"
+
+/* Areas of a lane's pinned memory, BUFFER_WORDS each. */
+enum pinned {
+    PINNED_SOURCE, /* host to device copies read it; host functions write it */
+    PINNED_TARGET, /* device to host copies write it */
+    PINNED_MAPPED, /* BUFFER_HOST */
+    PINNED_READ,   /* for READ */
+    PINNED_PASS,   /* for EXCHANGE between contexts */
+    PINNED_WORDS,  /* single words, below */
+    PINNED_AREAS
+};
+enum { WORD_FLAG, WORD_SPIN };
+
+struct context {
+    bool live, primary;
+    CUdevice device;
+    CUcontext handle;
+    unsigned generation; /* goes up with RESET */
+    CUmodule module;
+    CUfunction function[KERNEL_LAYOUTS];
+};
+
+struct record; /* what a host function is told */
+
+struct lane {
+    int index;
+    enum lane_kind kind;
+    struct context *context;
+    int thread;
+    bool turned;        /* the stream is named the other way, see below */
+    struct lane *share; /* whose stream it uses, or NULL */
+    bool shared;        /* another lane uses its stream */
+    int priority;
+    CUstream stream;
+    const struct api *api;  /* whose stream 0 fits the stream's name */
+    const struct api *sync; /* for calls without a stream: they are ordered with this lane's */
+
+    CUdeviceptr state, a, b, spare, temp; /* temp: 0 outside TEMP */
+    uint32_t *pinned;
+    CUdeviceptr mapped;
+    uint32_t pageable[BUFFER_WORDS];
+    CUevent event[2];
+    unsigned event_turn;
+    uint32_t flag; /* last value written to WORD_FLAG */
+    uint32_t ops;
+
+    CUmodule own_module;
+    CUfunction own;
+    int variant;
+
+    bool capturing;
+    struct lane *origin; /* of the capture that it is part of */
+    CUgraphExec exec;
+    unsigned joined; /* lanes whose memory the exec touches, besides its own; a bit each */
+
+    struct record *records;
+};
+
+enum { MOST_DEPTH = 16 };
+
+struct thread {
+    struct world *world;
+    int index;
+    pthread_t id;
+    uint64_t hash; /* of all return codes and data read, in this thread's order */
+
+    const struct context *current;
+    unsigned generation; /* of current */
+
+    bool par;      /* inside PAR */
+    int capturing; /* captures of its own inside PAR */
+    int depth;
+    int trip[MOST_DEPTH]; /* of the loops around, the innermost last */
+
+    /* The job that it is to do; under the world's lock. */
+    void (*job)(struct thread *, const void *);
+    const void *job_of;
+    pthread_cond_t wake;
+    bool quit;
+};
+
+struct world {
+    bool gpu, verbose;
+    enum api_route route;
+    int nthreads, ncontexts, nlanes;
+    bool par_captures;
+    int capturing; /* captures under way outside PAR */
+    CUlibrary library;
+    CUkernel kernel[KERNEL_LAYOUTS];
+    struct context context[MOST_CONTEXTS];
+    struct lane lane[MOST_LANES];
+    struct thread thread[MOST_THREADS];
+    pthread_mutex_t lock;
+    _Atomic unsigned long ops; /* that the program issued */
+    _Atomic unsigned errors;   /* return codes that no statement asked for */
+};
+
+struct outcome {
+    uint64_t hash;
+    unsigned long ops;
+    unsigned errors;
+};
+
+/* Runs a program in a world of its own; false, after a line on stderr, if there can be none. */
+bool world_run(const struct statement *program, bool gpu, bool verbose, struct outcome *outcome);
+
+/* Captures under way that what the thread does may disturb. */
+static inline int captures(const struct thread *t)
+{
+    return t->par ? t->capturing : t->world->capturing;
+}
+
+/* -- For statements -------------------------------------------------------- */
+
+uint64_t hash_mix(uint64_t hash, uint64_t value);
+
+/* A return code becomes part of the result. */
+void note(struct thread *t, CUresult result);
+/* The same, and it is an error if it is not CUDA_SUCCESS and no capture explains that. */
+void must_succeed(struct thread *t, CUresult result, const char *what);
+#define MUST(t, call) must_succeed(t, call, #call)
+
+/* Makes the lane's context current. */
+void world_enter(struct thread *t, const struct context *context);
+
+void stream_make(struct thread *t, struct lane *l);
+void own_load(struct thread *t, struct lane *l, int variant);
+void context_reset(struct thread *t, int index, bool look);
+
+/* Runs job(thread, of) on the thread with that index, in the caller's loops, and waits. */
+void thread_call(struct thread *caller, int index, void (*job)(struct thread *, const void *),
+                 const void *of);
+
+/* The same without waiting until thread_end; the call's job, of and par are set. */
+struct call {
+    void (*job)(struct thread *, const void *);
+    const void *of;
+    bool par;
+    struct thread *caller;
+    bool done;
+    int depth, trip[MOST_DEPTH];
+};
+void thread_begin(struct thread *caller, struct call *call, int index);
+void thread_end(struct thread *caller, struct call *call);
+
+/* -- Statements ------------------------------------------------------------- */
+
+/* run.c: a list of statements. */
+void run(struct thread *t, const struct statement *list);
+
+/* ops.c */
+void op_run(struct thread *t, struct lane *l, const struct statement *s);
+uint32_t op_value(struct thread *t, struct lane *l, const struct statement *s);
+CUresult op_launch(struct thread *t, struct lane *l, const struct statement *s, CUdeviceptr dst,
+                   CUdeviceptr src, uint32_t k);
+CUdeviceptr lane_buffer(const struct lane *l, int buffer);
+void lane_free_records(struct lane *l);
+
+/* order.c: statements about order. */
+void order_run(struct thread *t, struct lane *l, const struct statement *s);
+void order_edge(struct thread *t, struct lane *from, struct lane *to, int how);
+
+/* graph.c: the program's own graphs. */
+void graph_run(struct thread *t, struct lane *l, const struct statement *s);
+
+#endif
