@@ -31,10 +31,21 @@
         }                                                                                          \
     } while (0)
 
-static CUdevice dev;
-static CUcontext ctx;
-static CUmodule mod;
-static CUfunction mix, nop, spin, flag, word_copy;
+/* Weak: one of each in a program of several files. */
+#define SHARED __attribute__((weak))
+SHARED CUdevice dev;
+SHARED CUcontext ctx;
+SHARED CUmodule mod;
+SHARED CUfunction mix, nop, spin, flag, word_copy;
+
+static inline CUresult create_context(CUcontext *c)
+{
+#if CUDA_VERSION >= 13000
+    return cuCtxCreate(c, NULL, 0, dev);
+#else
+    return cuCtxCreate(c, 0, dev);
+#endif
+}
 
 static inline void start(void)
 {
