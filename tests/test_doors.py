@@ -126,6 +126,8 @@ def built(tmp_path_factory):
     b.compile("libwrap.so", "-shared", "-DWRAPS_CUDA", PROGRAMS / "door_third.c", "-ldl")
     b.compile("libuser.so", "-shared", "-DLINKS_CUDA", "-Wl,--no-as-needed",
               PROGRAMS / "door_third.c", b.directory / "driver/libcuda.so.1", "-ldl")
+    b.compile("threads", "-rdynamic", "-pthread", PROGRAMS / "door_threads.c", "-ldl")
+    b.compile("libconstructor.so", "-shared", "-DCONSTRUCTOR", PROGRAMS / "door_threads.c", "-ldl")
     for number in (12, 13):
         (b.directory / f"{number}.map").write_text(f"libcudart.so.{number} {{ *; }};\n")
         runtime = b.compile(f"libcudart.so.{number}", "-shared", f"-DRUNTIME={number}",
@@ -545,6 +547,12 @@ def test_child_of_a_process_that_uses_cuda(built):
     assert out[-2:] == ["events: ", "handle cuLaunchKernel: libcuda.so.1 cuLaunchKernel"]
     out = built.run(OPEN, "handle cuLaunchKernel", "fork", "accept 1", CALL)
     assert out[-1] == "call: 0"
+
+
+def test_threads_that_come_at_the_same_moment(built):
+    """One of them holds the loader's lock; all get the same answers, and none waits for ever."""
+    for _ in range(30):
+        assert built.run("libconstructor.so", program="threads") == []
 
 
 # -- The tables -------------------------------------------------------------------

@@ -6,9 +6,10 @@
 
 struct ag_driver ag_real;
 
-void ag_driver_resolve(void *libcuda, void *(*lookup)(void *handle, const char *name))
+void ag_driver_resolve(struct ag_driver *table, void *libcuda,
+                       void *(*lookup)(void *handle, const char *name))
 {
-#define X(name) ag_real.name = (__typeof__(name) *)lookup(libcuda, #name);
+#define X(name) table->name = (__typeof__(name) *)lookup(libcuda, #name);
     AG_DRIVER_FUNCTIONS(X)
 #undef X
 }

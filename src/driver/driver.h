@@ -4,7 +4,7 @@
  *
  * Nothing links libcuda: each function is looked up by its ELF name in the copy that the program
  * loaded. Calls through the table are the library's own and pass no door. The table is constant
- * after ag_driver_resolve(); read without a lock.
+ * once the engine has started; read without a lock.
  *
  * Only the forms without suffix are listed: there stream 0 is the legacy default stream, and the
  * handles CU_STREAM_LEGACY and CU_STREAM_PER_THREAD say exactly which stream is meant.
@@ -72,9 +72,11 @@ struct ag_driver {
 extern struct ag_driver ag_real;
 
 /*
- * Fills ag_real from `libcuda`, a handle of dlopen(), with `lookup`, the C library's own dlsym().
- * Called once, before the engine starts. Cost: one look-up for each function.
+ * Fills `table` from `libcuda`, a handle of dlopen(), with `lookup`, the C library's own dlsym().
+ * Cost: one look-up for each function. The doors make the first one ag_real, before the engine
+ * starts.
  */
-void ag_driver_resolve(void *libcuda, void *(*lookup)(void *handle, const char *name));
+void ag_driver_resolve(struct ag_driver *table, void *libcuda,
+                       void *(*lookup)(void *handle, const char *name));
 
 #endif

@@ -59,8 +59,11 @@ void *ag_route(void *found);
 /* Does the address lie in a libcuda? Remembers each copy, and keeps it loaded. */
 bool ag_in_libcuda(const void *address);
 
-/* Fills the slots and the table of addresses; once. `handle` is libcuda's. */
-void ag_route_fill(void *handle);
+/* Looks up the address of each known function in libcuda, NULL if it has none. */
+void ag_route_look_up(void *handle, void *addresses[AG_SLOTS_KNOWN]);
+
+/* Fills the slots and the table of addresses; once, before anything is routed. */
+void ag_route_fill(void *const addresses[AG_SLOTS_KNOWN]);
 
 /* -- Looking up symbols --------------------------------------------------- */
 

@@ -156,18 +156,26 @@ static void merge(struct ag_slot *slot, unsigned index, struct ag_slot *other)
     }
 }
 
-void ag_route_fill(void *handle)
+void ag_route_look_up(void *handle, void *addresses[AG_SLOTS_KNOWN])
+{
+    for (unsigned i = 0; i < AG_SLOTS_KNOWN; i++) {
+        void *found = ag_dlsym(handle, names[i]);
+        addresses[i] = find_copy((uintptr_t)found) ? found : NULL;
+    }
+}
+
+void ag_route_fill(void *const addresses[AG_SLOTS_KNOWN])
 {
     pthread_mutex_lock(&lock);
     for (unsigned i = 0; i < AG_SLOTS_KNOWN; i++) {
-        void *real = ag_dlsym(handle, names[i]);
-        if (!real || !find_copy((uintptr_t)real))
+        uintptr_t address = (uintptr_t)addresses[i];
+        if (!address)
             continue;
-        unsigned entry = find_entry((uintptr_t)real);
+        unsigned entry = find_entry(address);
         if (atomic_load_explicit(&table[entry].address, memory_order_relaxed))
             merge(&ag_slots[table[entry].slot], i, &ag_slots[i]);
         else
-            add_entry((uintptr_t)real, i);
+            add_entry(address, i);
     }
     for (unsigned i = AG_SLOTS_KNOWN; i < AG_SLOTS; i++)
         ag_slots[i].class = AG_CLASS_BARRIER;

@@ -2,8 +2,6 @@
 /*
  * Start, fork and exit. There is no constructor: the first address in libcuda starts everything.
  */
-#include <dlfcn.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -16,10 +14,11 @@
 #include "observe/report.h"
 #include "preload/preload.h"
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_once_t once_configured = PTHREAD_ONCE_INIT;
 static pthread_once_t once_initialised = PTHREAD_ONCE_INIT;
-static void *libcuda;
-static bool enabled;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the start */
+static bool enabled;                                     /* constant once configured */
+static _Atomic bool started;
 static _Atomic bool gave_up;
 static _Atomic bool initialised; /* the program has called cuInit() in this process */
 
@@ -53,27 +52,44 @@ static void in_child(void)
     atomic_store(&ag_held_streams, 0);
 }
 
-static void start(void)
+static void configure(void)
 {
     const char *disable = getenv("AUTOGRAPH_DISABLE");
     if (disable && *disable && strcmp(disable, "0") != 0)
         return;
     ag_config_load();
-    if (!ag_opt.general_enable)
-        return;
-    if (pthread_atfork(NULL, NULL, in_child) != 0)
-        return;
-    ag_driver_resolve(libcuda, ag_dlsym);
-    ag_route_fill(libcuda);
-    ag_engine_start();
-    enabled = true;
+    enabled = ag_opt.general_enable && pthread_atfork(NULL, NULL, in_child) == 0;
 }
 
-bool ag_start(void *handle)
+/*
+ * The loader's lock is taken by each look-up, and may be held by who comes here (a constructor in
+ * dlopen()). So look-ups are made before our own lock is taken, by each thread that finds nothing
+ * started; the first to finish wins.
+ */
+static __attribute__((noinline)) void start(void *libcuda)
 {
-    __atomic_store_n(&libcuda, handle, __ATOMIC_RELAXED); /* the same for all callers */
-    pthread_once(&once, start);
-    return enabled && !atomic_load_explicit(&gave_up, memory_order_relaxed);
+    struct ag_driver driver;
+    void *addresses[AG_SLOTS_KNOWN];
+    ag_driver_resolve(&driver, libcuda, ag_dlsym);
+    ag_route_look_up(libcuda, addresses);
+    pthread_mutex_lock(&lock);
+    if (!started) {
+        ag_real = driver;
+        ag_route_fill(addresses);
+        ag_engine_start();
+        started = true;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+bool ag_start(void *libcuda)
+{
+    pthread_once(&once_configured, configure);
+    if (!enabled)
+        return false;
+    if (!started)
+        start(libcuda);
+    return !gave_up;
 }
 
 static void register_exit(void)
