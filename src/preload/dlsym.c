@@ -14,24 +14,26 @@
 
 #include "preload/preload.h"
 
-/* Set before its first use by any thread; every thread finds the same. */
+/* A sanitizer's runtime looks names up before it is ready for instrumented code. */
+#define UNINSTRUMENTED __attribute__((no_sanitize("address,thread,undefined")))
+
+/* Every thread finds the same. */
 void *(*ag_real_dlsym)(void *handle, const char *name);
 
-static void *(*real_dlsym(void))(void *, const char *)
+UNINSTRUMENTED static void find_real_dlsym(void)
 {
-    void *real = __atomic_load_n((void **)&ag_real_dlsym, __ATOMIC_RELAXED);
-    if (!real) {
-        real = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
-        if (!real)
-            real = dlvsym(RTLD_NEXT, "dlsym", AG_DLSYM_VERSION);
-        __atomic_store_n((void **)&ag_real_dlsym, real, __ATOMIC_RELAXED);
-    }
-    return (void *(*)(void *, const char *))real;
+    if (ag_real_dlsym)
+        return;
+    void *real = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+    if (!real)
+        real = dlvsym(RTLD_NEXT, "dlsym", AG_DLSYM_VERSION);
+    ag_real_dlsym = (void *(*)(void *, const char *))real;
 }
 
 void *ag_dlsym(void *handle, const char *name)
 {
-    return real_dlsym()(handle, name);
+    find_real_dlsym();
+    return ag_real_dlsym(handle, name);
 }
 
 /* -- Objects -------------------------------------------------------------- */
@@ -186,12 +188,18 @@ static bool decide(void *handle, const char *name, const void *caller, void **re
     return true;
 }
 
-__attribute__((used, visibility("hidden"))) bool ag_dlsym_door(void *handle, const char *name,
-                                                               const void *caller, void **result)
+/* cu..., __cu... */
+UNINSTRUMENTED static bool may_be_cuda(const char *name)
+{
+    if (name[0] == '_' && name[1] == '_')
+        name += 2;
+    return name[0] == 'c' && name[1] == 'u';
+}
+
+static bool decide_once(void *handle, const char *name, const void *caller, void **result)
 {
     static _Thread_local bool inside __attribute__((tls_model("initial-exec")));
-    real_dlsym();
-    if (!name || inside || !((name[0] == 'c' && name[1] == 'u') || strncmp(name, "__cuda", 6) == 0))
+    if (inside)
         return false;
     int saved = errno;
     inside = true;
@@ -199,4 +207,11 @@ __attribute__((used, visibility("hidden"))) bool ag_dlsym_door(void *handle, con
     inside = false;
     errno = saved;
     return decided;
+}
+
+UNINSTRUMENTED __attribute__((used, visibility("hidden"))) bool
+ag_dlsym_door(void *handle, const char *name, const void *caller, void **result)
+{
+    find_real_dlsym();
+    return name && may_be_cuda(name) && decide_once(handle, name, caller, result);
 }
