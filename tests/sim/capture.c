@@ -194,13 +194,12 @@ CUresult sim_cuStreamEndCapture(CUstream stream, CUgraph *out)
     if (r == CUDA_SUCCESS && c->origin != s) {
         c->invalid = true;
         r = CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-    } else if (r == CUDA_SUCCESS && c->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
-               !pthread_equal(c->thread, pthread_self())) {
-        r = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     } else if (r == CUDA_SUCCESS) {
         struct graph *g = c->graph;
-        bool own = c->own_graph;
-        r = c->invalid   ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+        bool own = c->own_graph, other_thread = c->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+                                                !pthread_equal(c->thread, pthread_self());
+        r = other_thread ? CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD
+            : c->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
             : !joined(c) ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
                          : CUDA_SUCCESS;
         capture_end(c);
@@ -284,10 +283,10 @@ CUresult capture_wait(struct stream *s, struct event *e, unsigned flags)
         c->invalid = true;
         return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     }
-    if (!from) {
+    if (!from) { /* of a capture that has ended */
         if (c)
             c->invalid = true;
-        return c ? CUDA_ERROR_STREAM_CAPTURE_ISOLATION : CUDA_ERROR_CAPTURED_EVENT;
+        return c ? CUDA_ERROR_STREAM_CAPTURE_ISOLATION : CUDA_ERROR_INVALID_VALUE;
     }
     if (c && c != from) {
         c->invalid = from->invalid = true;
@@ -361,10 +360,11 @@ CUresult capture_check_ctx_sync(struct ctx *ctx)
 CUresult capture_check_event_sync(struct event *e)
 {
     if (!e->capture_id)
-        return CUDA_SUCCESS;
+        return capture_check_unsafe();
     struct capture *c = capture_by_id(e->capture_id);
-    if (c)
-        c->invalid = true;
+    if (!c)
+        return CUDA_ERROR_INVALID_VALUE; /* of a capture that has ended */
+    c->invalid = true;
     return CUDA_ERROR_CAPTURED_EVENT;
 }
 

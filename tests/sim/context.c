@@ -194,7 +194,6 @@ CUresult sim_cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice dev)
         ctx->o.gen++;
         ctx->flags = sim.devices[dev].primary_flags;
         ctx->o.alive = true;
-        ctx->refs = 0;
         r = ctx_start(ctx);
         ctx->o.alive = r == CUDA_SUCCESS;
     }
@@ -213,9 +212,9 @@ CUresult sim_cuDevicePrimaryCtxRelease_v2(CUdevice dev)
     CUresult r = CUDA_SUCCESS;
     sim_lock();
     struct ctx *ctx = sim.devices[dev].primary;
-    if (!ctx || !ctx->o.alive)
+    if (!ctx || !ctx->refs)
         r = CUDA_ERROR_INVALID_CONTEXT;
-    else if (--ctx->refs == 0)
+    else if (--ctx->refs == 0 && ctx->o.alive)
         ctx_clear(ctx);
     sim_unlock();
     return r;
@@ -232,10 +231,8 @@ CUresult sim_cuDevicePrimaryCtxReset_v2(CUdevice dev)
         return CUDA_ERROR_INVALID_DEVICE;
     sim_lock();
     struct ctx *ctx = sim.devices[dev].primary;
-    if (ctx && ctx->o.alive) {
-        ctx->refs = 0;
-        ctx_clear(ctx);
-    }
+    if (ctx && ctx->o.alive)
+        ctx_clear(ctx); /* who retained it still has to release it */
     sim_unlock();
     return CUDA_SUCCESS;
 }

@@ -36,8 +36,6 @@ static CUresult do_memset(CUdeviceptr dst, size_t pitch, unsigned value, unsigne
     CUresult r = stream_get(stream, &s);
     if (r == CUDA_SUCCESS)
         r = memset_prepare(&w, dst, pitch, value, elem, width, height);
-    if (r == CUDA_SUCCESS && sync)
-        r = capture_check_unsafe();
     if (r == CUDA_SUCCESS && width && height) {
         w.memset.ctx = s->ctx;
         bool wait = sync && alloc_find(dst, 1)->kind != ALLOC_DEVICE;
@@ -149,9 +147,7 @@ static CUresult do_copy(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
     CUresult r = stream_get(stream, &s);
     if (r == CUDA_SUCCESS)
         r = copy_prepare(&w, c);
-    if (r == CUDA_SUCCESS && sync)
-        r = capture_check_unsafe();
-    if (r == CUDA_SUCCESS && sync)
+    if (r == CUDA_SUCCESS && sync && s->capture)
         r = stream_check_sync(s);
     if (r != CUDA_SUCCESS || !w.copy.width || !w.copy.height || !w.copy.depth) {
         sim_unlock();

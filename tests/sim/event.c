@@ -13,9 +13,7 @@ void event_free(struct event *e)
 static CUresult event_get(CUevent handle, struct event **e)
 {
     *e = obj_get(OBJ_EVENT, handle);
-    return *e                          ? CUDA_SUCCESS
-           : obj_is(OBJ_EVENT, handle) ? CUDA_ERROR_CONTEXT_IS_DESTROYED
-                                       : CUDA_ERROR_INVALID_HANDLE;
+    return *e ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult sim_cuEventCreate(CUevent *out, unsigned flags)
@@ -86,7 +84,7 @@ CUresult sim_cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned fl
     if (r == CUDA_SUCCESS && e->ctx != s->ctx)
         r = CUDA_ERROR_INVALID_HANDLE;
     if (r == CUDA_SUCCESS && !s->capture)
-        r = capture_check_legacy(s);
+        r = flags ? CUDA_ERROR_ILLEGAL_STATE : capture_check_legacy(s);
     if (r == CUDA_SUCCESS)
         r = s->capture ? capture_record(s, e, flags) : record(s, e);
     sim_unlock();
@@ -109,7 +107,7 @@ CUresult sim_cuStreamWaitEvent(CUstream stream, CUevent handle, unsigned flags)
     if (r == CUDA_SUCCESS)
         r = event_get(handle, &e);
     if (r == CUDA_SUCCESS && !s->capture && !e->capture_id)
-        r = capture_check_legacy(s);
+        r = flags ? CUDA_ERROR_ILLEGAL_STATE : capture_check_legacy(s);
     if (r == CUDA_SUCCESS && (s->capture || e->capture_id)) {
         r = capture_wait(s, e, flags);
     } else if (r == CUDA_SUCCESS && e->marker) {
@@ -157,8 +155,12 @@ CUresult sim_cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
     CUresult r = event_get(start, &a);
     if (r == CUDA_SUCCESS)
         r = event_get(end, &b);
+    if (r == CUDA_SUCCESS && (a->capture_id || b->capture_id))
+        r = CUDA_ERROR_CAPTURED_EVENT;
     if (r == CUDA_SUCCESS && (!a->marker || !b->marker || !a->marker->timed || !b->marker->timed))
         r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == CUDA_SUCCESS && (a->capture_id || b->capture_id))
+        r = CUDA_ERROR_CAPTURED_EVENT;
     if (r == CUDA_SUCCESS && (!a->marker->done || !b->marker->done))
         r = CUDA_ERROR_NOT_READY;
     if (r == CUDA_SUCCESS)

@@ -40,6 +40,8 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, cuuint64_t flags,
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
         r = ctx_current(&ctx);
+    if (r == CUDA_SUCCESS)
+        r = capture_check_unsafe();
     if (r == CUDA_SUCCESS && flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
         r = CUDA_ERROR_NOT_SUPPORTED;
     if (r == CUDA_SUCCESS)

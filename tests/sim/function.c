@@ -6,10 +6,9 @@
 static CUresult def_of_function(CUfunction handle, struct kernel_def **def)
 {
     struct function *f;
-    struct kernel *k;
-    CUresult r = function_get(handle, &f, &k);
+    CUresult r = function_get(handle, &f, NULL);
     if (r == CUDA_SUCCESS)
-        *def = f ? f->def : k->def;
+        *def = f->def;
     return r;
 }
 
@@ -46,7 +45,10 @@ CUresult sim_cuKernelGetParamInfo(CUkernel k, size_t i, size_t *offset, size_t *
 {
     struct kernel_def *def;
     sim_lock();
-    CUresult r = def_of_kernel(k, &def);
+    struct ctx *ctx;
+    CUresult r = ctx_current(&ctx);
+    if (r == CUDA_SUCCESS)
+        r = def_of_kernel(k, &def);
     if (r == CUDA_SUCCESS)
         r = param_info(def, i, offset, size);
     sim_unlock();
@@ -183,24 +185,13 @@ const struct func_attrs *function_attrs(struct function *f)
     return attrs_of(f);
 }
 
-/* The function of a handle that may be a kernel's, in the current context. */
-static CUresult function_here(CUfunction handle, struct function **f)
-{
-    struct kernel *k;
-    struct ctx *ctx;
-    CUresult r = function_get(handle, f, &k);
-    if (r == CUDA_SUCCESS && k)
-        r = ctx_current(&ctx);
-    return r == CUDA_SUCCESS && k ? function_of_kernel(k, ctx, f) : r;
-}
-
 CUresult sim_cuFuncGetAttribute(int *value, CUfunction_attribute which, CUfunction handle)
 {
     struct function *f;
     if (!value)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    CUresult r = function_here(handle, &f);
+    CUresult r = function_get(handle, &f, NULL);
     if (r == CUDA_SUCCESS)
         r = attr_get(attrs_of(f), which, value);
     sim_unlock();
@@ -211,7 +202,7 @@ CUresult sim_cuFuncSetAttribute(CUfunction handle, CUfunction_attribute which, i
 {
     struct function *f;
     sim_lock();
-    CUresult r = function_here(handle, &f);
+    CUresult r = function_get(handle, &f, NULL);
     if (r == CUDA_SUCCESS)
         r = attr_set(attrs_of(f), which, value);
     sim_unlock();
@@ -223,7 +214,7 @@ CUresult sim_cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config)
     struct function *f;
     (void)config;
     sim_lock();
-    CUresult r = function_here(handle, &f);
+    CUresult r = function_get(handle, &f, NULL);
     sim_unlock();
     return r;
 }
@@ -283,7 +274,7 @@ CUresult sim_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *n, CUfunc
     if (!n || block <= 0 || flags > 1)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    CUresult r = function_here(handle, &f);
+    CUresult r = function_get(handle, &f, NULL);
     if (r == CUDA_SUCCESS) {
         int by_threads = block > 1024 ? 0 : 2048 / ((block + 31) / 32 * 32);
         int by_shared = 233472 / (int)(shared > SHARED_MAX ? 233473 : shared + 1024);
@@ -309,7 +300,7 @@ CUresult sim_cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CU
     if (!grid || !block || flags > 1)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    CUresult r = function_here(handle, &f);
+    CUresult r = function_get(handle, &f, NULL);
     sim_unlock();
     *block = limit > 0 && limit < 1024 ? limit : 1024;
     *grid = 132 * (2048 / *block);

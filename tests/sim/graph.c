@@ -203,7 +203,9 @@ CUresult sim_cuGraphDestroy(CUgraph handle)
     struct graph *g;
     sim_lock();
     CUresult r = graph_get(handle, &g);
-    if (r == CUDA_SUCCESS && (g->inner || g->capturing))
+    if (r == CUDA_SUCCESS && g->capturing)
+        r = CUDA_ERROR_ILLEGAL_STATE;
+    if (r == CUDA_SUCCESS && g->inner)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
         graph_free(g);

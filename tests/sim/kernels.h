@@ -91,23 +91,33 @@ static const char
                           "  ld.param.u64 %rd1, [out];\n  mov.u64 %rd2, 0;\n"
                           "  ld.param.u8 %h1, [a];\n  cvt.u64.u16 %rd4, %h1;\n" AGSIM_HASH("%rd4") "  ld.param.u16 %h2, [b];\n  cvt.u64.u16 %rd5, %h2;\n" AGSIM_HASH("%rd5") "  ld.param.u32 %r1, [c];\n  cvt.u64.u32 %rd6, %r1;\n" AGSIM_HASH("%rd6") "  ld.param.u64 %rd7, [d];\n" AGSIM_HASH(
                               "%rd7") "  ld.param.u8 %h3, [e];\n  cvt.u64.u16 %rd8, "
-                                      "%h3;\n" AGSIM_HASH("%rd8") "  ld.param.u64 %rd9, "
-                                                                  "[f];\n" AGSIM_HASH("%rd9") "  "
-                                                                                              "ld."
-                                                                                              "para"
-                                                                                              "m."
-                                                                                              "u16 "
-                                                                                              "%h4,"
-                                                                                              " [g]"
-                                                                                              ";\n "
-                                                                                              " cvt"
-                                                                                              ".u64"
-                                                                                              ".u16"
-                                                                                              " %"
-                                                                                              "rd10"
-                                                                                              ", "
-                                                                                              "%h4;"
-                                                                                              "\n" AGSIM_HASH("%rd10") "  ld.param.u32 %r2, [h];\n  cvt.u64.u32 %rd11, %r2;\n" AGSIM_HASH("%rd11") "  ld.param.u8 %h5, [i];\n  cvt.u64.u16 %rd12, %h5;\n" AGSIM_HASH("%rd12") "  st.global.u64 [%rd1], %rd2;\n  ret;\n}\n";
+                                      "%h3;\n" AGSIM_HASH(
+                                          "%rd8") "  ld.param.u64 %rd9, "
+                                                  "[f];\n" AGSIM_HASH(
+                                                      "%rd9") "  "
+                                                              "ld."
+                                                              "para"
+                                                              "m."
+                                                              "u16 "
+                                                              "%h4,"
+                                                              " [g]"
+                                                              ";\n "
+                                                              " cvt"
+                                                              ".u64"
+                                                              ".u16"
+                                                              " %"
+                                                              "rd10"
+                                                              ", "
+                                                              "%h4;"
+                                                              "\n" AGSIM_HASH("%rd10") "  "
+                                                                                       "ld.param."
+                                                                                       "u32 %r2, "
+                                                                                       "[h];\n  "
+                                                                                       "cvt.u64."
+                                                                                       "u32 %rd11, "
+                                                                                       "%r2;"
+                                                                                       "\n" AGSIM_HASH("%rd11") "  ld.param.u8 %h5, [i];\n  cvt.u64.u16 %rd12, %h5;\n" AGSIM_HASH(
+                                                                                           "%rd12") "  st.global.u64 [%rd1], %rd2;\n  ret;\n}\n";
 
 #undef AGSIM_INDEX
 #undef AGSIM_HASH

@@ -17,9 +17,11 @@ static CUresult args_from_extra(unsigned char *to, const struct kernel_def *def,
         else
             return CUDA_ERROR_INVALID_VALUE;
     }
-    if (!buffer || size < def->args_size)
+    if (!buffer)
         return CUDA_ERROR_INVALID_VALUE;
-    memcpy(to, buffer, def->args_size);
+    if (size > def->args_size)
+        return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    memcpy(to, buffer, size); /* what is missing stays zero */
     return CUDA_SUCCESS;
 }
 
@@ -86,7 +88,7 @@ CUresult kernel_attr_set(struct kernel_attrs *a, CUlaunchAttributeID id,
         break;
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
         if (!v->clusterDim.x || !v->clusterDim.y || !v->clusterDim.z)
-            return CUDA_ERROR_INVALID_VALUE;
+            return CUDA_ERROR_INVALID_CLUSTER_SIZE;
         a->cluster[0] = v->clusterDim.x;
         a->cluster[1] = v->clusterDim.y;
         a->cluster[2] = v->clusterDim.z;
@@ -111,6 +113,8 @@ CUresult kernel_attr_set(struct kernel_attrs *a, CUlaunchAttributeID id,
             return CUDA_ERROR_INVALID_VALUE;
         a->carveout = (int)v->sharedMemCarveout;
         break;
+    case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+        return CUDA_ERROR_NOT_SUPPORTED;
     default:
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -164,7 +168,7 @@ CUresult kernel_attrs_check(const struct work *w, const struct func_attrs *f)
             return CUDA_ERROR_INVALID_CLUSTER_SIZE;
         for (unsigned i = 0; i < 3; i++)
             if (w->kernel.grid[i] % a->cluster[i])
-                return CUDA_ERROR_INVALID_VALUE;
+                return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     }
     if (a->cooperative) {
         const unsigned *g = w->kernel.grid, *b = w->kernel.block;
@@ -182,7 +186,7 @@ static CUresult launch(CUfunction handle, const CUlaunchConfig *c, void **params
 {
     const unsigned grid[3] = {c->gridDimX, c->gridDimY, c->gridDimZ};
     const unsigned block[3] = {c->blockDimX, c->blockDimY, c->blockDimZ};
-    struct stream *s;
+    struct stream *s = NULL;
     struct function *f;
     struct kernel *k;
     struct work w = {.kind = WORK_EMPTY};
@@ -209,10 +213,13 @@ static CUresult launch(CUfunction handle, const CUlaunchConfig *c, void **params
         w.kernel.func = f;
         w.kernel.func_gen = f->o.gen;
     }
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS) {
         r = stream_submit(s, &w);
-    else
+    } else {
         work_clear(&w);
+        if (s && s->capture)
+            capture_invalidate(s->capture);
+    }
     sim_unlock();
     return r;
 }

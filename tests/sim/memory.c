@@ -275,14 +275,18 @@ CUresult sim_cuMemFree_v2(CUdeviceptr p)
 
 CUresult sim_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr p)
 {
+    struct ctx *ctx;
     sim_lock();
-    struct alloc *a = alloc_find(p, 1);
+    CUresult r = ctx_current(&ctx);
+    struct alloc *a = r == CUDA_SUCCESS ? alloc_find(p, 1) : NULL;
+    if (r == CUDA_SUCCESS && !a)
+        r = CUDA_ERROR_NOT_FOUND;
     if (a && base)
         *base = a->base;
     if (a && size)
         *size = a->size;
     sim_unlock();
-    return a ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+    return r;
 }
 
 CUresult sim_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)

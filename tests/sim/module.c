@@ -103,8 +103,6 @@ static CUresult module_load(CUmodule *out, const void *image)
     sim_lock();
     CUresult r = ctx_current(&ctx);
     if (r == CUDA_SUCCESS)
-        r = capture_check_unsafe();
-    if (r == CUDA_SUCCESS)
         r = image_kernels(image, &defs, &n);
     struct module *m = r == CUDA_SUCCESS ? obj_new(OBJ_MODULE) : NULL;
     if (m) {

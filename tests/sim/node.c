@@ -271,7 +271,7 @@ static CUgraphNodeParams from_copy(const CUDA_MEMCPY3D *v, CUcontext ctx)
 CUresult sim_cuGraphAddMemsetNode(CUgraphNode *out, CUgraph g, const CUgraphNode *deps, size_t n,
                                   const CUDA_MEMSET_NODE_PARAMS *v, CUcontext ctx)
 {
-    if (!v || !ctx)
+    if (!v)
         return CUDA_ERROR_INVALID_VALUE;
     CUgraphNodeParams p = from_memset(v, ctx);
     return add(out, g, deps, NULL, n, &p);

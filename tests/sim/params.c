@@ -19,15 +19,11 @@ static CUresult kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3 *p, struct work *w)
     struct kernel *k = NULL;
     struct ctx *ctx = NULL;
     CUresult r;
-    if (p->func && p->kern)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (p->func) {
+    if (p->func) { /* kern does not count then */
         r = function_get(p->func, &f, NULL);
     } else {
         k = obj_get(OBJ_KERNEL, p->kern);
-        r = k         ? ctx_named(p->ctx, &ctx)
-            : p->kern ? CUDA_ERROR_INVALID_HANDLE
-                      : CUDA_ERROR_INVALID_VALUE;
+        r = k ? ctx_named(p->ctx, &ctx) : CUDA_ERROR_INVALID_HANDLE;
         if (r == CUDA_SUCCESS)
             r = function_of_kernel(k, ctx, &f);
     }
@@ -192,7 +188,7 @@ static CUresult kernel_params(struct node *n, CUDA_KERNEL_NODE_PARAMS_v3 *p)
     for (unsigned i = 0; i < def->nparams; i++)
         n->params[i] = w->kernel.args + def->param[i].offset;
     *p = (CUDA_KERNEL_NODE_PARAMS_v3){
-        .func = w->kernel.kern ? NULL : (CUfunction)w->kernel.func,
+        .func = (CUfunction)w->kernel.func,
         .gridDimX = w->kernel.grid[0],
         .gridDimY = w->kernel.grid[1],
         .gridDimZ = w->kernel.grid[2],

@@ -53,8 +53,12 @@ static CUresult alloc_async(CUdeviceptr *out, size_t size, CUmemoryPool handle, 
 {
     struct stream *s;
     struct alloc *a;
-    if (!out || !size)
+    if (!out)
         return CUDA_ERROR_INVALID_VALUE;
+    if (!size) {
+        *out = 0;
+        return CUDA_SUCCESS;
+    }
     sim_lock();
     CUresult r = stream_get(stream, &s);
     struct pool *pool = NULL;

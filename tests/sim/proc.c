@@ -198,10 +198,13 @@ CUresult sim_cuDriverGetVersion(int *version)
 CUresult sim_cuGetProcAddress_v2(const char *symbol, void **pfn, int version, cuuint64_t flags,
                                  CUdriverProcAddressQueryResult *status)
 {
-    if (!symbol || !pfn || flags > 3 || flags == 3)
+    if (!symbol || !pfn || flags > 3)
         return CUDA_ERROR_INVALID_VALUE;
-    bool thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, known = false;
-    const struct sim_look_up *best = NULL;
+    if (version > sim.version)
+        return CUDA_ERROR_INVALID_VALUE;
+    const bool want_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    const struct sim_look_up *best[2] = {NULL, NULL};
+    bool known[2] = {false, false};         /* plain, per-thread */
     unsigned low = 0, high = sim_nlook_ups; /* the table is sorted by name */
     while (low < high) {
         unsigned mid = (low + high) / 2;
@@ -214,24 +217,28 @@ CUresult sim_cuGetProcAddress_v2(const char *symbol, void **pfn, int version, cu
         const struct sim_look_up *l = &sim_look_ups[low];
         if (l->version > sim.version)
             continue;
-        known = true;
-        if (l->version > version || (l->per_thread && !thread))
-            continue;
-        if (!best || l->per_thread > best->per_thread ||
-            (l->per_thread == best->per_thread && l->version > best->version))
-            best = l;
+        known[l->per_thread] = true;
+        if (l->version <= version &&
+            (!best[l->per_thread] || l->version > best[l->per_thread]->version))
+            best[l->per_thread] = l;
     }
-    *pfn = best ? best->symbol : NULL;
+    /* What has a per-thread variant is looked for among those variants only. */
+    bool thread = want_thread && known[1];
+    const struct sim_look_up *found = best[thread];
+    *pfn = found ? found->symbol : NULL;
+    CUdriverProcAddressQueryResult what = found ? CU_GET_PROC_ADDRESS_SUCCESS
+                                          : known[thread]
+                                              ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                                              : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     if (status)
-        *status = best    ? CU_GET_PROC_ADDRESS_SUCCESS
-                  : known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
-                          : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    return best ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+        *status = what;
+    return CUDA_SUCCESS; /* also when nothing was found */
 }
 
 CUresult sim_cuGetProcAddress(const char *symbol, void **pfn, int version, cuuint64_t flags)
 {
-    return sim_cuGetProcAddress_v2(symbol, pfn, version, flags, NULL);
+    CUresult r = sim_cuGetProcAddress_v2(symbol, pfn, version, flags, NULL);
+    return r == CUDA_SUCCESS && !*pfn ? CUDA_ERROR_NOT_FOUND : r;
 }
 
 CUresult sim_cuGetExportTable(const void **table, const CUuuid *id)

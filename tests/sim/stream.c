@@ -112,22 +112,18 @@ static struct stream *per_thread_stream(struct ctx *ctx)
 
 CUresult stream_get(CUstream handle, struct stream **stream)
 {
-    struct ctx *ctx;
-    CUresult r = ctx_current(&ctx);
     if (handle == NULL)
         handle = sim_tls.per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
     if (handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) {
+        struct ctx *ctx;
+        CUresult r = ctx_current(&ctx);
         if (r != CUDA_SUCCESS)
             return r;
         *stream = handle == CU_STREAM_LEGACY ? ctx->legacy : per_thread_stream(ctx);
         return *stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     }
-    struct stream *s = obj_get(OBJ_STREAM, handle);
-    if (!s)
-        return obj_is(OBJ_STREAM, handle) ? CUDA_ERROR_CONTEXT_IS_DESTROYED
-                                          : CUDA_ERROR_INVALID_HANDLE;
-    *stream = s;
-    return r;
+    *stream = obj_get(OBJ_STREAM, handle); /* no current context is asked for */
+    return *stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUstream stream_handle(struct stream *s)
@@ -323,8 +319,10 @@ void stream_synchronize(struct stream *s)
 
 CUresult stream_check_sync(struct stream *s)
 {
-    if (!s->capture)
-        return capture_check_legacy(s);
+    if (!s->capture) {
+        CUresult r = capture_check_legacy(s);
+        return r == CUDA_SUCCESS ? capture_check_unsafe() : r;
+    }
     capture_invalidate(s->capture);
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
