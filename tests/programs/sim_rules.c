@@ -99,7 +99,6 @@ static void part_fork(void)
         SAY_CALL(cuInit(0));
         SAY_CALL(cuCtxGetCurrent(&c));
         SAY_CALL(cuMemAlloc(&p, 4));
-        SAY_CALL(cuStreamQuery(stream));
         SAY_CALL(cuCtxSynchronize());
         SAY_CALL(cuDriverGetVersion(&n));
         SAY_CALL(launch_mix(mem, 1, 1, 0));
@@ -114,13 +113,54 @@ static void part_fork(void)
 
 /* -- Without a current context -- */
 
+static void nothing(void *p)
+{
+    (void)p;
+}
+
+static struct {
+    CUevent event;
+    CUgraph graph;
+    CUgraphNode node, node2;
+    CUgraphExec exec, exec2;
+    CUDA_KERNEL_NODE_PARAMS params;
+    CUDA_MEMSET_NODE_PARAMS memset;
+    CUgraphExecUpdateResultInfo info;
+    CUdeviceptr async;
+    uint32_t one;
+    void *args[3];
+} built;
+
+/* What the thread without a context then uses. */
+static void build(void)
+{
+    built.one = 1;
+    built.args[0] = &mem;
+    built.args[1] = built.args[2] = &built.one;
+    built.params = (CUDA_KERNEL_NODE_PARAMS){.func = mix,
+                                             .gridDimX = 1,
+                                             .gridDimY = 1,
+                                             .gridDimZ = 1,
+                                             .blockDimX = 1,
+                                             .blockDimY = 1,
+                                             .blockDimZ = 1,
+                                             .kernelParams = built.args};
+    built.memset = (CUDA_MEMSET_NODE_PARAMS){.dst = mem, .elementSize = 4, .width = 4, .height = 1};
+    OK(cuEventCreate(&built.event, 0));
+    OK(cuMemAllocAsync(&built.async, 64, stream));
+    OK(cuGraphCreate(&built.graph, 0));
+    OK(cuGraphAddKernelNode(&built.node, built.graph, NULL, 0, &built.params));
+    OK(cuGraphAddMemsetNode(&built.node2, built.graph, &built.node, 1, &built.memset, ctx));
+    OK(cuGraphInstantiateWithFlags(&built.exec, built.graph, 0));
+}
+
 static void no_context(void)
 {
     CUcontext c;
     CUdevice d;
     CUdeviceptr p;
     CUstream s;
-    CUevent e, e2;
+    CUevent e;
     CUgraph g;
     CUgraphExec x;
     CUgraphNode n;
@@ -152,8 +192,8 @@ static void no_context(void)
     SAY_CALL(cuMemcpyDtoDAsync(mem, mem + 8, 4, stream));
     SAY_CALL(cuMemcpyDtoH(&word, mem, 4));
     SAY_CALL(cuMemsetD32(mem, 1, 1));
-    SAY_CALL(cuStreamQuery(stream) == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : cuStreamQuery(stream));
     SAY_CALL(cuStreamSynchronize(stream));
+    SAY_CALL(cuStreamQuery(stream));
     SAY_CALL(cuStreamSynchronize(0));
     SAY_CALL(cuStreamGetFlags(stream, &u));
     SAY_CALL(cuStreamGetCtx(stream, &c));
@@ -167,55 +207,39 @@ static void no_context(void)
     SAY_CALL(cuModuleGetFunction(&f, mod, "ag_mix"));
     SAY_CALL(cuMemGetAddressRange(&p, &size, mem));
     SAY_CALL(cuMemAllocAsync(&p, 4, stream));
-    SAY_CALL(cuGraphCreate(&g, 0));
-    uint32_t one = 1;
-    void *args[] = {&mem, &one, &one};
-    CUDA_KERNEL_NODE_PARAMS k = {.func = mix,
-                                 .gridDimX = 1,
-                                 .gridDimY = 1,
-                                 .gridDimZ = 1,
-                                 .blockDimX = 1,
-                                 .blockDimY = 1,
-                                 .blockDimZ = 1,
-                                 .kernelParams = args};
-    CUDA_MEMSET_NODE_PARAMS ms = {.dst = mem, .elementSize = 4, .width = 4, .height = 1};
-    SAY_CALL(cuGraphAddKernelNode(&n, g, NULL, 0, &k));
-    CUgraphNode n2;
-    SAY_CALL(cuGraphAddMemsetNode(&n2, g, &n, 1, &ms, ctx));
-    SAY("cuGraphInstantiate", cuGraphInstantiateWithFlags(&x, g, 0));
-    SAY("cuGraphExecKernelNodeSetParams", cuGraphExecKernelNodeSetParams(x, n, &k));
-    SAY_CALL(cuGraphUpload(x, stream));
-    SAY_CALL(cuGraphLaunch(x, stream));
-    SAY_CALL(cuGraphLaunch(x, 0));
-    SAY_CALL(cuStreamSynchronize(stream));
-    SAY_CALL(cuGraphExecDestroy(x));
-    SAY_CALL(cuGraphDestroy(g));
-    CUgraphNode kn;
-    CUDA_KERNEL_NODE_PARAMS kk = k;
-    kk.func = NULL;
-    kk.kern = kern;
-    OK(cuGraphCreate(&g, 0));
-    SAY("cuGraphAddKernelNode kern", cuGraphAddKernelNode(&kn, g, NULL, 0, &kk));
-    kk.ctx = ctx;
-    SAY("cuGraphAddKernelNode kern ctx", cuGraphAddKernelNode(&kn, g, NULL, 0, &kk));
-    SAY_CALL(cuGraphDestroy(g));
-    OK(cuCtxPushCurrent(ctx));
-    OK(cuEventCreate(&e2, 0));
-    OK(cuCtxPopCurrent(&c));
-    SAY_CALL(cuEventRecord(e2, 0));
-    SAY_CALL(cuEventRecord(e2, stream));
-    SAY_CALL(cuStreamWaitEvent(stream, e2, 0));
-    SAY_CALL(cuEventSynchronize(e2));
-    SAY_CALL(cuEventQuery(e2));
-    SAY_CALL(cuEventDestroy(e2));
-    void *kargs[] = {&mem, &one, &one};
+    SAY_CALL(cuEventQuery(built.event));
+    SAY_CALL(cuEventSynchronize(built.event));
+    SAY_CALL(cuEventRecord(built.event, 0));
+    SAY_CALL(cuEventRecord(built.event, stream));
+    SAY_CALL(cuStreamWaitEvent(stream, built.event, 0));
+    SAY_CALL(cuStreamWaitEvent(0, built.event, 0));
+    SAY_CALL(cuLaunchHostFunc(stream, nothing, NULL));
     SAY("launch CUkernel on a stream",
-        cuLaunchKernel((CUfunction)kern, 1, 1, 1, 1, 1, 1, 0, stream, kargs, NULL));
+        cuLaunchKernel((CUfunction)kern, 1, 1, 1, 1, 1, 1, 0, stream, built.args, NULL));
     SAY("launch CUkernel on stream 0",
-        cuLaunchKernel((CUfunction)kern, 1, 1, 1, 1, 1, 1, 0, 0, kargs, NULL));
+        cuLaunchKernel((CUfunction)kern, 1, 1, 1, 1, 1, 1, 0, 0, built.args, NULL));
     SAY_CALL(cuStreamSynchronize(stream));
+    SAY_CALL(cuGraphLaunch(built.exec, stream));
+    SAY_CALL(cuGraphLaunch(built.exec, 0));
+    SAY_CALL(cuGraphUpload(built.exec, stream));
+    SAY_CALL(cuStreamSynchronize(stream));
+    SAY("set kernel of exec",
+        cuGraphExecKernelNodeSetParams(built.exec, built.node, &built.params));
+    SAY("set memset of exec",
+        cuGraphExecMemsetNodeSetParams(built.exec, built.node2, &built.memset, ctx));
+    SAY("set kernel node", cuGraphKernelNodeSetParams(built.node, &built.params));
+    SAY("update", cuGraphExecUpdate(built.exec, built.graph, &built.info));
+    SAY("instantiate", cuGraphInstantiateWithFlags(&x, built.graph, 0));
     SAY_CALL(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    SAY("launch while capturing", launch_mix(mem, 1, 1, stream));
     SAY_CALL(cuStreamEndCapture(stream, &g));
+    SAY_CALL(cuGraphDestroy(g));
+    SAY_CALL(cuGraphCreate(&g, 0));
+    SAY_CALL(cuGraphAddEmptyNode(&n, g, NULL, 0));
+    SAY("add memset node", cuGraphAddMemsetNode(&n, g, NULL, 0, &built.memset, ctx));
+    SAY_CALL(cuGraphExecDestroy(built.exec));
+    SAY_CALL(cuEventDestroy(built.event));
+    SAY_CALL(cuMemFreeAsync(built.async, stream));
     SAY_CALL(cuMemFree(mem));
     SAY_CALL(cuStreamDestroy(stream));
     SAY_CALL(cuModuleUnload(mod));
@@ -224,6 +248,7 @@ static void no_context(void)
 static void part_no_context(void)
 {
     set_up();
+    build();
     in_thread(no_context);
 }
 
@@ -291,6 +316,16 @@ static void part_launch(void)
     SAY("extra too short", cuLaunchKernel(mix, 1, 1, 1, 1, 1, 1, 0, stream, NULL, extra));
     size = 24;
     SAY("extra too long", cuLaunchKernel(mix, 1, 1, 1, 1, 1, 1, 0, stream, NULL, extra));
+    struct {
+        CUdeviceptr p;
+        uint32_t value, more[5];
+    } two = {mem, 1, {0}};
+    extra[1] = &two;
+    for (size = 8; size <= 32; size += 4) {
+        char label[40];
+        snprintf(label, sizeof label, "12 bytes of extra as %d", (int)size);
+        SAY(label, cuLaunchKernel(flag, 1, 1, 1, 1, 1, 1, 0, stream, NULL, extra));
+    }
     SAY("no params", cuLaunchKernel(mix, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
     SAY("function NULL", cuLaunchKernel(NULL, 1, 1, 1, 1, 1, 1, 0, stream, args, NULL));
 
@@ -520,8 +555,6 @@ static void part_values(void)
     SAY("query NULL", cuEventQuery(NULL));
     SAY("record NULL", cuEventRecord(NULL, stream));
     SAY_CALL(cuStreamSynchronize(stream));
-
-    in = "host function calls";
 }
 
 static void look_up(const char *name, int version, cuuint64_t flags)
@@ -575,25 +608,73 @@ static void part_look_up(void)
     in = "look up";
     void *fn;
     SAY("no status", cuGetProcAddress("cuNone", &fn, 12000, 0, NULL));
-    SAY("no place", cuGetProcAddress("cuInit", NULL, 12000, 0, NULL));
-    SAY("no name", cuGetProcAddress(NULL, &fn, 12000, 0, NULL));
+    CUresult (*v1)(const char *, void **, int, cuuint64_t);
+    void *self;
+    OK(cuGetProcAddress("cuGetProcAddress", &self, 11030, 0, NULL));
+    memcpy(&v1, &self, sizeof v1);
+    SAY("first form", v1("cuInit", &fn, 12000, 0));
+    fn = &fn;
+    SAY("first form, no such name", v1("cuNone", &fn, 12000, 0));
+    SAY("clears the pointer", fn == NULL);
+    SAY("first form, version too low", v1("cuGraphLaunch", &fn, 2000, 0));
 }
 
 /* -- Calls from the driver's threads -- */
-
-static volatile int callback_done;
 
 static void from_host_function(void *what)
 {
     CUcontext c;
     CUdeviceptr p;
+    CUdevice d;
+    CUstreamCaptureStatus status;
+    CUevent e;
+    CUstream s;
+    CUgraph g;
+    int i;
+    unsigned u;
+    size_t size;
+    const char *text;
+    uint32_t word = 0;
     in = what;
     SAY_CALL(cuCtxGetCurrent(&c));
+    SAY_CALL(cuCtxSetCurrent(ctx));
+    SAY_CALL(cuCtxPushCurrent(ctx));
+    SAY_CALL(cuCtxGetDevice(&d));
+    SAY_CALL(cuCtxSynchronize());
     SAY_CALL(cuStreamQuery(peer));
+    SAY_CALL(cuStreamQuery(0));
+    SAY_CALL(cuStreamSynchronize(peer));
+    SAY_CALL(cuStreamGetFlags(peer, &u));
+    SAY_CALL(cuStreamIsCapturing(peer, &status));
+    SAY_CALL(cuStreamWaitEvent(peer, built.event, 0));
+    SAY_CALL(cuEventQuery(built.event));
+    SAY_CALL(cuEventRecord(built.event, peer));
+    SAY_CALL(cuEventSynchronize(built.event));
+    SAY_CALL(cuEventCreate(&e, 0));
+    SAY_CALL(cuStreamCreate(&s, 0));
     SAY_CALL(cuMemAlloc(&p, 4));
+    SAY_CALL(cuMemAllocAsync(&p, 4, peer));
+    SAY_CALL(cuMemFreeAsync(mem, peer));
     SAY_CALL(launch_mix(mem, 1, 1, peer));
-    SAY_CALL(cuEventQuery(NULL));
-    __atomic_store_n(&callback_done, 1, __ATOMIC_SEQ_CST);
+    SAY_CALL(cuMemsetD32Async(mem, 1, 1, peer));
+    SAY_CALL(cuMemcpyHtoDAsync(mem, &word, 4, peer));
+    SAY_CALL(cuMemcpyDtoDAsync(mem, mem + 64, 4, peer));
+    SAY_CALL(cuMemcpyDtoH(&word, mem, 4));
+    SAY_CALL(cuLaunchHostFunc(peer, nothing, NULL));
+    SAY_CALL(cuGraphCreate(&g, 0));
+    SAY_CALL(cuGraphLaunch(built.exec, peer));
+    SAY_CALL(cuGraphUpload(built.exec, peer));
+    SAY("set kernel of exec",
+        cuGraphExecKernelNodeSetParams(built.exec, built.node, &built.params));
+    SAY("instantiate", cuGraphInstantiateWithFlags(&built.exec2, built.graph, 0));
+    SAY_CALL(cuDeviceGetCount(&i));
+    SAY_CALL(cuDriverGetVersion(&i));
+    SAY_CALL(cuGetErrorName(CUDA_SUCCESS, &text));
+    SAY_CALL(cuInit(0));
+    SAY_CALL(cuPointerGetAttribute(&i, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, mem));
+    SAY_CALL(cuFuncGetAttribute(&i, CU_FUNC_ATTRIBUTE_NUM_REGS, mix));
+    SAY_CALL(cuFuncGetParamInfo(mix, 0, &size, &size));
+    SAY_CALL(cuStreamWriteValue32(peer, mem, 1, 0));
 }
 
 static void from_callback(CUstream s, CUresult r, void *what)
@@ -605,6 +686,7 @@ static void from_callback(CUstream s, CUresult r, void *what)
 static void part_callback(void)
 {
     set_up();
+    build();
     OK(cuLaunchHostFunc(stream, from_host_function, "from a host function"));
     OK(cuStreamSynchronize(stream));
     OK(cuStreamAddCallback(stream, from_callback, "from a callback", 0));
@@ -664,18 +746,13 @@ static void part_stale_kernel(void)
     SAY_CALL(cuKernelGetFunction(&f, kern));
 }
 
-static void part_stale_context(void)
+static void part_destroyed(void)
 {
     CUcontext c, popped;
-    CUstream s;
-    CUevent e;
     CUdeviceptr p;
     set_up();
     in = "destroyed context";
     OK(create_context(&c));
-    OK(cuStreamCreate(&s, 0));
-    OK(cuEventCreate(&e, 0));
-    OK(cuMemAlloc(&p, 64));
     OK(cuCtxPopCurrent(&popped));
     OK(cuCtxPushCurrent(c));
     OK(cuCtxPushCurrent(ctx));
@@ -684,8 +761,24 @@ static void part_stale_context(void)
     SAY("still current", (cuCtxGetCurrent(&popped), popped == c));
     SAY("allocate in it", cuMemAlloc(&p, 64));
     SAY_CALL(cuCtxSynchronize());
+}
+
+static void part_stale_context(void)
+{
+    CUcontext c, popped;
+    CUstream s;
+    CUevent e;
+    CUdeviceptr p;
+    set_up();
+    in = "of a destroyed context";
+    OK(create_context(&c));
+    OK(cuStreamCreate(&s, 0));
+    OK(cuEventCreate(&e, 0));
+    OK(cuMemAlloc(&p, 64));
+    OK(cuCtxPopCurrent(&popped));
+    OK(cuCtxDestroy(c));
     OK(cuCtxSetCurrent(ctx));
-    SAY("free its memory", cuMemFree(p));
+    SAY_CALL(cuMemFree(p));
     SAY_CALL(cuCtxPushCurrent(c));
     SAY_CALL(cuStreamQuery(s));
     SAY_CALL(cuEventQuery(e));
@@ -707,8 +800,8 @@ static void part_reset(void)
     SAY("stream query", cuStreamQuery(0));
     OK(cuDevicePrimaryCtxRetain(&c, dev));
     SAY("same handle", c == ctx);
-    SAY("allocate without setting it", cuMemAlloc(&p, 64));
     SAY("its old memory", cuMemFree(mem));
+    SAY("allocate without setting it", cuMemAlloc(&p, 64));
     SAY("set it", cuCtxSetCurrent(c));
     SAY("allocate", cuMemAlloc(&p, 64));
     SAY("release", cuDevicePrimaryCtxRelease(dev));
@@ -750,6 +843,7 @@ int main(int argc, char **argv)
         {"waiting", part_waiting},
         {"fork", part_fork},
         {"reset", part_reset},
+        {"destroyed", part_destroyed},
         {"stale_stream", part_stale_stream},
         {"stale_event", part_stale_event},
         {"stale_function", part_stale_function},

@@ -176,6 +176,63 @@ static CUresult do_event_create(void)
     CUevent e;
     return cuEventCreate(&e, 0);
 }
+static CUresult do_unload(void)
+{
+    static CUmodule m;
+    CUmodule old = m;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    OK(cuThreadExchangeStreamCaptureMode(&mode));
+    OK(cuModuleLoadData(&m, agsim_kernels_ptx));
+    OK(cuThreadExchangeStreamCaptureMode(&mode));
+    return old ? cuModuleUnload(old) : cuModuleUnload(m);
+}
+static CUresult do_stream_destroy(void)
+{
+    CUstream s;
+    OK(cuStreamCreate(&s, 0));
+    return cuStreamDestroy(s);
+}
+static CUresult do_event_destroy(void)
+{
+    CUevent e;
+    OK(cuEventCreate(&e, 0));
+    return cuEventDestroy(e);
+}
+static CUresult do_register(void)
+{
+    static char page[4096] __attribute__((aligned(4096)));
+    CUresult r = cuMemHostRegister(page, sizeof page, 0);
+    if (r == CUDA_SUCCESS)
+        OK(cuMemHostUnregister(page));
+    return r;
+}
+static CUresult do_kernel_function(void)
+{
+    CUfunction f;
+    return cuKernelGetFunction(&f, kern);
+}
+static CUresult do_pointer_attribute(void)
+{
+    int i;
+    return cuPointerGetAttribute(&i, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, mem);
+}
+static CUresult do_bad_copy(void)
+{
+    return cuMemcpyDtoDAsync(mem, 0, 4, capturing);
+}
+static CUresult do_bad_wait_value(void)
+{
+    return cuStreamWaitValue32(capturing, 0, 0, 0);
+}
+static CUresult do_bad_launch_other(void)
+{
+    return cuLaunchKernel(nop, 0, 1, 1, 1, 1, 1, 0, capturing == stream ? peer : stream, NULL,
+                          NULL);
+}
+static CUresult do_bad_function(void)
+{
+    return cuLaunchKernel(other_mix, 1, 1, 1, 1, 1, 1, 0, capturing, NULL, NULL);
+}
 static CUresult do_mem_info(void)
 {
     size_t a, b;
@@ -273,6 +330,16 @@ static const struct {
     {"create stream", do_stream_create},
     {"create event", do_event_create},
     {"memory info", do_mem_info},
+    {"unload module", do_unload},
+    {"destroy stream", do_stream_destroy},
+    {"destroy event", do_event_destroy},
+    {"register host memory", do_register},
+    {"get kernel's function", do_kernel_function},
+    {"pointer attribute", do_pointer_attribute},
+    {"bad copy", do_bad_copy},
+    {"bad wait value", do_bad_wait_value},
+    {"bad launch on other", do_bad_launch_other},
+    {"launch of another context's function", do_bad_function},
     {"instantiate", do_instantiate},
     {"launch graph", do_graph_launch},
     {"launch graph on other", do_graph_launch_other},
@@ -300,6 +367,7 @@ static void single_calls(CUstream s, CUstreamCaptureMode mode, bool thread)
         CUgraph g = NULL;
         CUstreamCaptureStatus status = (CUstreamCaptureStatus)9;
         capturing = s;
+        OK(cuCtxSynchronize());
         OK(cuStreamBeginCapture(s, mode));
         OK(launch_mix(mem, 1, 1, s));
         OK(cuEventRecord(captured, s));
@@ -491,6 +559,8 @@ void rules_capture(void)
     OK(cuStreamSynchronize(stream));
     OK(cuGraphCreate(&g, 0));
     OK(cuGraphAddEmptyNode(&n, g, NULL, 0));
+    CUDA_MEMSET_NODE_PARAMS m = {.dst = mem, .elementSize = 4, .width = 4, .height = 1};
+    OK(cuGraphAddMemsetNode(&n, g, NULL, 0, &m, ctx));
     OK(cuGraphInstantiateWithFlags(&exec, g, 0));
     for (int mode = 0; mode < 3; mode++)
         single_calls(stream, (CUstreamCaptureMode)mode, false);
