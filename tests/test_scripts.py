@@ -2,7 +2,6 @@
 """scripts/setup and scripts/compare, on machines that are made to lack things."""
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 
@@ -123,7 +122,7 @@ def test_compare(tmp_path, checksum, status, verdict):
     program, library = tmp_path / "loop", tmp_path / "library.so"
     program.write_text(SAMPLE % checksum)
     program.chmod(0o755)
-    shutil.copy(helpers.library(), library)
+    library.touch()  # nothing that can be loaded: the dynamic linker says so and goes on
     done = subprocess.run([sys.executable, SCRIPTS / "compare", "--library", library, program],
                           capture_output=True, text=True, timeout=helpers.TIMEOUT, check=False)
     assert done.returncode == status, done.stderr
