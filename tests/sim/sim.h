@@ -354,11 +354,13 @@ struct op {
 enum stream_kind { STREAM_USER, STREAM_LEGACY, STREAM_PER_THREAD };
 struct stream {
     struct obj o;
-    /* These four outlive the stream in its slot, and the counts only grow: so
-     * (stream, seq) stays a valid thing to wait for. */
+    /* These outlive the stream in its slot, and the counts only grow: so
+     * (stream, seq) stays a valid thing to wait for, while another stream has
+     * the slot already. */
     uint64_t submitted, completed;
     pthread_cond_t cond;
     bool cond_ready;
+    unsigned host_waiters;
     struct ctx *ctx;
     enum stream_kind kind;
     unsigned flags;
@@ -372,7 +374,6 @@ struct stream {
     struct dep *waiting; /* what the head waits for */
     struct stream *next_waiter;
     struct stream *waiters; /* streams that wait for this one */
-    unsigned host_waiters;
     uint64_t random; /* owned by the worker while running */
     struct capture *capture;
     struct capture_set capture_deps;
