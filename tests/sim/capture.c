@@ -242,17 +242,6 @@ CUresult capture_add(struct stream *s, struct work *w)
     return r;
 }
 
-CUresult capture_launch(struct stream *s, struct exec *e)
-{
-    struct graph *g;
-    CUresult r = plan_to_graph(e->plan, &g);
-    if (r != CUDA_SUCCESS)
-        return r;
-    g->inner = true;
-    struct work w = {.kind = WORK_GRAPH, .graph = {.graph = g}};
-    return capture_add(s, &w);
-}
-
 CUresult capture_record(struct stream *s, struct event *e, unsigned flags)
 {
     struct capture *c = s->capture;

@@ -24,6 +24,8 @@ bool ctx_alive(const struct ctx *ctx, uint64_t gen)
 
 CUresult ctx_current(struct ctx **ctx)
 {
+    if (UNLIKELY(sim_tls.callback))
+        return CUDA_ERROR_NOT_PERMITTED;
     unsigned depth = sim_tls.depth;
     struct ctx *c = depth ? sim_tls.stack[depth - 1].ctx : NULL;
     if (!c)

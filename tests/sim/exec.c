@@ -159,8 +159,7 @@ CUgraphExecUpdateResult work_may_become(const struct work *old, const struct wor
             return CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
         return CU_GRAPH_EXEC_UPDATE_SUCCESS;
     case WORK_MEMSET:
-        if (old->memset.ctx != now->memset.ctx ||
-            owner_of(old->memset.dst) != owner_of(now->memset.dst) ||
+        if (owner_of(old->memset.dst) != owner_of(now->memset.dst) ||
             old->memset.height != now->memset.height)
             return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
         if (old->memset.height > 1 &&
@@ -219,6 +218,11 @@ CUresult exec_set(CUgraphExec handle, CUgraphNode node, const CUgraphNodeParams 
     CUresult r = exec_get(handle, &e);
     if (r == CUDA_SUCCESS)
         r = node_get(node, &origin);
+    if (r == CUDA_SUCCESS) { /* without a context a real driver crashes */
+        struct ctx *ctx;
+        r = ctx_current(&ctx);
+        r = r == CUDA_ERROR_NOT_PERMITTED ? CUDA_ERROR_INVALID_VALUE : r;
+    }
     if (r == CUDA_SUCCESS && (origin->type != p->type || p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
@@ -322,11 +326,9 @@ CUresult sim_cuGraphLaunch(CUgraphExec handle, CUstream stream)
     CUresult r = exec_get(handle, &e);
     if (r == CUDA_SUCCESS)
         r = stream_get(stream, &s);
-    if (r == CUDA_SUCCESS && !s->capture)
-        r = capture_check_legacy(s);
-    if (r == CUDA_SUCCESS && s->capture) {
-        r = capture_launch(s, e);
-    } else if (r == CUDA_SUCCESS) {
+    if (r == CUDA_SUCCESS) /* a launch cannot be captured */
+        r = s->capture ? stream_check_sync(s) : capture_check_legacy(s);
+    if (r == CUDA_SUCCESS) {
         struct work w = {.kind = WORK_GRAPH, .graph = {.plan = e->plan}};
         struct dep last = {.stream = e->last_stream, .seq = e->last_seq};
         e->plan->refs++;

@@ -16,6 +16,11 @@ import sys
 
 BEFORE_INIT = {"cuInit", "cuDriverGetVersion", "cuGetErrorString", "cuGetErrorName",
                "cuGetProcAddress", "cuGetProcAddress_v2", "cuGetExportTable"}
+# What the real driver lets a host function call, of the functions that its
+# documentation forbids there without exception (seen with driver 580).
+IN_CALLBACK = re.compile(r"cu(Stream(Query|Synchronize|Get\w+|IsCapturing|WaitEvent|WriteValue\d+|"
+                         r"WaitValue\d+|AddCallback)|Event(Query|Record\w*|Synchronize)|"
+                         r"Memset\w+Async|LaunchHostFunc|Graph(Launch|Upload|Exec\w+Params))")
 SOURCE = ("#define __CUDA_API_VERSION_INTERNAL\n"
           "#include <cuda.h>\n#include <cudaProfiler.h>\n")
 
@@ -99,7 +104,8 @@ def main():
         f.write("struct sim_api sim_apis[] = {\n")
         for name in sorted(found):
             flag = "true" if plain(name) in BEFORE_INIT else "false"
-            f.write(f'    {{"{name}", {since.get(name, 4000)}, {flag}, 0}},\n')
+            callback = "true" if IN_CALLBACK.fullmatch(base(name)) else flag
+            f.write(f'    {{"{name}", {since.get(name, 4000)}, {flag}, {callback}, 0}},\n')
         f.write(f"}};\nconst unsigned sim_napis = {len(found)};\n\n")
         for i, (name, args) in enumerate(sorted(found.items())):
             thread = name != plain(name)

@@ -64,8 +64,8 @@ static struct edge *edge_find(const struct graph *g, const struct node *from, co
     return NULL;
 }
 
-CUresult graph_connect(struct graph *g, struct node *from, struct node *to,
-                       const CUgraphEdgeData *data)
+static CUresult edge_add(struct graph *g, struct node *from, struct node *to,
+                         const CUgraphEdgeData *data)
 {
     if (!grow((void **)&g->edges, &g->cap_edges, g->nedges, sizeof *g->edges))
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -154,7 +154,7 @@ CUresult graph_add(struct graph *g, struct work *w, const CUgraphNode *deps,
     g->nodes[g->nnodes++] = n;
     g->has_memory_nodes |= w->kind == WORK_ALLOC || w->kind == WORK_FREE;
     for (size_t i = 0; i < ndeps && r == CUDA_SUCCESS; i++)
-        r = graph_connect(g, (struct node *)deps[i], n, data ? &data[i] : NULL);
+        r = edge_add(g, (struct node *)deps[i], n, data ? &data[i] : NULL);
     if (r == CUDA_SUCCESS)
         *out = n;
     return r;
@@ -176,8 +176,8 @@ CUresult graph_clone(const struct graph *from, struct graph **out)
             n->work.graph.graph->inner = true;
     }
     for (unsigned i = 0; i < from->nedges && r == CUDA_SUCCESS; i++)
-        r = graph_connect(g, g->nodes[from->edges[i].from->index],
-                          g->nodes[from->edges[i].to->index], &from->edges[i].data);
+        r = edge_add(g, g->nodes[from->edges[i].from->index], g->nodes[from->edges[i].to->index],
+                     &from->edges[i].data);
     if (r == CUDA_SUCCESS)
         *out = g;
     else if (g)
@@ -409,8 +409,7 @@ static CUresult change_edges(CUgraph handle, const CUgraphNode *from, const CUgr
     for (size_t i = 0; i < n && r == CUDA_SUCCESS; i++) {
         struct edge *e = edge_find(g, (struct node *)from[i], (struct node *)to[i]);
         if (add && !e)
-            r = graph_connect(g, (struct node *)from[i], (struct node *)to[i],
-                              data ? &data[i] : NULL);
+            r = edge_add(g, (struct node *)from[i], (struct node *)to[i], data ? &data[i] : NULL);
         else if (!add && e)
             memmove(e, e + 1, (size_t)(g->edges + --g->nedges - e) * sizeof *e);
         else

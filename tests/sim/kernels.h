@@ -109,15 +109,24 @@ static const char
                                                               "rd10"
                                                               ", "
                                                               "%h4;"
-                                                              "\n" AGSIM_HASH("%rd10") "  "
-                                                                                       "ld.param."
-                                                                                       "u32 %r2, "
-                                                                                       "[h];\n  "
-                                                                                       "cvt.u64."
-                                                                                       "u32 %rd11, "
-                                                                                       "%r2;"
-                                                                                       "\n" AGSIM_HASH("%rd11") "  ld.param.u8 %h5, [i];\n  cvt.u64.u16 %rd12, %h5;\n" AGSIM_HASH(
-                                                                                           "%rd12") "  st.global.u64 [%rd1], %rd2;\n  ret;\n}\n";
+                                                              "\n" AGSIM_HASH(
+                                                                  "%rd10") "  "
+                                                                           "ld.param."
+                                                                           "u32 %r2, "
+                                                                           "[h];\n  "
+                                                                           "cvt.u64."
+                                                                           "u32 %rd11, "
+                                                                           "%r2;"
+                                                                           "\n" AGSIM_HASH(
+                                                                               "%rd11") "  "
+                                                                                        "ld.param."
+                                                                                        "u8 %h5, "
+                                                                                        "[i];\n  "
+                                                                                        "cvt.u64."
+                                                                                        "u16 "
+                                                                                        "%rd12, "
+                                                                                        "%h5;"
+                                                                                        "\n" AGSIM_HASH("%rd12") "  st.global.u64 [%rd1], %rd2;\n  ret;\n}\n";
 
 #undef AGSIM_INDEX
 #undef AGSIM_HASH

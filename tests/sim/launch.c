@@ -186,7 +186,7 @@ static CUresult launch(CUfunction handle, const CUlaunchConfig *c, void **params
 {
     const unsigned grid[3] = {c->gridDimX, c->gridDimY, c->gridDimZ};
     const unsigned block[3] = {c->blockDimX, c->blockDimY, c->blockDimZ};
-    struct stream *s = NULL;
+    struct stream *s;
     struct function *f;
     struct kernel *k;
     struct work w = {.kind = WORK_EMPTY};
@@ -216,9 +216,9 @@ static CUresult launch(CUfunction handle, const CUlaunchConfig *c, void **params
     if (r == CUDA_SUCCESS) {
         r = stream_submit(s, &w);
     } else {
-        work_clear(&w);
-        if (s && s->capture)
+        if (w.kind == WORK_KERNEL && s->capture) /* a right handle, but a wrong launch */
             capture_invalidate(s->capture);
+        work_clear(&w);
     }
     sim_unlock();
     return r;

@@ -19,8 +19,10 @@ static CUresult kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3 *p, struct work *w)
     struct kernel *k = NULL;
     struct ctx *ctx = NULL;
     CUresult r;
-    if (p->func) { /* kern does not count then */
-        r = function_get(p->func, &f, NULL);
+    if (p->func) {             /* kern does not count then */
+        r = ctx_current(&ctx); /* without one a real driver crashes */
+        if (r == CUDA_SUCCESS)
+            r = function_get(p->func, &f, NULL);
     } else {
         k = obj_get(OBJ_KERNEL, p->kern);
         r = k ? ctx_named(p->ctx, &ctx) : CUDA_ERROR_INVALID_HANDLE;
@@ -145,6 +147,8 @@ static CUresult mem_op_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p, struct work 
 CUresult params_to_work(const CUgraphNodeParams *p, struct work *w)
 {
     *w = (struct work){.kind = WORK_EMPTY};
+    if ((unsigned)p->type > CU_GRAPH_NODE_TYPE_CONDITIONAL)
+        return CUDA_ERROR_INVALID_VALUE;
     switch ((int)p->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
         return kernel_work(&p->kernel, w);

@@ -196,32 +196,6 @@ struct plan_node *plan_writable(struct plan **p, struct node *origin)
     return made_from(n, origin) ? n : plan_writable(&n->work.graph.plan, origin);
 }
 
-/* A graph that would give this plan: a launch while its stream captures. */
-CUresult plan_to_graph(const struct plan *p, struct graph **out)
-{
-    struct graph *g = graph_new();
-    CUresult r = g ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-    for (unsigned i = 0; i < p->shape->nnodes && r == CUDA_SUCCESS; i++) {
-        struct work w = {.kind = WORK_GRAPH};
-        struct node *n;
-        if (p->nodes[i].work.kind != WORK_GRAPH)
-            r = work_copy(&w, &p->nodes[i].work);
-        else if ((r = plan_to_graph(p->nodes[i].work.graph.plan, &w.graph.graph)) == CUDA_SUCCESS)
-            w.graph.graph->inner = true;
-        if (r == CUDA_SUCCESS)
-            r = graph_add(g, &w, NULL, NULL, 0, &n);
-    }
-    for (unsigned i = 0; i < p->shape->nedges && r == CUDA_SUCCESS; i++) {
-        const struct shape_edge *e = &p->shape->edges[i];
-        r = graph_connect(g, g->nodes[e->from], g->nodes[e->to], &e->data);
-    }
-    if (r == CUDA_SUCCESS)
-        *out = g;
-    else if (g)
-        graph_free(g);
-    return r;
-}
-
 /* -- Launch and execution -- */
 
 static unsigned count_events(const struct plan *p)

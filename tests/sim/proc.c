@@ -158,7 +158,7 @@ CUresult sim_enter(struct sim_api *api, void *caller)
         return CUDA_SUCCESS;
     if (UNLIKELY(!atomic_load_explicit(&sim.initialized, memory_order_acquire)))
         return CUDA_ERROR_NOT_INITIALIZED;
-    if (UNLIKELY(sim_tls.callback))
+    if (UNLIKELY(sim_tls.callback && !api->in_callback))
         return CUDA_ERROR_NOT_PERMITTED;
     return CUDA_SUCCESS;
 }
@@ -225,7 +225,8 @@ CUresult sim_cuGetProcAddress_v2(const char *symbol, void **pfn, int version, cu
     /* What has a per-thread variant is looked for among those variants only. */
     bool thread = want_thread && known[1];
     const struct sim_look_up *found = best[thread];
-    *pfn = found ? found->symbol : NULL;
+    if (found)
+        *pfn = found->symbol;
     CUdriverProcAddressQueryResult what = found ? CU_GET_PROC_ADDRESS_SUCCESS
                                           : known[thread]
                                               ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
@@ -237,8 +238,9 @@ CUresult sim_cuGetProcAddress_v2(const char *symbol, void **pfn, int version, cu
 
 CUresult sim_cuGetProcAddress(const char *symbol, void **pfn, int version, cuuint64_t flags)
 {
-    CUresult r = sim_cuGetProcAddress_v2(symbol, pfn, version, flags, NULL);
-    return r == CUDA_SUCCESS && !*pfn ? CUDA_ERROR_NOT_FOUND : r;
+    CUdriverProcAddressQueryResult status;
+    CUresult r = sim_cuGetProcAddress_v2(symbol, pfn, version, flags, &status);
+    return r == CUDA_SUCCESS && status != CU_GET_PROC_ADDRESS_SUCCESS ? CUDA_ERROR_NOT_FOUND : r;
 }
 
 CUresult sim_cuGetExportTable(const void **table, const CUuuid *id)

@@ -49,6 +49,7 @@ struct sim_api {
     const char *name;
     int since; /* first driver version that has it */
     bool before_init;
+    bool in_callback;   /* works on the thread of a host function */
     atomic_ulong calls; /* counted only under AGSIM_CALLS */
 };
 struct sim_look_up {
@@ -374,7 +375,7 @@ struct stream {
     struct dep *waiting; /* what the head waits for */
     struct stream *next_waiter;
     struct stream *waiters; /* streams that wait for this one */
-    uint64_t random; /* owned by the worker while running */
+    uint64_t random;        /* owned by the worker while running */
     struct capture *capture;
     struct capture_set capture_deps;
     CUsynchronizationPolicy sync_policy;
@@ -503,8 +504,6 @@ CUresult node_get(CUgraphNode handle, struct node **out);
 /* Adds a node that takes over what w owns, also on failure. */
 CUresult graph_add(struct graph *g, struct work *w, const CUgraphNode *deps,
                    const CUgraphEdgeData *data, size_t ndeps, struct node **out);
-CUresult graph_connect(struct graph *g, struct node *from, struct node *to,
-                       const CUgraphEdgeData *data);
 CUresult graph_clone(const struct graph *from, struct graph **out);
 CUgraphNodeType work_node_type(const struct work *w);
 /* Parameters of the public form into a payload, checked (params.c). */
@@ -544,7 +543,6 @@ CUresult plan_new(const struct graph *g, struct plan **out, struct node **bad);
 void plan_drop(struct plan *p);
 /* The exec's node made from this one, in a plan that may be written; NULL: none. */
 struct plan_node *plan_writable(struct plan **p, struct node *origin);
-CUresult plan_to_graph(const struct plan *p, struct graph **out);
 CUresult plan_markers(const struct plan *p, struct stream *s, struct work *launch);
 void plan_execute(struct stream *s, struct work *launch); /* unlocked */
 CUresult plan_update(struct plan **p, const struct graph *g, bool priorities,
@@ -572,7 +570,6 @@ void capture_invalidate(struct capture *c);
 void capture_stream_gone(struct stream *s);
 /* Operations on a capturing stream. */
 CUresult capture_add(struct stream *s, struct work *w);
-CUresult capture_launch(struct stream *s, struct exec *e);
 CUresult capture_record(struct stream *s, struct event *e, unsigned flags);
 /* Either the stream captures or the event was recorded by a capture. */
 CUresult capture_wait(struct stream *s, struct event *e, unsigned flags);
