@@ -597,9 +597,13 @@ def test_what_submits_or_waits_is_no_query():
 
 @pytest.fixture(scope="session")
 def lookup(built):
-    def run(*words, **options):
+    def run(*words, env=None, **options):
+        # The program is not instrumented, but the driver may be.
+        runtime = helpers.sanitizer_runtime()
+        if runtime and not options.get("preload", True):
+            env = {**(env or {}), "LD_PRELOAD": runtime}
         command = [built.directory / "door_lookup", *" ".join(words).split()]
-        return helpers.run(command, **options).stdout.splitlines()
+        return helpers.run(command, env=env, **options).stdout.splitlines()
     return run
 
 
