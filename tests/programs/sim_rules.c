@@ -394,6 +394,7 @@ static void part_launch(void)
     SAY("kernel's parameter info NULL size", cuKernelGetParamInfo(kern, 2, &offset, NULL));
     SAY("kernel's parameter 3", cuKernelGetParamInfo(kern, 3, &offset, &bytes));
 
+    OK(cuCtxSynchronize());
     in = "two contexts";
     CUcontext popped;
     CUstream s2;
@@ -413,10 +414,10 @@ static void part_launch(void)
     SAY("our function, other's stream", cuLaunchKernel(mix, 1, 1, 1, 1, 1, 1, 0, s2, args, NULL));
     SAY("CUkernel, other's stream",
         cuLaunchKernel((CUfunction)kern, 1, 1, 1, 1, 1, 1, 0, s2, args, NULL));
-    SAY("memset of our memory, other's stream", cuMemsetD32Async(mem, 1, 1, s2));
-    SAY("copy between contexts, our stream", cuMemcpyDtoDAsync(mem, mem2, 4, stream));
+    SAY("memset of our memory, other's stream", cuMemsetD32Async(mem + 64, 1, 1, s2));
+    SAY("copy between contexts, our stream", cuMemcpyDtoDAsync(mem + 128, mem2 + 128, 4, stream));
     SAY("copy of other's memory, our stream", cuMemcpyDtoDAsync(mem2, mem2 + 8, 4, stream));
-    SAY("copy of other's memory, other's stream", cuMemcpyDtoDAsync(mem2, mem2 + 8, 4, s2));
+    SAY("copy of other's memory, other's stream", cuMemcpyDtoDAsync(mem2 + 64, mem2 + 72, 4, s2));
     SAY("record other's event, our stream", cuEventRecord(e2, stream));
     SAY("record other's event, other's stream", cuEventRecord(e2, s2));
     SAY("our stream waits for other's event", cuStreamWaitEvent(stream, e2, 0));

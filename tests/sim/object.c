@@ -32,6 +32,10 @@ static struct region {
     uint64_t made;
 } regions[OBJ_TYPES];
 
+/* Under LeakSanitizer, what only our objects point at is no leak. */
+extern void __lsan_register_root_region(const void *, size_t) __attribute__((weak));
+enum { ROOT_SLOTS = 64 };
+
 static size_t slot_size(enum obj_type type)
 {
     return (types[type].size + 63) & ~(size_t)63;
@@ -53,7 +57,10 @@ void *obj_new(enum obj_type type)
     } else {
         if (r->used == types[type].max)
             return NULL;
-        o = (struct obj *)(r->base + slot_size(type) * r->used++);
+        o = (struct obj *)(r->base + slot_size(type) * r->used);
+        if (__lsan_register_root_region && r->used % ROOT_SLOTS == 0)
+            __lsan_register_root_region(o, slot_size(type) * ROOT_SLOTS);
+        r->used++;
     }
     memset((char *)o + types[type].keep, 0, types[type].size - types[type].keep);
     o->type = type;
