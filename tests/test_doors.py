@@ -20,7 +20,7 @@ DOORS = "libdoors.so"
 
 # The fake driver's own functions, and two that no header declares: a new one, and one whose address
 # is that of a query and of a barrier.
-SPECIAL = {"cuInit", "cuFuncGetAttribute", "cuGetProcAddress", "cuGetProcAddress_v2"}
+SPECIAL = {"cuInit", "cuCtxGetCurrent", "cuFuncGetAttribute", "cuGetProcAddress", "cuGetProcAddress_v2"}
 UNKNOWN = "cuNotYetInvented"
 
 Slot = collections.namedtuple("Slot", "kind argument ptsz")
@@ -128,6 +128,10 @@ def built(tmp_path_factory):
               PROGRAMS / "door_third.c", b.directory / "driver/libcuda.so.1", "-ldl")
     b.compile("threads", "-rdynamic", "-pthread", PROGRAMS / "door_threads.c", "-ldl")
     b.compile("libconstructor.so", "-shared", "-DCONSTRUCTOR", PROGRAMS / "door_threads.c", "-ldl")
+    for version in (11080, 12000):
+        runtime = b.compile(f"libcudart.so.{version}", "-shared", f"-DVERSION={version}",
+                            f"-Wl,-soname,libcudart.so.{version}", PROGRAMS / "door_cudart.c", "-ldl")
+        b.compile(f"libapp{version}.so", "-shared", "-DUSER", PROGRAMS / "door_cudart.c", runtime)
     for number in (12, 13):
         (b.directory / f"{number}.map").write_text(f"libcudart.so.{number} {{ *; }};\n")
         runtime = b.compile(f"libcudart.so.{number}", "-shared", f"-DRUNTIME={number}",
@@ -379,7 +383,7 @@ def test_interposer_between_program_and_driver(built):
         where = out[0].split(": ")[1]
         assert where == (f"{DOORS} cuCtxSynchronize" if preload[0] == DOORS
                          else "libwrap.so cuCtxSynchronize")
-        assert out[1] == "call: 0"
+        assert out[1].startswith("call: 0 cuCtxSynchronize ")
         assert out[2] == "events: all(host_wait) "
 
 
@@ -446,6 +450,64 @@ def test_runtime_that_is_looked_up(built):
                          "handle __cudaLaunchKernel_ptsz", "self cudaLaunchKernelExC")
         assert out[2:4] == [f"handle cudaLaunchKernel: libcudart.so.{number} cudaLaunchKernel",
                             "default cudaLaunchKernel: libcudart.so.12 cudaLaunchKernel"]
+
+
+# -- The shortcut past the runtime --------------------------------------------------
+
+CONTACT = "open libcuda.so.1 handle cuLaunchKernel"
+LAUNCH = "handle launch call 0x20 events"
+ASKED = "kernel(2 3 4, 5 6 7, 9, 0x1020, 0xa 0, 0x8, (nil), 0) "
+
+
+def launches_seen(out):
+    """For each launch: times that the runtime has been called, did the driver launch, the events."""
+    return [(int(call.split()[1]), len(call.split()) > 2, events[8:])
+            for found, call, events in zip(out, out[1:], out[2:])
+            if found.startswith("handle launch: ")]
+
+
+def test_shortcut(built):
+    """The engine is asked once for each launch; what it takes goes past the runtime once that is
+    known; what it does not take goes the whole way."""
+    out = launches_seen(built.run(CONTACT, "open libapp12000.so", "accept 1", LAUNCH, LAUNCH, LAUNCH,
+                                  "accept 0", LAUNCH, LAUNCH, "accept 1", LAUNCH))
+    assert out == [(1, False, ASKED), (1, False, ASKED), (1, False, ASKED), (2, True, ASKED),
+                   (3, True, ASKED), (3, False, ASKED)]
+
+
+def test_shortcut_is_not_for_old_runtimes(built):
+    out = launches_seen(built.run(CONTACT, "open libapp11080.so", "accept 1", LAUNCH, LAUNCH, "accept 0",
+                                  LAUNCH))
+    assert out == [(1, False, ASKED), (2, False, ASKED), (3, True, ASKED)]
+
+
+def test_shortcut_is_not_for_other_launches(built):
+    """The runtime launches this kernel in another way."""
+    odd = LAUNCH.replace("0x20", "0x21")
+    out = launches_seen(built.run(CONTACT, "open libapp12000.so", "accept 1", odd, odd))
+    assert [(calls, driver) for calls, driver, _ in out] == [(1, False), (2, False)]
+    assert all(events.count("kernel(") == 1 for *_, events in out)
+
+
+@pytest.mark.parametrize("change", [
+    "context 2", *(f"handle {name} call 1 events" for name in (
+        "cuModuleUnload", "cuLibraryUnload", "cuCtxDestroy_v2", "cuDevicePrimaryCtxReset_v2",
+        "cuFuncSetCacheConfig"))])
+def test_shortcut_is_forgotten(built, change):
+    """Another context, or functions that have changed: the runtime is asked anew."""
+    out = launches_seen(built.run(CONTACT, "open libapp12000.so", "accept 1", LAUNCH, LAUNCH,
+                                  "handle move_functions call 0x2000", OPEN, change,
+                                  "open libapp12000.so", LAUNCH, LAUNCH))
+    moved = ASKED.replace("0x1020", "0x2020")
+    assert out == [(1, False, ASKED), (1, False, ASKED), (2, False, moved), (2, False, moved)]
+
+
+def test_runtime_that_fails_on_its_own(built):
+    """The engine hears of a launch that it was asked about and that was never made."""
+    out = launches_seen(built.run(CONTACT, "open libapp12000.so", "accept 1", LAUNCH, "accept 0",
+                                  "handle break_runtime call 1", LAUNCH,
+                                  "handle break_runtime call 0", LAUNCH))
+    assert out == [(1, False, ASKED), (-2, False, ASKED + "failed "), (3, True, ASKED)]
 
 
 # -- Other drivers ------------------------------------------------------------------

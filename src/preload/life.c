@@ -30,6 +30,24 @@ static bool active(void)
     return !ag_depth && atomic_load_explicit(&ag_engine_on, memory_order_relaxed);
 }
 
+static void functions_changed(void)
+{
+    ag_shortcut_forget();
+    ag_engine_functions_changed();
+}
+
+static void context_destroy(CUcontext context)
+{
+    ag_shortcut_forget();
+    ag_engine_context_destroy(context);
+}
+
+static void device_reset(CUdevice device)
+{
+    ag_shortcut_forget();
+    ag_engine_device_reset(device);
+}
+
 /* A door that tells the engine something before the call. */
 #define BEFORE(name, parameters, arguments, tell)                                                  \
     DOOR(name, parameters)                                                                         \
@@ -138,13 +156,13 @@ DOOR(cuStreamEndCapture_ptsz, (CUstream stream, CUgraph *graph))
 
 /* -- Contexts ------------------------------------------------------------- */
 
-BEFORE(cuCtxDestroy, (CUcontext context), (context), ag_engine_context_destroy(context))
-BEFORE(cuCtxDestroy_v2, (CUcontext context), (context), ag_engine_context_destroy(context))
-BEFORE(cuCtxDetach, (CUcontext context), (context), ag_engine_context_destroy(context))
-BEFORE(cuDevicePrimaryCtxRelease, (CUdevice device), (device), ag_engine_device_reset(device))
-BEFORE(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), ag_engine_device_reset(device))
-BEFORE(cuDevicePrimaryCtxReset, (CUdevice device), (device), ag_engine_device_reset(device))
-BEFORE(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), ag_engine_device_reset(device))
+BEFORE(cuCtxDestroy, (CUcontext context), (context), context_destroy(context))
+BEFORE(cuCtxDestroy_v2, (CUcontext context), (context), context_destroy(context))
+BEFORE(cuCtxDetach, (CUcontext context), (context), context_destroy(context))
+BEFORE(cuDevicePrimaryCtxRelease, (CUdevice device), (device), device_reset(device))
+BEFORE(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), device_reset(device))
+BEFORE(cuDevicePrimaryCtxReset, (CUdevice device), (device), device_reset(device))
+BEFORE(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), device_reset(device))
 
 /* The engine knows a green context by the context that the program made of it. */
 static void green_context_destroy(CUgreenCtx green)
@@ -152,27 +170,27 @@ static void green_context_destroy(CUgreenCtx green)
     CUcontext context = NULL;
     __typeof__(cuCtxFromGreenCtx) *convert = ag_slots[AG_SLOT_cuCtxFromGreenCtx].real;
     if (convert && convert(&context, green) == CUDA_SUCCESS && context)
-        ag_engine_context_destroy(context);
+        context_destroy(context);
     else
-        ag_engine_functions_changed();
+        functions_changed();
 }
 
 BEFORE(cuGreenCtxDestroy, (CUgreenCtx green), (green), green_context_destroy(green))
 
 /* -- Modules and functions ------------------------------------------------ */
 
-BEFORE(cuModuleUnload, (CUmodule module), (module), ag_engine_functions_changed())
-BEFORE(cuLibraryUnload, (CUlibrary library), (library), ag_engine_functions_changed())
+BEFORE(cuModuleUnload, (CUmodule module), (module), functions_changed())
+BEFORE(cuLibraryUnload, (CUlibrary library), (library), functions_changed())
 
 /* Execs were made with the old configuration, and it cannot be asked for. */
-BEFORE(cuCtxSetCacheConfig, (CUfunc_cache config), (config), ag_engine_functions_changed())
-BEFORE(cuCtxSetSharedMemConfig, (CUsharedconfig config), (config), ag_engine_functions_changed())
+BEFORE(cuCtxSetCacheConfig, (CUfunc_cache config), (config), functions_changed())
+BEFORE(cuCtxSetSharedMemConfig, (CUsharedconfig config), (config), functions_changed())
 BEFORE(cuFuncSetCacheConfig, (CUfunction func, CUfunc_cache config), (func, config),
-       ag_engine_functions_changed())
+       functions_changed())
 BEFORE(cuFuncSetSharedMemConfig, (CUfunction func, CUsharedconfig config), (func, config),
-       ag_engine_functions_changed())
+       functions_changed())
 BEFORE(cuKernelSetCacheConfig, (CUkernel kernel, CUfunc_cache config, CUdevice device),
-       (kernel, config, device), ag_engine_functions_changed())
+       (kernel, config, device), functions_changed())
 
 /* Frameworks set the same value before each launch: only a change counts. */
 static void set_function(CUfunction func, CUfunction_attribute attribute, int value)
@@ -180,7 +198,7 @@ static void set_function(CUfunction func, CUfunction_attribute attribute, int va
     int now;
     if (!ag_real.cuFuncGetAttribute ||
         ag_real.cuFuncGetAttribute(&now, attribute, func) != CUDA_SUCCESS || now != value)
-        ag_engine_functions_changed();
+        functions_changed();
 }
 
 static void set_kernel(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device)
@@ -189,7 +207,7 @@ static void set_kernel(CUfunction_attribute attribute, int value, CUkernel kerne
     if (!ag_real.cuKernelGetAttribute ||
         ag_real.cuKernelGetAttribute(&now, attribute, kernel, device) != CUDA_SUCCESS ||
         now != value)
-        ag_engine_functions_changed();
+        functions_changed();
 }
 
 BEFORE(cuFuncSetAttribute, (CUfunction func, CUfunction_attribute attribute, int value),

@@ -11,6 +11,7 @@ preload_sources = \
 	src/preload/preload.h \
 	src/preload/route.c \
 	src/preload/runtime.c \
+	src/preload/shortcut.c \
 	src/preload/start.c
 if ARCH_X86_64
 preload_sources += src/preload/arch/x86_64/dlsym.S src/preload/arch/x86_64/thunks.S

@@ -49,7 +49,9 @@ static inline CUresult checked(CUresult result)
         __typeof__(cuLaunchKernel) *real = ag_slots[AG_SLOT_##name].real;                          \
         if (passive())                                                                             \
             return real(LAUNCH_ARGUMENTS, extra);                                                  \
-        if (ag_engine_kernel(LAUNCH_CALL(per_thread, extra, 0, NULL)))                             \
+        const struct ag_kernel_call *call = LAUNCH_CALL(per_thread, extra, 0, NULL);               \
+        bool asked = unlikely(ag_shortcut.call) && ag_shortcut_asked(call);                        \
+        if (!asked && ag_engine_kernel(call))                                                      \
             return CUDA_SUCCESS;                                                                   \
         return checked(real(LAUNCH_ARGUMENTS, extra));                                             \
     }

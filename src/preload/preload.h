@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/engine.h"
 #include "preload/arch.h"
 
 /* -- Slots: one for each driver function --------------------------------- */
@@ -75,6 +76,30 @@ void *ag_dlsym(void *handle, const char *name);
  * scope only). NULL if nothing.
  */
 void *ag_behind_us(const char *name, const void *caller);
+
+/* -- The shortcut past the runtime ---------------------------------------- */
+
+/* The runtime launch that this thread is in, while the shortcut has an interest in it. */
+struct ag_shortcut {
+    const struct ag_kernel_call *call; /* as the program made it; NULL: no interest */
+    bool asked;                        /* the engine has been asked, and wants it eager */
+    bool seen;                         /* the driver's launch has come, for the function below */
+    CUfunction func;
+    bool ptsz;
+};
+extern _Thread_local struct ag_shortcut ag_shortcut __attribute__((tls_model("initial-exec")));
+
+/* Before a launch of the runtime's function `real`. True: it is held, and need not be made. */
+bool ag_shortcut_taken(void *real, const void *kernel, struct ag_kernel_call *call);
+
+/* At the driver's launch within. True: the engine has been asked about it. */
+bool ag_shortcut_asked(const struct ag_kernel_call *call);
+
+/* After it. */
+void ag_shortcut_learn(void *real, const void *kernel, bool success);
+
+/* From now on the runtime may give the driver another function for a kernel. */
+void ag_shortcut_forget(void);
 
 /* -- Process -------------------------------------------------------------- */
 

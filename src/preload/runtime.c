@@ -20,6 +20,7 @@
 typedef int error; /* cudaError_t */
 
 enum {
+    SUCCESS = 0,
     STUB_LIBRARY = 34, /* cudaErrorStubLibrary */
 };
 
@@ -199,13 +200,33 @@ static inline void *bound(enum function which, const void *address)
 
 #define DOOR(name) __attribute__((visibility("default"))) error name
 
+#define GRID_PARAMETERS                                                                            \
+    (const void *kernel, struct dim3 grid, struct dim3 block, void **params, size_t shared,        \
+     void *stream)
+
 #define GRID_LAUNCH(name, which)                                                                   \
-    DOOR(name)                                                                                     \
-    (const void *kernel, struct dim3 grid, struct dim3 block, void **params, size_t shared,        \
-     void *stream);                                                                                \
-    DOOR(name)                                                                                     \
-    (const void *kernel, struct dim3 grid, struct dim3 block, void **params, size_t shared,        \
-     void *stream)                                                                                 \
+    DOOR(name) GRID_PARAMETERS;                                                                    \
+    DOOR(name) GRID_PARAMETERS                                                                     \
+    {                                                                                              \
+        __typeof__(name) *real = bound(which, __builtin_return_address(0));                        \
+        if (!real)                                                                                 \
+            return STUB_LIBRARY;                                                                   \
+        struct ag_kernel_call call = {                                                             \
+            .shape = {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, (uint32_t)shared, 0}, \
+            .stream = stream,                                                                      \
+            .params = params,                                                                      \
+        };                                                                                         \
+        if (shared <= UINT32_MAX && ag_shortcut_taken(real, kernel, &call))                        \
+            return SUCCESS;                                                                        \
+        error result = real(kernel, grid, block, params, shared, stream);                          \
+        if (ag_shortcut.call == &call)                                                             \
+            ag_shortcut_learn(real, kernel, result == SUCCESS);                                    \
+        return result;                                                                             \
+    }
+
+#define COOPERATIVE_LAUNCH(name, which)                                                            \
+    DOOR(name) GRID_PARAMETERS;                                                                    \
+    DOOR(name) GRID_PARAMETERS                                                                     \
     {                                                                                              \
         __typeof__(name) *real = bound(which, __builtin_return_address(0));                        \
         return real ? real(kernel, grid, block, params, shared, stream) : STUB_LIBRARY;            \
@@ -223,7 +244,7 @@ GRID_LAUNCH(cudaLaunchKernel, LAUNCH)
 GRID_LAUNCH(cudaLaunchKernel_ptsz, LAUNCH_PTSZ)
 GRID_LAUNCH(__cudaLaunchKernel, LAUNCH_HANDLE)
 GRID_LAUNCH(__cudaLaunchKernel_ptsz, LAUNCH_HANDLE_PTSZ)
-GRID_LAUNCH(cudaLaunchCooperativeKernel, LAUNCH_COOPERATIVE)
-GRID_LAUNCH(cudaLaunchCooperativeKernel_ptsz, LAUNCH_COOPERATIVE_PTSZ)
+COOPERATIVE_LAUNCH(cudaLaunchCooperativeKernel, LAUNCH_COOPERATIVE)
+COOPERATIVE_LAUNCH(cudaLaunchCooperativeKernel_ptsz, LAUNCH_COOPERATIVE_PTSZ)
 CONFIG_LAUNCH(cudaLaunchKernelExC, LAUNCH_EX)
 CONFIG_LAUNCH(cudaLaunchKernelExC_ptsz, LAUNCH_EX_PTSZ)

@@ -8,7 +8,7 @@
  *   gpa NAME FLAGS                   through the last handle's cuGetProcAddress_v2
  *   call A|config                    calls the last address with A (or the address of a
  *                                    CUlaunchConfig), 2, ... 10 and 0.5, 1.5, ... 7.5
- *   hold N, accept N, attribute N, events, fork
+ *   hold N, accept N, attribute N, context N, events, fork
  */
 #define _GNU_SOURCE
 #include <cuda.h>
@@ -82,14 +82,15 @@ static void *linked(const char *name)
     return NULL;
 }
 
-static void call(void *handle, void *address, const char *first)
+static void call(void *address, const char *first)
 {
     CUlaunchAttribute cooperative = {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE};
     CUlaunchConfig config = {11, 12, 13, 14, 15, 16, 17, (CUstream)18, &cooperative, 1};
     long value = strcmp(first, "config") == 0 ? (long)&config : strtol(first, NULL, 0);
     int result = ((function *)address)(value, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0.5, 1.5, 2.5, 3.5, 4.5,
                                        5.5, 6.5, 7.5);
-    struct door_call *last = handle ? dlsym(handle, "door_last") : NULL;
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    struct door_call *last = driver ? dlsym(driver, "door_last") : NULL;
     printf("call: %d", result);
     if (last && last->name) {
         printf(" %s", last->name);
@@ -143,13 +144,16 @@ int main(int argc, char **argv)
             printf("%s: %s\n", how, handle ? "yes" : "no");
             continue;
         } else if (strcmp(how, "call") == 0) {
-            call(handle, address, name);
+            call(address, name);
             continue;
         } else if (strcmp(how, "hold") == 0 || strcmp(how, "accept") == 0) {
             set(how, atoi(name));
             continue;
         } else if (strcmp(how, "attribute") == 0) {
             *(int *)dlsym(handle, "door_attribute") = atoi(name);
+            continue;
+        } else if (strcmp(how, "context") == 0) {
+            *(long *)dlsym(handle, "door_context") = atoi(name);
             continue;
         } else if (strcmp(how, "handle") == 0) {
             address = dlsym(handle, name);

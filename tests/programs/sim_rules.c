@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* sim_rules.c: what calls return, for right and wrong uses; sim_rules.expected
- * is what an H200 printed. Each part runs in a process of its own (the name of
- * the part is the argument), so that a crash takes only its part along. */
+ * is what an H200 with driver 580 printed, but for the parts "crash_*", which
+ * crash there. Each part runs in a process of its own; its name is the argument. */
 #define _GNU_SOURCE
 #include "sim_rules.h"
 
@@ -161,9 +161,6 @@ static void no_context(void)
     CUdeviceptr p;
     CUstream s;
     CUevent e;
-    CUgraph g;
-    CUgraphExec x;
-    CUgraphNode n;
     CUmodule m;
     CUfunction f;
     CUstreamCaptureStatus status;
@@ -223,34 +220,82 @@ static void no_context(void)
     SAY_CALL(cuGraphLaunch(built.exec, 0));
     SAY_CALL(cuGraphUpload(built.exec, stream));
     SAY_CALL(cuStreamSynchronize(stream));
-    SAY("set kernel of exec",
-        cuGraphExecKernelNodeSetParams(built.exec, built.node, &built.params));
-    SAY("set memset of exec",
-        cuGraphExecMemsetNodeSetParams(built.exec, built.node2, &built.memset, ctx));
-    SAY("set kernel node", cuGraphKernelNodeSetParams(built.node, &built.params));
-    SAY("update", cuGraphExecUpdate(built.exec, built.graph, &built.info));
-    SAY("instantiate", cuGraphInstantiateWithFlags(&x, built.graph, 0));
+}
+
+/* Without a context too. */
+static void no_context_more(void)
+{
+    CUgraph g;
+    CUgraphNode n;
+    in = "no context";
     SAY_CALL(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     SAY("launch while capturing", launch_mix(mem, 1, 1, stream));
     SAY_CALL(cuStreamEndCapture(stream, &g));
     SAY_CALL(cuGraphDestroy(g));
     SAY_CALL(cuGraphCreate(&g, 0));
     SAY_CALL(cuGraphAddEmptyNode(&n, g, NULL, 0));
-    SAY("add memset node", cuGraphAddMemsetNode(&n, g, NULL, 0, &built.memset, ctx));
-    SAY_CALL(cuGraphExecDestroy(built.exec));
-    SAY_CALL(cuEventDestroy(built.event));
     SAY_CALL(cuMemFreeAsync(built.async, stream));
+    SAY_CALL(cuStreamSynchronize(stream));
+    SAY_CALL(cuGraphExecDestroy(built.exec));
+    SAY_CALL(cuGraphDestroy(built.graph));
+    SAY_CALL(cuEventDestroy(built.event));
     SAY_CALL(cuMemFree(mem));
     SAY_CALL(cuStreamDestroy(stream));
     SAY_CALL(cuModuleUnload(mod));
 }
 
-static void part_no_context(void)
+static void no_context_add(void)
 {
-    set_up();
-    build();
-    in_thread(no_context);
+    CUgraphNode n;
+    in = "no context";
+    SAY("add memset node", cuGraphAddMemsetNode(&n, built.graph, NULL, 0, &built.memset, ctx));
 }
+
+static void no_context_instantiate(void)
+{
+    CUgraphExec x;
+    in = "no context";
+    SAY("instantiate", cuGraphInstantiateWithFlags(&x, built.graph, 0));
+}
+
+static void no_context_update(void)
+{
+    in = "no context";
+    SAY("update", cuGraphExecUpdate(built.exec, built.graph, &built.info));
+}
+
+static void no_context_set_memset(void)
+{
+    in = "no context";
+    SAY("set memset of exec",
+        cuGraphExecMemsetNodeSetParams(built.exec, built.node2, &built.memset, ctx));
+}
+
+static void no_context_set(void)
+{
+    CUgraphNode n;
+    in = "no context";
+    SAY("add kernel node", cuGraphAddKernelNode(&n, built.graph, NULL, 0, &built.params));
+    SAY("set kernel of exec",
+        cuGraphExecKernelNodeSetParams(built.exec, built.node, &built.params));
+    SAY("set kernel node", cuGraphKernelNodeSetParams(built.node, &built.params));
+}
+
+#define NO_CONTEXT(name)                                                                           \
+    static void part_##name(void)                                                                  \
+    {                                                                                              \
+        set_up();                                                                                  \
+        build();                                                                                   \
+        OK(cuCtxSynchronize());                                                                    \
+        in_thread(name);                                                                           \
+    }
+NO_CONTEXT(no_context)
+NO_CONTEXT(no_context_more)
+NO_CONTEXT(no_context_add)
+NO_CONTEXT(no_context_instantiate)
+NO_CONTEXT(no_context_update)
+NO_CONTEXT(no_context_set_memset)
+NO_CONTEXT(no_context_set)
 
 /* -- Functions, kernels, launches -- */
 
@@ -694,7 +739,7 @@ static void part_callback(void)
     OK(cuStreamSynchronize(stream));
 }
 
-/* -- Stale handles: each may crash a real driver, so each has its process -- */
+/* -- Stale handles: most crash a real driver, so each has its process -- */
 
 static void part_stale_stream(void)
 {
@@ -836,6 +881,12 @@ int main(int argc, char **argv)
         {"init", part_init},
         {"look_up", part_look_up},
         {"no_context", part_no_context},
+        {"no_context_more", part_no_context_more},
+        {"no_context_add", part_no_context_add},
+        {"no_context_instantiate", part_no_context_instantiate},
+        {"no_context_update", part_no_context_update},
+        {"no_context_set_memset", part_no_context_set_memset},
+        {"crash_no_context", part_no_context_set},
         {"launch", part_launch},
         {"values", part_values},
         {"callback", part_callback},
@@ -845,11 +896,11 @@ int main(int argc, char **argv)
         {"fork", part_fork},
         {"reset", part_reset},
         {"destroyed", part_destroyed},
-        {"stale_stream", part_stale_stream},
-        {"stale_event", part_stale_event},
+        {"crash_stream", part_stale_stream},
+        {"crash_event", part_stale_event},
         {"stale_function", part_stale_function},
-        {"stale_kernel", part_stale_kernel},
-        {"stale_context", part_stale_context},
+        {"crash_kernel", part_stale_kernel},
+        {"crash_context", part_stale_context},
     };
     if (argc != 2) {
         for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)

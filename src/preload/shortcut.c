@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The shortcut: a runtime launch that can be held need not go through the runtime.
+ *
+ * The runtime turns its kernel into the driver's function, and calls the driver. Once a thread has
+ * seen which function that is, it asks the engine at once. What the engine does not take goes the
+ * whole way, and the driver's door must not ask a second time.
+ *
+ * The runtime's answer holds for one context, and until a function or context goes away or changes.
+ * Runtimes before 12.0 make a context current only within the launch, so the current one does not
+ * tell what they will do: no shortcut. A thread learns for itself: there are no locks.
+ */
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "driver/driver.h"
+#include "preload/preload.h"
+
+_Thread_local struct ag_shortcut ag_shortcut __attribute__((tls_model("initial-exec")));
+
+/* What the current context was, and how many changes there had been, when the launch began. */
+static _Thread_local CUcontext context __attribute__((tls_model("initial-exec")));
+static _Thread_local unsigned generation __attribute__((tls_model("initial-exec")));
+
+static _Atomic unsigned changes = 1;
+
+enum { KERNELS = 64 };
+
+/* Direct mapped. */
+static _Thread_local struct known {
+    const void *kernel;
+    void *real;
+    CUcontext context;
+    unsigned generation; /* never 0 where something is known */
+    bool ptsz;
+    CUfunction func; /* NULL: no shortcut for this kernel */
+} known[KERNELS] __attribute__((tls_model("initial-exec")));
+
+static struct known *entry_of(const void *kernel)
+{
+    return &known[((uintptr_t)kernel * 0x9e3779b97f4a7c15u) >> 58];
+}
+_Static_assert(KERNELS == 1 << (64 - 58), "the hash has as many values as the table has entries");
+
+void ag_shortcut_forget(void)
+{
+    atomic_fetch_add(&changes, 1);
+}
+
+bool ag_shortcut_taken(void *real, const void *kernel, struct ag_kernel_call *call)
+{
+    if (!atomic_load_explicit(&ag_engine_on, memory_order_relaxed) || ag_depth || ag_shortcut.call)
+        return false;
+    context = NULL;
+    if (ag_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context)
+        return false;
+    generation = atomic_load_explicit(&changes, memory_order_relaxed);
+    const struct known *entry = entry_of(kernel);
+    bool usable = entry->kernel == kernel && entry->real == real && entry->context == context &&
+                  entry->generation == generation;
+    if (usable && !entry->func)
+        return false;
+    if (usable) {
+        call->func = entry->func;
+        call->ptsz = entry->ptsz;
+        if (ag_engine_kernel(call))
+            return true;
+    }
+    ag_shortcut = (struct ag_shortcut){.call = call, .asked = usable};
+    return false;
+}
+
+bool ag_shortcut_asked(const struct ag_kernel_call *call)
+{
+    struct ag_shortcut *launch = &ag_shortcut;
+    if (launch->seen || memcmp(&call->shape, &launch->call->shape, sizeof call->shape) != 0 ||
+        call->stream != launch->call->stream || call->params != launch->call->params || call->extra)
+        return false;
+    launch->seen = true;
+    launch->func = call->func;
+    launch->ptsz = call->ptsz;
+    return launch->asked && call->func == launch->call->func && call->ptsz == launch->call->ptsz;
+}
+
+/* Is the library of this function a runtime of 12.0 or later? */
+static bool is_modern(const void *real)
+{
+    Dl_info info;
+    int version = 0;
+    void *handle = dladdr(real, &info) ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    int (*get)(int *) = handle ? ag_dlsym(handle, "cudaRuntimeGetVersion") : NULL;
+    if (get && get(&version) != 0)
+        version = 0;
+    if (handle)
+        dlclose(handle);
+    return version >= 12000;
+}
+
+void ag_shortcut_learn(void *real, const void *kernel, bool success)
+{
+    const struct ag_shortcut launch = ag_shortcut;
+    ag_shortcut.call = NULL;
+    if (launch.asked && !launch.seen)
+        ag_engine_failed(); /* the eager launch that the engine waits for has not been made */
+    bool confirmed = launch.asked && launch.seen && launch.func == launch.call->func;
+    if (!success || confirmed)
+        return;
+    *entry_of(kernel) = (struct known){
+        .kernel = kernel,
+        .real = real,
+        .context = context,
+        .generation = generation,
+        .ptsz = launch.ptsz,
+        .func = launch.seen && is_modern(real) ? launch.func : NULL,
+    };
+}
