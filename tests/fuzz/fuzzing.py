@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: MIT
+"""Runs fuzz programs without and with the library, and compares what comes out."""
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+import helpers  # noqa: E402  (needs the path above)
+import programs  # noqa: E402
+
+STALL = 20  # seconds without a line: it hangs
+DEAD = ("crash", "hang")
+
+
+class Bench:
+    """What is compared: the fuzzer's binary, without and with a library, on either driver."""
+
+    def __init__(self, library=None, binary=None, gpu=False, env=None, stall=STALL):
+        self.binary = str(binary or helpers.build_dir() / "tests" / "fuzz" / "fuzz")
+        self.library = str(library or helpers.library())
+        self.gpu, self.stall = gpu, stall
+        self.env = env or {}  # for the side with the library
+        self.scratch = tempfile.TemporaryDirectory()
+
+    def path(self, name):
+        return pathlib.Path(self.scratch.name, name)
+
+    def start(self, arguments, preload, setting, tag=""):
+        """Starts one side. Its lines, errors and report go to files."""
+        side = "preload" if preload else "plain"
+        base = self.path(f"{tag}{side}")
+        env = {k: v for k, v in setting.items() if k.startswith("AGSIM_")}
+        if preload:
+            env.update(setting, **self.env, AUTOGRAPH_REPORT=f"{base}.json")
+            env["AGSIM_SEED"] = int(setting.get("AGSIM_SEED", 0)) + 1
+            env["AGSIM_DELAY_US"] = setting.get("PRELOAD_DELAY_US", 5)
+            runtime = helpers.sanitizer_runtime()
+            env["LD_PRELOAD"] = ":".join(p for p in (runtime, self.library) if p)
+        env.pop("PRELOAD_DELAY_US", None)
+        command = [self.binary, *(["--gpu"] if self.gpu else []), *map(str, arguments)]
+        process = subprocess.Popen(
+            command, env=helpers.environment(False, not self.gpu, env),
+            stdout=open(f"{base}.out", "w"), stderr=open(f"{base}.err", "w"))
+        return Side(process, base, self.stall)
+
+    def both(self, arguments, setting, tag=""):
+        """Both sides, side by side."""
+        sides = [self.start(arguments, preload, setting, tag) for preload in (False, True)]
+        while any(side.running() for side in sides):
+            time.sleep(0.01)
+        return sides
+
+    def program(self, seed):
+        return subprocess.run([self.binary, "--print", "--seed", str(seed)], check=True,
+                              env=helpers.environment(False, not self.gpu), capture_output=True,
+                              text=True).stdout
+
+    # -- One program -------------------------------------------------------------
+
+    def rate(self, program, settings, repeat, stall=None):
+        """The share of runs of a program in which the two sides differ, and how."""
+        name = self.path("candidate.prog")
+        name.write_text(program)
+        bad = total = 0
+        what = ""
+        for setting in settings:
+            keep, self.stall = self.stall, stall or self.stall
+            plain, preload = self.both(["--repeat", repeat, name], setting, "one-")
+            self.stall = keep
+            if plain.end or len(set(plain.results())) != 1:
+                return 0, "without the library it fails, or gives changing results"
+            expected = plain.results()[0]
+            differ = sum(r != expected for r in preload.results())
+            total += repeat
+            if differ or preload.end:
+                bad += differ + (1 if preload.end else 0)
+                what = preload.end or "difference"
+        return bad / total, what
+
+    def shrink(self, program, setting, seconds=180):
+        """A smaller program that fails as well; None if this one alone does not fail."""
+        settings = [dict(setting, AGSIM_SEED=s) for s in (1, 2)]
+        end = time.monotonic() + seconds
+        for repeat in (3, 20, 100):
+            rate, what = self.rate(program, settings, repeat)
+            if rate:
+                break
+        else:
+            return None
+        # Runs enough that a program which fails as often is missed one time in twenty.
+        repeat = min(200, int(3 / rate / len(settings)) + 1)
+        stall = 4 if what == "hang" else None
+        smaller = programs.shrink(
+            program, lambda text: self.rate(text, settings, repeat, stall)[0] > 0,
+            end - time.monotonic())
+        return smaller
+
+
+class Side:
+    """A process that runs programs, and its lines so far."""
+
+    def __init__(self, process, base, stall):
+        self.process, self.base, self.stall = process, base, stall
+        self.seen, self.seen_at = 0, time.monotonic()
+        self.end = ""  # how it ended, if not well
+
+    def running(self):
+        status = self.process.poll()
+        if status is not None:
+            if not self.end and status != 0:
+                self.end = f"crash ({signal.Signals(-status).name if status < 0 else status})"
+            return False
+        size = os.path.getsize(f"{self.base}.out")
+        if size != self.seen:
+            self.seen, self.seen_at = size, time.monotonic()
+        elif time.monotonic() - self.seen_at > self.stall:
+            self.end = "hang"
+            self.process.kill()
+            self.process.wait()
+            return False
+        return True
+
+    def lines(self):
+        """(name, hash, ops, errors) of each program that was run."""
+        text = pathlib.Path(f"{self.base}.out").read_text()
+        whole = text[:text.rfind("\n") + 1]
+        return [tuple(line.split()) for line in whole.splitlines()]
+
+    def results(self):
+        return [line[1:] for line in self.lines()]
+
+    def report(self):
+        try:
+            return json.loads(pathlib.Path(f"{self.base}.json").read_text())
+        except (FileNotFoundError, ValueError):
+            return None  # it did not live to write one
+
+    def errors(self):
+        return pathlib.Path(f"{self.base}.err").read_text()
+
+
+# -- Many seeds -------------------------------------------------------------------
+
+def setting(number, gpu=False):
+    """Delays and the library's options for the chunk of that number; half of them have defaults."""
+    chance = random.Random(number)
+    result = {}
+    if not gpu:
+        result = {"AGSIM_SEED": number * 10, "AGSIM_DEVICES": 2,
+                  "AGSIM_DELAY_US": chance.choice([0, 0, 5]),
+                  "PRELOAD_DELAY_US": chance.choice([0, 5, 20])}
+    if chance.random() < 0.5:
+        options = {"TRACE_HOT": [2, 3, 5], "TRACE_UNROLL": [2, 8, 64, 128],
+                   "TRACE_MAX_LENGTH": [4, 16, 128], "TRACE_MEMORY": [256, 16384],
+                   "GRAPH_EXECS": [2, 24], "HOLD_BOUND_US": [20, 300, 3000]}
+        result.update({f"AUTOGRAPH_{k}": chance.choice(v) for k, v in options.items()})
+    return result
+
+
+class Tally:
+    """What a campaign has seen."""
+
+    def __init__(self):
+        self.programs = self.ops = self.replayed = self.traces = 0
+        self.failures = []  # (seed, what, setting)
+
+    def share(self):
+        return self.replayed / self.ops if self.ops else 0
+
+    def compare(self, plain, preload, setting):
+        """Takes in what two sides have printed; the number of seeds compared."""
+        lines = list(zip(plain.lines(), preload.lines()))
+        for expected, got in lines:
+            if expected != got:
+                self.failures.append((int(got[0]), "difference", setting))
+            elif int(expected[3]):
+                self.failures.append((int(got[0]), "errors without the library", setting))
+        self.programs += len(lines)
+        report = preload.report()
+        if report:
+            self.ops += report["ops"]["total"]
+            self.replayed += report["ops"]["replayed"]
+            self.traces += report["traces"]
+        return len(lines)
+
+
+def campaign(bench, seed, count, chunk=250, limit=None, progress=None):
+    """Compares the programs of `count` seeds; stops after `limit` seconds or ten failures."""
+    tally, start, end = Tally(), time.monotonic(), seed + count
+    while seed < end and len(tally.failures) < 10:
+        if limit and time.monotonic() - start > limit:
+            break
+        n = min(chunk - seed % chunk, end - seed)
+        how = setting(seed // chunk, bench.gpu)
+        plain, preload = bench.both(["--seed", seed, "--count", n], how)
+        done = tally.compare(plain, preload, how)
+        for side, name in ((plain, "without"), (preload, "with")):
+            if side.end and len(side.lines()) < n:
+                tally.failures.append((seed + len(side.lines()),
+                                       f"{side.end} {name} the library", how))
+        seed += n if done == n else done + 1
+        if progress:
+            progress(tally, seed, time.monotonic() - start)
+    return tally
+
+
+def save(program, seed, what, setting, directory):
+    """Writes a program file that says where it came from; its path."""
+    directory = pathlib.Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"seed-{seed}.prog"
+    env = "".join(f"# env {k}={v}\n" for k, v in sorted(setting.items()))
+    path.write_text(f"# {what}, seed {seed}\n{env}{program}")
+    return path
