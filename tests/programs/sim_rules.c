@@ -734,7 +734,7 @@ static void part_callback(void)
     set_up();
     build();
     OK(cuLaunchHostFunc(stream, from_host_function, "from a host function"));
-    OK(cuStreamSynchronize(stream));
+    OK(cuCtxSynchronize());
     OK(cuStreamAddCallback(stream, from_callback, "from a callback", 0));
     OK(cuStreamSynchronize(stream));
 }

@@ -218,7 +218,8 @@ CUresult exec_set(CUgraphExec handle, CUgraphNode node, const CUgraphNodeParams 
     CUresult r = exec_get(handle, &e);
     if (r == CUDA_SUCCESS)
         r = node_get(node, &origin);
-    if (r == CUDA_SUCCESS) { /* without a context a real driver crashes */
+    if (r == CUDA_SUCCESS && p->type == CU_GRAPH_NODE_TYPE_KERNEL) {
+        /* Without a context a real driver crashes. */
         struct ctx *ctx;
         r = ctx_current(&ctx);
         r = r == CUDA_ERROR_NOT_PERMITTED ? CUDA_ERROR_INVALID_VALUE : r;

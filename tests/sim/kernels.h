@@ -126,7 +126,8 @@ static const char
                                                                                         "u16 "
                                                                                         "%rd12, "
                                                                                         "%h5;"
-                                                                                        "\n" AGSIM_HASH("%rd12") "  st.global.u64 [%rd1], %rd2;\n  ret;\n}\n";
+                                                                                        "\n" AGSIM_HASH(
+                                                                                            "%rd12") "  st.global.u64 [%rd1], %rd2;\n  ret;\n}\n";
 
 #undef AGSIM_INDEX
 #undef AGSIM_HASH

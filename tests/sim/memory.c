@@ -245,13 +245,10 @@ CUresult sim_cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned flags)
 /* The common way to free: after all work of the context. */
 static CUresult release(uintptr_t p, unsigned kinds)
 {
-    struct ctx *ctx;
     if (!p)
         return kinds & 1u << ALLOC_DEVICE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    CUresult r = ctx_current(&ctx);
-    if (r == CUDA_SUCCESS)
-        r = capture_check_unsafe();
+    CUresult r = capture_check_unsafe();
     struct alloc *a = r == CUDA_SUCCESS ? alloc_find(p, 0) : NULL;
     if (r == CUDA_SUCCESS && (!a || a->base != p || !(kinds & 1u << a->kind)))
         r = CUDA_ERROR_INVALID_VALUE;

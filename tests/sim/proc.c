@@ -9,19 +9,30 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* AGSIM_FAIL=FUNCTION[@CALLER]:N:CODE,... fails the N-th use (* for each) of
- * FUNCTION by code in a file whose name contains CALLER. FUNCTION is the
- * exported name, or that without _ptsz or _ptds, or without _vN too. */
+/* AGSIM_FAIL=FUNCTION[@CALLER]:N:CODE,... fails the N-th use (N+ for each from
+ * there, * for each) of FUNCTION by code in a file whose name contains CALLER.
+ * FUNCTION is the exported name, or that without _ptsz or _ptds, or without
+ * _vN too.
+ *
+ * AGSIM_CALLER=FILE[:LOW-HIGH] limits faults and counts to calls by code in a
+ * file whose name contains FILE, but not at offsets LOW to HIGH (hexadecimal)
+ * in it: a library's own calls can be told from those that it passes on. */
 struct fault {
     char name[96], caller[64];
     unsigned long nth; /* 0: every use */
+    bool on;           /* every use from there */
     unsigned long used;
     int code;
 };
 static struct fault faults[64];
 static unsigned nfaults;
+static atomic_ulong nfailed;
 static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
 static const char *calls_path;
+static struct {
+    char file[64];
+    unsigned long low, high;
+} watched;
 
 static bool name_matches(const char *asked, const char *name)
 {
@@ -34,26 +45,36 @@ static bool name_matches(const char *asked, const char *name)
     return !*rest || !strcmp(rest, "_ptsz") || !strcmp(rest, "_ptds");
 }
 
-static bool caller_matches(const struct fault *f, void *caller)
+/* Code in a file so named; *offset is where in it. */
+static bool called_from(const char *file, const void *caller, unsigned long *offset)
 {
     Dl_info info;
-    return !f->caller[0] ||
-           (dladdr(caller, &info) && info.dli_fname && strstr(info.dli_fname, f->caller));
+    if (!dladdr(caller, &info) || !info.dli_fname || !strstr(info.dli_fname, file))
+        return false;
+    *offset = (uintptr_t)caller - (uintptr_t)info.dli_fbase;
+    return true;
+}
+
+static bool caller_watched(const void *caller)
+{
+    unsigned long at;
+    return !watched.file[0] ||
+           (called_from(watched.file, caller, &at) && (at < watched.low || at >= watched.high));
 }
 
 static CUresult fault_for(const char *name, void *caller)
 {
+    CUresult r = CUDA_SUCCESS;
     for (unsigned i = 0; i < nfaults; i++) {
         struct fault *f = &faults[i];
         if (!name_matches(f->name, name) || !caller_matches(f, caller))
             continue;
         pthread_mutex_lock(&fault_lock);
-        bool now = ++f->used == f->nth || f->nth == 0;
+        if ((++f->used == f->nth || f->nth == 0) && r == CUDA_SUCCESS)
+            r = f->code;
         pthread_mutex_unlock(&fault_lock);
-        if (now)
-            return f->code;
     }
-    return CUDA_SUCCESS;
+    return r;
 }
 
 static void bad_setting(const char *name, const char *value)
@@ -81,10 +102,21 @@ static void parse_faults(const char *text)
         snprintf(f->name, sizeof f->name, "%s", rest);
         if (strcmp(nth, "*"))
             f->nth = strtoul(nth, &end, 10);
+        f->on = *end == '+';
+        end += f->on;
         if (*end || (!f->nth && strcmp(nth, "*")) || strncmp(f->name, "cu", 2) || f->code <= 0)
             bad_setting("AGSIM_FAIL", text);
         p += used + (p[used] == ',');
     }
+}
+
+static void parse_caller(const char *text)
+{
+    int used = 0;
+    if (sscanf(text, "%63[^:]%n:%lx-%lx%n", watched.file, &used, &watched.low, &watched.high,
+               &used) < 1 ||
+        text[used])
+        bad_setting("AGSIM_CALLER", text);
 }
 
 unsigned long sim_env_number(const char *name, unsigned long otherwise)
@@ -115,10 +147,12 @@ static void child_after_fork(void)
  * every program that merely loads the driver pays for it. */
 __attribute__((constructor)) static void start(void)
 {
-    const char *fail = sim_env("AGSIM_FAIL");
+    const char *fail = sim_env("AGSIM_FAIL"), *caller = sim_env("AGSIM_CALLER");
     calls_path = sim_env("AGSIM_CALLS");
     if (fail)
         parse_faults(fail);
+    if (caller)
+        parse_caller(caller);
     sim.version = (int)sim_env_number("AGSIM_DRIVER_VERSION", CUDA_VERSION);
     atomic_store(&sim.watched, fail || calls_path || sim.version < CUDA_VERSION);
 }
@@ -133,14 +167,18 @@ __attribute__((destructor)) static void finish(void)
         if (n)
             fprintf(f, "%s %lu\n", sim_apis[i].name, n);
     }
+    if (nfailed)
+        fprintf(f, "failed %lu\n", atomic_load(&nfailed));
     fclose(f);
 }
 
 static CUresult watch(struct sim_api *api, void *caller)
 {
-    atomic_fetch_add_explicit(&api->calls, 1, memory_order_relaxed);
     if (api->since > sim.version)
         return CUDA_ERROR_NOT_SUPPORTED;
+    if (!caller_watched(caller))
+        return CUDA_SUCCESS;
+    atomic_fetch_add_explicit(&api->calls, 1, memory_order_relaxed);
     return nfaults ? fault_for(api->name, caller) : CUDA_SUCCESS;
 }
 

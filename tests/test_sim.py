@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: MIT
+"""The simulated driver: that it answers as a GPU's driver does, executes in the right order, and that
+its own controls (log, faults, versions) work. The programs in programs/sim_* run on a GPU too."""
+import collections
+import functools
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+
+import pytest
+
+import helpers
+
+PROGRAMS = helpers.SOURCE / "tests/programs"
+EXPECTED = PROGRAMS / "sim_rules.expected"
+SEEDS = [(1, 0), (2, 2), (3, 40)]  # seed and longest pause between operations, us
+
+
+@functools.lru_cache(maxsize=None)
+def program(name):
+    """Compiles programs/sim_NAME*.c against the simulated driver."""
+    scratch = tempfile.mkdtemp(prefix="sim-")
+    config = helpers.config()
+    output = pathlib.Path(scratch, name)
+    sources = sorted(PROGRAMS.glob(f"sim_{name}*.c"))
+    sanitize = [f"-fsanitize={config['sanitize']}"] if config["sanitize"] else []
+    command = [*config["cc"].split(), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-g",
+               *sanitize, f"-I{helpers.SOURCE}/tests/sim", "-isystem", f"{config['cuda']}/include",
+               "-rdynamic", "-pthread", "-o", output, *sources, helpers.sim_dir() / "libcuda.so.1",
+               "-ldl"]
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return output
+
+
+def run(name, *arguments, **options):
+    return helpers.run([program(name), *arguments], preload=False, **options)
+
+
+# -- Behaviour ------------------------------------------------------------------
+
+def expected():
+    """What an H200 printed, by part."""
+    parts, lines = {}, None
+    for line in EXPECTED.read_text().splitlines():
+        if line.startswith("# "):
+            lines = parts.setdefault(line[2:], [])
+        else:
+            lines.append(line)
+    return parts
+
+
+@pytest.mark.parametrize("part", expected())
+def test_answers_as_a_gpu(part):
+    assert run("rules", part).stdout.splitlines() == expected()[part]
+
+
+def test_every_part_of_the_rules_was_measured():
+    parts = run("rules").stdout.split()
+    assert set(expected()) == {p for p in parts if not p.startswith("crash_")}
+
+
+@pytest.mark.parametrize("part", ["crash_no_context", "crash_stream", "crash_event",
+                                  "crash_kernel", "crash_context"])
+def test_what_crashes_a_gpu_driver_is_an_error(part):
+    lines = run("rules", part).stdout.splitlines()
+    assert lines
+    assert not [line for line in lines if line.endswith(" = 0")]
+
+
+@pytest.mark.parametrize("seed, delay", SEEDS)
+@pytest.mark.parametrize("name", ["basic", "order", "graph", "threads"])
+def test_executes_in_order(name, seed, delay):
+    assert run(name, env={"AGSIM_SEED": seed, "AGSIM_DELAY_US": delay}).stdout == "ok\n"
+
+
+# -- Exports and versions ---------------------------------------------------------
+
+def exports(path):
+    return {line.split()[-1] for line in
+            helpers.tool("nm", "-D", "--defined-only", path).splitlines()}
+
+
+def test_exports_what_libcuda_exports():
+    mine = exports(helpers.sim_dir() / "libcuda.so.1")
+    stub = pathlib.Path(helpers.config()["cuda_libdir"], "stubs", "libcuda.so")
+    theirs = {name for name in exports(stub) if name.startswith("cu")}
+    assert mine - {"agsim_register_kernel"} == theirs
+
+
+def look_up(name, version, flags=0, **env):
+    """Result, status and symbol of a look-up."""
+    code = f"""
+        #include <cuda.h>
+        #include <dlfcn.h>
+        #include <stdio.h>
+        int main(void)
+        {{
+            void *fn = NULL;
+            Dl_info info = {{0}};
+            CUdriverProcAddressQueryResult status = 9;
+            int driver;
+            CUresult r = cuGetProcAddress("{name}", &fn, {version}, {flags}, &status);
+            cuDriverGetVersion(&driver);
+            printf("%d %d %s %d\\n", r, (int)status,
+                   fn && dladdr(fn, &info) ? info.dli_sname : "-", driver);
+            return 0;
+        }}"""
+    done = helpers.run(compiled(code), preload=False, env=env)
+    return done.stdout.split()
+
+
+@functools.lru_cache(maxsize=None)
+def compiled(code):
+    scratch = tempfile.mkdtemp(prefix="sim-")
+    source, output = pathlib.Path(scratch, "program.c"), pathlib.Path(scratch, "program")
+    source.write_text("#define _GNU_SOURCE\n" + code)
+    config = helpers.config()
+    sanitize = [f"-fsanitize={config['sanitize']}"] if config["sanitize"] else []
+    command = [*config["cc"].split(), "-std=gnu11", "-g", *sanitize, "-isystem",
+               f"{config['cuda']}/include", f"-I{helpers.SOURCE}/tests/sim",
+               f"-I{PROGRAMS}", "-rdynamic", "-pthread", "-o", output, source,
+               helpers.sim_dir() / "libcuda.so.1", "-ldl"]
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return output
+
+
+def test_an_older_driver_lacks_newer_functions():
+    assert look_up("cuKernelGetParamInfo", 12040) == ["0", "0", "cuKernelGetParamInfo", "13000"]
+    older = {"AGSIM_DRIVER_VERSION": 12030}
+    assert look_up("cuKernelGetParamInfo", 12030, **older) == ["0", "1", "-", "12030"]
+    assert look_up("cuGraphAddNode", 12030, **older)[2] == "cuGraphAddNode_v2"
+    assert look_up("cuGraphAddNode", 12040, **older)[:2] == ["1", "9"]
+    code = """
+        #include "sim_test.h"
+        int main(void)
+        {
+            size_t offset;
+            start();
+            EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuFuncGetParamInfo(mix, 0, &offset, NULL));
+            return 0;
+        }"""
+    helpers.run(compiled(code), preload=False, env=older)
+
+
+# -- Controls -----------------------------------------------------------------------
+
+LOOP = """
+    #include "sim_test.h"
+    int main(void)
+    {
+        CUstream s;
+        CUdeviceptr p;
+        unsigned failed = 0;
+        start();
+        OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+        OK(cuMemAlloc(&p, 4096));
+        for (unsigned i = 0; i < 10; i++) {
+            CUresult r = launch_mix(p, 4, i, s);
+            if (r)
+                failed = failed * 100 + i + 1;
+            OK(cuMemsetD32Async(p + 64, i, 4, 0));
+        }
+        OK(cuCtxSynchronize());
+        printf("%u\\n", failed);
+        return 0;
+    }"""
+
+
+def test_log_says_what_ran(tmp_path):
+    runs = []
+    for seed in (1, 2):
+        log = tmp_path / f"log{seed}"
+        helpers.run(compiled(LOOP), preload=False, env={"AGSIM_LOG": log, "AGSIM_SEED": seed})
+        runs.append(helpers.executed(log))
+        lines = [dict(f.split("=", 1) for f in line.split())
+                 for line in log.read_text().splitlines()]
+        assert [int(line["seq"]) for line in lines] == list(range(1, 21))
+        assert {line["via"] for line in lines} == {"eager"}
+    assert runs[0] == runs[1]
+    assert set(runs[0]) == {("0", "U1"), ("0", "L0")}
+    kernels, memsets = runs[0][("0", "U1")], runs[0][("0", "L0")]
+    assert len(kernels) == len(set(kernels)) == 10  # every call had other arguments
+    assert all("op=kernel name=ag_mix grid=1,1,1 block=4,1,1 shared=0" in k for k in kernels)
+    assert len(set(memsets)) == 10 and all("op=memset" in m for m in memsets)
+
+
+def test_log_tells_graphs_from_calls(tmp_path):
+    log = tmp_path / "log"
+    run("graph", env={"AGSIM_LOG": log})
+    via = collections.Counter(re.findall(r"op=(\w+).*via=(\w+)", log.read_text()))
+    for op in ("kernel", "memset", "copy", "host", "record", "alloc", "free"):
+        assert via[(op, "graph")] > 0, op
+    assert via[("kernel", "eager")] > 0
+
+
+@pytest.mark.parametrize("fault, failed", [
+    ("cuLaunchKernel:3:2", "3"),
+    ("cuLaunchKernel:3:2,cuLaunchKernel:5:700", "305"),
+    ("cuMemAllocHost:1:2", "0"),
+    ("cuLaunchKernel@no_such_file:3:2", "0"),
+    ("cuLaunchKernel@program:4:2", "4"),
+])
+def test_faults(fault, failed):
+    assert helpers.run(compiled(LOOP), preload=False,
+                       env={"AGSIM_FAIL": fault}).stdout.strip() == failed
+
+
+def test_a_fault_in_every_call_by_the_name_without_version():
+    done = helpers.run(compiled(LOOP), preload=False, status=1,
+                       env={"AGSIM_FAIL": "cuMemAlloc:*:2"})
+    assert "cuMemAlloc_v2(&p, 4096) gave 2" in done.stderr
+
+
+@pytest.mark.parametrize("fault", ["cuInit", "cuInit:x:1", "cuInit:0:1", "Init:1:1", "cuInit:1:1,,"])
+def test_a_fault_that_makes_no_sense_ends_the_program(fault):
+    done = helpers.run(compiled(LOOP), preload=False, status=99, env={"AGSIM_FAIL": fault})
+    assert "bad AGSIM_FAIL" in done.stderr
+
+
+def test_counts_calls(tmp_path):
+    calls = tmp_path / "calls"
+    helpers.run(compiled(LOOP), preload=False, env={"AGSIM_CALLS": calls})
+    counts = dict(line.split() for line in calls.read_text().splitlines())
+    assert counts["cuLaunchKernel"] == counts["cuMemsetD32Async"] == "10"
+    assert counts["cuInit"] == "1" and "cuMemFree_v2" not in counts
+
+
+INSTANTIATE = """
+    #include "sim_test.h"
+    #include <pthread.h>
+    #include <stdbool.h>
+    static volatile uint32_t *w;
+    static CUstream s, t;
+    static void *release(void *arg)
+    {
+        (void)arg;
+        usleep(50000);
+        set_word(&w[0], 1);
+        return NULL;
+    }
+    int main(void)
+    {
+        enum { FREE = 31 };
+        CUgraph g;
+        CUgraphNode n;
+        CUgraphExec x[FREE + 2];
+        pthread_t th;
+        start();
+        w = host_words(4);
+        OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+        OK(cuStreamCreate(&t, CU_STREAM_NON_BLOCKING));
+        OK(cuGraphCreate(&g, 0));
+        OK(cuGraphAddEmptyNode(&n, g, NULL, 0));
+        OK(launch_word(spin, &w[0], 1, s));
+        while (cuStreamQuery(s) != CUDA_ERROR_NOT_READY)
+            ;
+        usleep(10000);
+        for (unsigned i = 0; i < FREE; i++)
+            OK(cuGraphInstantiateWithFlags(&x[i], g, 0));
+        for (unsigned i = 0; i < 100; i++) { /* what an exec had is used again */
+            OK(cuGraphExecDestroy(x[0]));
+            OK(cuGraphInstantiateWithFlags(&x[0], g, 0));
+        }
+        CHECK(get_word(&w[0]) == 0);
+        CHECK(pthread_create(&th, NULL, release, NULL) == 0);
+        OK(cuGraphInstantiateWithFlags(&x[FREE], g, 0));
+        printf("%s\\n", get_word(&w[0]) ? "waited" : "did not wait");
+        CHECK(pthread_join(th, NULL) == 0);
+        return 0;
+    }"""
+
+
+def test_instantiation_waits_for_running_kernels_when_memory_is_short():
+    assert helpers.run(compiled(INSTANTIATE), preload=False,
+                       env={"AGSIM_GRAPH_FREE": 31}).stdout == "waited\n"
+    assert helpers.run(compiled(INSTANTIATE), preload=False).stdout == "did not wait\n"
+
+
+KERNEL = """
+    #include "sim_test.h"
+    #include "agsim.h"
+    static const char ptx[] =
+        ".version 7.0\\n.target sm_75\\n.address_size 64\\n"
+        "// .entry of_a_comment (.param .u32 x)\\n"
+        ".visible .entry own(\\n\\t.param .u64 .ptr .align 4 own_param_0,\\n"
+        "\\t.param .align 16 .b8 own_param_1[24],\\n\\t.param .u8 own_param_2)\\n"
+        ".maxntid 128, 1, 1\\n{ ret; }\\n"
+        ".visible .entry bodiless()\\n{ ret; }\\n";
+    void agsim_kernel_own(const struct agsim_launch *l, void **params)
+    {
+        *(uint32_t *)*(uint64_t *)params[0] =
+            l->grid[0] * 100 + ((uint8_t *)params[1])[23] * 10 + *(uint8_t *)params[2];
+    }
+    static void registered(const struct agsim_launch *l, void **params)
+    {
+        (void)l;
+        *(uint32_t *)*(uint64_t *)params[0] = *(uint32_t *)params[1];
+    }
+    int main(void)
+    {
+        CUmodule m;
+        CUlibrary l;
+        CUfunction f;
+        CUkernel k;
+        CUdeviceptr p;
+        uint32_t got, value = 77;
+        uint8_t block[24] = {[23] = 4}, last = 5;
+        size_t offset, size;
+        start();
+        OK(cuMemAlloc(&p, 4));
+        OK(cuModuleLoadData(&m, ptx));
+        EXPECT(CUDA_ERROR_NOT_FOUND, cuModuleGetFunction(&f, m, "bodiless"));
+        OK(cuModuleGetFunction(&f, m, "own"));
+        OK(cuFuncGetParamInfo(f, 1, &offset, &size));
+        CHECK(offset == 16 && size == 24);
+        OK(cuFuncGetParamInfo(f, 2, &offset, &size));
+        CHECK(offset == 40 && size == 1);
+        void *args[] = {&p, block, &last};
+        OK(cuLaunchKernel(f, 3, 1, 1, 1, 1, 1, 0, 0, args, NULL));
+        OK(cuMemcpyDtoH(&got, p, 4));
+        CHECK(got == 345);
+
+        const size_t sizes[] = {8, 4};
+        const void *image = agsim_register_kernel("registered", 2, sizes, registered);
+        CHECK(image && image == agsim_register_kernel("registered", 2, sizes, registered));
+        OK(cuLibraryLoadData(&l, image, NULL, NULL, 0, NULL, NULL, 0));
+        OK(cuLibraryGetKernel(&k, l, "registered"));
+        void *args2[] = {&p, &value};
+        OK(cuLaunchKernel((CUfunction)k, 1, 1, 1, 1, 1, 1, 0, 0, args2, NULL));
+        OK(cuMemcpyDtoH(&got, p, 4));
+        CHECK(got == 77);
+
+        /* A handle's value comes again, with another layout. */
+        OK(cuModuleUnload(m));
+        EXPECT(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, args, NULL));
+        CUfunction old = f;
+        OK(cuModuleLoadData(&m, agsim_kernels_ptx));
+        OK(cuModuleGetFunction(&f, m, "ag_nop"));
+        CHECK(f == old);
+        EXPECT(CUDA_ERROR_INVALID_VALUE, cuFuncGetParamInfo(f, 0, &offset, &size));
+        puts("ok");
+        return 0;
+    }"""
+
+
+def test_kernels_of_the_program():
+    assert helpers.run(compiled(KERNEL), preload=False).stdout == "ok\n"
+
+
+def test_several_devices():
+    code = """
+        #include "sim_test.h"
+        int main(void)
+        {
+            int n;
+            CUdevice d;
+            CUcontext c;
+            CUdeviceptr p, q;
+            uint32_t got;
+            start();
+            OK(cuDeviceGetCount(&n));
+            CHECK(n == 3);
+            OK(cuMemAlloc(&p, 64));
+            OK(cuMemsetD32(p, 5, 16));
+            OK(cuCtxSynchronize());
+            OK(cuDeviceGet(&d, 2));
+            EXPECT(CUDA_ERROR_INVALID_DEVICE, cuDeviceGet(&d, 3));
+            OK(cuDevicePrimaryCtxRetain(&c, d));
+            OK(cuCtxSetCurrent(c));
+            OK(cuMemAlloc(&q, 64));
+            OK(cuMemcpyPeer(q, c, p, ctx, 64));
+            OK(cuMemcpyDtoH(&got, q, 4));
+            CHECK(got == 5);
+            OK(cuPointerGetAttribute(&n, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, q));
+            CHECK(n == 2);
+            return 0;
+        }"""
+    helpers.run(compiled(code), preload=False, env={"AGSIM_DEVICES": 3})
+    code = "#include <cuda.h>\nint main(void) { return cuInit(0); }"
+    helpers.run(compiled(code), preload=False, env={"AGSIM_DEVICES": 0},
+                status=100)  # CUDA_ERROR_NO_DEVICE
+
+
+def test_the_driver_alone_needs_no_thread():
+    """A program that only loads the driver and asks it for its version stays single-threaded."""
+    code = """
+        #include "sim_test.h"
+        #include <dirent.h>
+        int main(void)
+        {
+            unsigned n = 0;
+            start();
+            DIR *d = opendir("/proc/self/task");
+            CHECK(d);
+            for (struct dirent *e; (e = readdir(d));)
+                n += e->d_name[0] != '.';
+            printf("%u\\n", n);
+            return 0;
+        }"""
+    threads = int(helpers.run(compiled(code), preload=False).stdout)
+    assert threads == 1 + (helpers.config()["sanitize"] == "thread")  # its own background thread
+
+
+def test_source_has_no_leftovers():
+    """Every door that a source file defines is a function that cuda.h declares."""
+    known = set(re.findall(r"sim_(cu\w+)\(", (helpers.sim_dir() / "impl.h").read_text()))
+    for path in (helpers.SOURCE / "tests/sim").glob("*.c"):
+        defined = re.findall(r"^CUresult sim_(cu\w+)\(", path.read_text(), flags=re.M)
+        assert not set(defined) - known, path
+    assert os.path.getsize(EXPECTED)
