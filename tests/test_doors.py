@@ -35,7 +35,7 @@ def read_slots():
 
 SLOTS = read_slots()
 # What only other systems' headers declare is not in the driver.
-EXPORTED = [n for n in SLOTS if not re.match(r"cu(GL|EGL|VDPAU|WGL|Graphics.*(GL|EGL|VDPAU|Egl))", n)]
+EXPORTED = [n for n in SLOTS if not re.match(r"cu(GL|EGL|VDPAU|Graphics.*(GL|EGL|VDPAU|Egl))", n)]
 
 
 class Built:

@@ -58,7 +58,7 @@ def declared(compiler):
                 text = text.read()
             names.update(re.findall(r"\bCUresult\s+CUDAAPI\s+(cu[A-Z]\w*)\s*\(", text))
             names.update(re.findall(r"#define\s+cu[A-Z]\w*\s+(cu[A-Z]\w*)\s*$", text, re.M))
-    return sorted(names)
+    return sorted(n for n in names if not n.startswith("cuWGL"))  # another system
 
 
 def main():
