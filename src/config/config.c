@@ -24,30 +24,36 @@ extern char **environ;
 struct ag_options ag_opt = {
 #define AG_OPT_BOOL(section, key, value, help)          .section##_##key = value,
 #define AG_OPT_INT(section, key, value, min, max, help) .section##_##key = value,
+#define AG_OPT_CHOICE(section, key, words, help)        .section##_##key = 0,
 #define AG_OPT_STRING(section, key, value, help)        .section##_##key = value,
 #include "config/options.def"
 #undef AG_OPT_BOOL
 #undef AG_OPT_INT
+#undef AG_OPT_CHOICE
 #undef AG_OPT_STRING
 };
 
 char ag_config_path[AG_PATH_MAX];
 
 static const struct option {
-    enum { BOOL, INT, STRING } type;
+    enum { BOOL, INT, CHOICE, STRING } type;
     const char *section, *key;
     size_t offset; /* in struct ag_options */
-    long min, max; /* INT only */
+    long min, max;     /* INT only */
+    const char *words; /* CHOICE only: "one|other" */
 } options[] = {
 #define AG_OPT_BOOL(section, key, value, help)                                                     \
-    {BOOL, #section, #key, offsetof(struct ag_options, section##_##key), 0, 0},
+    {BOOL, #section, #key, offsetof(struct ag_options, section##_##key), 0, 0, NULL},
 #define AG_OPT_INT(section, key, value, min, max, help)                                            \
-    {INT, #section, #key, offsetof(struct ag_options, section##_##key), min, max},
+    {INT, #section, #key, offsetof(struct ag_options, section##_##key), min, max, NULL},
+#define AG_OPT_CHOICE(section, key, words, help)                                            \
+    {CHOICE, #section, #key, offsetof(struct ag_options, section##_##key), 0, 0, words},
 #define AG_OPT_STRING(section, key, value, help)                                                   \
-    {STRING, #section, #key, offsetof(struct ag_options, section##_##key), 0, 0},
+    {STRING, #section, #key, offsetof(struct ag_options, section##_##key), 0, 0, NULL},
 #include "config/options.def"
 #undef AG_OPT_BOOL
 #undef AG_OPT_INT
+#undef AG_OPT_CHOICE
 #undef AG_OPT_STRING
 };
 
@@ -168,6 +174,22 @@ static bool parse_int(const char *text, long min, long max, long *value)
     return true;
 }
 
+/* The place of a word in "one|other|third". */
+static bool parse_choice(const char *text, const char *words, unsigned *value)
+{
+    for (unsigned place = 0; *words; place++) {
+        size_t n = strcspn(words, "|"), i = 0;
+        while (i < n && lower(text[i]) == words[i])
+            i++;
+        if (i == n && !text[n]) {
+            *value = place;
+            return true;
+        }
+        words += n + (words[n] == '|');
+    }
+    return false;
+}
+
 static void set(const struct option *o, const char *text, const char *where)
 {
     void *field = (char *)&ag_opt + o->offset;
@@ -185,6 +207,11 @@ static void set(const struct option *o, const char *text, const char *where)
             ag_log(AG_LOG_ALWAYS,
                    "%s: %s = \"%.80s\" is not a whole number from %ld to %ld; it stays %ld", where,
                    name, text, o->min, o->max, *(long *)field);
+        break;
+    case CHOICE:
+        if (!parse_choice(text, o->words, field))
+            ag_log(AG_LOG_ALWAYS, "%s: %s = \"%.80s\" is none of %s; it stays as it was", where,
+                   name, text, o->words);
         break;
     case STRING:
         if (strlen(text) < AG_PATH_MAX)

@@ -43,6 +43,12 @@
     X(cuMemsetD8Async)                                                                             \
     X(cuMemsetD16Async)                                                                            \
     X(cuMemsetD32Async)                                                                            \
+    X(cuMemsetD2D8Async)                                                                          \
+    X(cuMemsetD2D16Async)                                                                          \
+    X(cuMemsetD2D32Async)                                                                          \
+    X(cuMemcpyAsync)                                                                               \
+    X(cuMemcpy3DAsync_v2)                                                                          \
+    X(cuPointerGetAttributes)                                                                      \
     X(cuMemGetAddressRange_v2)                                                                     \
     X(cuKernelGetFunction)                                                                         \
     X(cuFuncGetParamInfo)                                                                          \
@@ -54,11 +60,18 @@
     X(cuGraphDestroy)                                                                              \
     X(cuGraphAddKernelNode_v2)                                                                     \
     X(cuGraphAddMemsetNode)                                                                        \
+    X(cuGraphAddMemcpyNode)                                                                        \
+    X(cuGraphAddDependencies_v2)                                                                   \
+    X(cuGraphKernelNodeSetParams_v2)                                                               \
+    X(cuGraphMemsetNodeSetParams)                                                                  \
+    X(cuGraphMemcpyNodeSetParams)                                                                  \
     X(cuGraphKernelNodeSetAttribute)                                                               \
     X(cuGraphInstantiateWithFlags)                                                                 \
     X(cuGraphExecDestroy)                                                                          \
     X(cuGraphExecKernelNodeSetParams_v2)                                                           \
     X(cuGraphExecMemsetNodeSetParams)                                                              \
+    X(cuGraphExecMemcpyNodeSetParams)                                                              \
+    X(cuGraphExecUpdate_v2)                                                                        \
     X(cuGraphUpload)                                                                               \
     X(cuGraphLaunch)
 

@@ -4,7 +4,6 @@
 
 #include "driver/driver.h"
 #include "graph/function.h"
-#include "graph/node.h"
 
 _Static_assert(sizeof(struct ag_shape) == AG_SHAPE_WORDS * sizeof(uint32_t),
                "a kernel's shape is an op's shape");
@@ -12,8 +11,8 @@ _Static_assert(sizeof(struct ag_shape) == AG_SHAPE_WORDS * sizeof(uint32_t),
 /* -- Attributes ------------------------------------------------------------ */
 
 /*
- * The bytes of an attribute's value that mean something, for those that a graph's kernel node takes
- * with the same effect; 0 for all others. CUDA driver API, "CUlaunchAttributeID".
+ * The bytes of an attribute's value that mean something, for those that a graph takes with the
+ * same effect; 0 for all others. CUDA driver API, "CUlaunchAttributeID".
  */
 static size_t value_size(CUlaunchAttributeID id)
 {
@@ -27,12 +26,16 @@ static size_t value_size(CUlaunchAttributeID id)
         return sizeof value->clusterDim;
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
         return sizeof value->clusterSchedulingPolicyPreference;
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+        return sizeof value->programmaticStreamSerializationAllowed;
     case CU_LAUNCH_ATTRIBUTE_PRIORITY:
         return sizeof value->priority;
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
         return sizeof value->memSyncDomainMap;
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
         return sizeof value->memSyncDomain;
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+        return sizeof value->sharedMemCarveout;
     default:
         return 0;
     }
@@ -111,6 +114,8 @@ bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *ca
 
 /* -- Memsets --------------------------------------------------------------- */
 
+static const struct ag_layout nothing;
+
 static const struct {
     struct ag_layout layout;
     struct ag_field field[2];
@@ -120,28 +125,138 @@ static const struct {
      {offsetof(struct ag_memset_arguments, value), 4}},
 };
 
+static void split(uint32_t *low, uint64_t words)
+{
+    low[0] = (uint32_t)words;
+    low[1] = (uint32_t)(words >> 32);
+}
+
 bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *call)
 {
-    if (call->count == 0)
+    if (call->count == 0 || call->height == 0 || call->height > UINT32_MAX)
         return false;
-    to->dst = call->dst;
-    to->value = call->value;
-    to->fields[0] = &to->dst;
-    to->fields[1] = &to->value;
-    to->from = to->fields;
-    to->op = (struct ag_op){
-        .layout = &memset_layout.layout,
-        .kind = AG_OP_MEMSET,
-    };
-    to->op.shape[AG_MEMSET_COUNT_LOW] = (uint32_t)call->count;
-    to->op.shape[AG_MEMSET_COUNT_HIGH] = (uint32_t)((uint64_t)call->count >> 32);
+    to->op = (struct ag_op){.kind = AG_OP_MEMSET};
+    split(&to->op.shape[AG_MEMSET_COUNT_LOW], call->count);
     to->op.shape[AG_MEMSET_WIDTH] = call->width;
+    to->op.shape[AG_MEMSET_HEIGHT] = (uint32_t)call->height;
+    if (call->height == 1) {
+        to->op.layout = &memset_layout.layout;
+        to->arguments.memset.dst = call->dst;
+        to->arguments.memset.value = call->value;
+        to->fields[0] = &to->arguments.memset.dst;
+        to->fields[1] = &to->arguments.memset.value;
+    } else {
+        to->op.layout = &nothing;
+        to->op.func = (const void *)call->dst;
+        to->op.shape[AG_MEMSET_VALUE] = call->value;
+        split(&to->op.shape[AG_MEMSET_PITCH_LOW], call->pitch);
+    }
+    to->from = to->fields;
     ag_op_hash(&to->op);
     return true;
 }
 
-bool ag_memset_valid(CUdeviceptr dst, size_t bytes)
+/* -- Copies ---------------------------------------------------------------- */
+
+static const struct {
+    struct ag_layout layout;
+    struct ag_field field[2];
+} copy_layout = {
+    {sizeof(struct ag_copy_arguments), 2},
+    {{offsetof(struct ag_copy_arguments, dst), 8}, {offsetof(struct ag_copy_arguments, src), 8}},
+};
+
+/*
+ * What an address is: device memory, pinned host memory, or neither of the two (0): pageable,
+ * managed, or not inside one allocation for all the bytes from it.
+ */
+static CUmemorytype memory_at(CUdeviceptr address, size_t bytes)
 {
+    CUmemorytype type = 0;
+    unsigned managed = 0;
+    CUdeviceptr start = 0;
+    size_t size = 0;
+    CUpointer_attribute names[] = {
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    void *values[] = {&type, &managed, &start, &size};
+    if (ag_real.cuPointerGetAttributes(4, names, values, address) != CUDA_SUCCESS || managed ||
+        address < start || bytes > size || address - start > size - bytes)
+        return 0;
+    return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_HOST ? type : 0;
+}
+
+/* One past the last byte that a copy touches, from the address it is given. */
+static size_t extent(const CUDA_MEMCPY3D *p, size_t x, size_t y, size_t z, size_t pitch,
+                     size_t height)
+{
+    return ((z + p->Depth - 1) * height + y + p->Height - 1) * pitch + x + p->WidthInBytes;
+}
+
+/* Writes what is certain of the memory types into the parameters; false: not one to be held. */
+static bool resolve(CUDA_MEMCPY3D *p)
+{
+    bool to_device =
+        p->dstMemoryType == CU_MEMORYTYPE_DEVICE || p->dstMemoryType == CU_MEMORYTYPE_UNIFIED;
+    if (!to_device || p->srcMemoryType == CU_MEMORYTYPE_ARRAY)
+        return false;
+    CUdeviceptr src =
+        p->srcMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)p->srcHost : p->srcDevice;
+    size_t src_bytes = extent(p, p->srcXInBytes, p->srcY, p->srcZ, p->srcPitch, p->srcHeight);
+    size_t dst_bytes = extent(p, p->dstXInBytes, p->dstY, p->dstZ, p->dstPitch, p->dstHeight);
+    CUmemorytype type = memory_at(src, src_bytes);
+    /* A copy to the host is slower as a graph's node. */
+    if (type == 0 || memory_at(p->dstDevice, dst_bytes) != CU_MEMORYTYPE_DEVICE)
+        return false;
+    p->srcMemoryType = type;
+    p->dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    p->srcHost = type == CU_MEMORYTYPE_HOST ? (const void *)src : NULL;
+    p->srcDevice = type == CU_MEMORYTYPE_DEVICE ? src : 0;
+    p->dstHost = NULL;
+    p->srcArray = p->dstArray = NULL;
+    p->reserved0 = p->reserved1 = NULL;
+    return true;
+}
+
+bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call)
+{
+    CUDA_MEMCPY3D *p = &to->params;
+    *p = call->params;
+    if (p->WidthInBytes == 0 || p->Height == 0 || p->Depth == 0 || p->srcLOD != 0 ||
+        p->dstLOD != 0 || !resolve(p))
+        return false;
+    to->op = (struct ag_op){.kind = AG_OP_COPY, .extra = p, .extra_size = sizeof *p};
+    bool plain = p->Height == 1 && p->Depth == 1 &&
+                 (p->srcXInBytes | p->srcY | p->srcZ | p->dstXInBytes | p->dstY | p->dstZ) == 0;
+    if (plain) {
+        p->srcPitch = p->dstPitch = p->srcHeight = p->dstHeight = 0;
+        to->op.layout = &copy_layout.layout;
+        to->arguments.copy.dst = p->dstDevice;
+        to->arguments.copy.src =
+            p->srcMemoryType == CU_MEMORYTYPE_HOST ? (uint64_t)p->srcHost : p->srcDevice;
+        to->fields[0] = &to->arguments.copy.dst;
+        to->fields[1] = &to->arguments.copy.src;
+        p->dstDevice = p->srcDevice = 0;
+        p->srcHost = NULL;
+    } else {
+        to->op.layout = &nothing;
+    }
+    to->from = to->fields;
+    ag_op_hash(&to->op);
+    return true;
+}
+
+/* -- Certainty --------------------------------------------------------------- */
+
+bool ag_described_is_certain(const struct ag_described *call)
+{
+    const struct ag_op *op = &call->op;
+    if (op->kind != AG_OP_MEMSET)
+        return true; /* a copy's addresses were looked up to describe it */
+    CUdeviceptr dst = op->layout->count != 0 ? call->arguments.memset.dst : (CUdeviceptr)op->func;
+    size_t bytes = ag_memset_row(op);
+    if (op->shape[AG_MEMSET_HEIGHT] > 1)
+        bytes += (op->shape[AG_MEMSET_HEIGHT] - 1) * ag_words(&op->shape[AG_MEMSET_PITCH_LOW]);
     CUdeviceptr base;
     size_t size;
     return ag_real.cuMemGetAddressRange_v2(&base, &size, dst) == CUDA_SUCCESS && bytes <= size &&

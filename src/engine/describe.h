@@ -6,7 +6,7 @@
 #define AG_DESCRIBE_H
 
 #include "engine/engine.h"
-#include "trace/op.h"
+#include "graph/node.h"
 
 enum { AG_MOST_ATTRIBUTES = 8, AG_MOST_EXTRA_FIELDS = 256 };
 
@@ -16,15 +16,22 @@ struct ag_described {
     void *const *from; /* a pointer to each argument */
     CUlaunchAttribute attrs[AG_MOST_ATTRIBUTES];
     void *fields[AG_MOST_EXTRA_FIELDS];
-    uint64_t dst;
-    uint32_t value;
+    union {
+        struct ag_memset_arguments memset;
+        struct ag_copy_arguments copy;
+    } arguments;
+    CUDA_MEMCPY3D params;
 };
 
 /* False: an op that cannot be held. The context of the stream must be current. */
 bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *call, CUcontext ctx);
 bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *call);
+bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call);
 
-/* Whether a memset to these bytes can only succeed: the range lies in one living allocation. */
-bool ag_memset_valid(CUdeviceptr dst, size_t bytes);
+/*
+ * Whether the call can only succeed, given that the same op has succeeded with other arguments: a
+ * kernel can; a memset must find its addresses in a living allocation.
+ */
+bool ag_described_is_certain(const struct ag_described *call);
 
 #endif

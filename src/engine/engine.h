@@ -55,9 +55,21 @@ struct ag_kernel_call {
 
 struct ag_memset_call {
     CUdeviceptr dst;
-    size_t count;   /* elements */
+    size_t count;   /* elements of a row */
+    size_t height;  /* rows */
+    size_t pitch;   /* bytes from row to row; of no meaning where there is one row */
     uint32_t value; /* in the low `width` bytes */
     uint32_t width; /* bytes of an element: 1, 2, 4 */
+    CUstream stream;
+    bool ptsz;
+};
+
+/*
+ * A copy in a stream, as three-dimensional ones are described. Addresses whose kind the call leaves
+ * open are in srcDevice and dstDevice, with CU_MEMORYTYPE_UNIFIED.
+ */
+struct ag_copy_call {
+    CUDA_MEMCPY3D params;
     CUstream stream;
     bool ptsz;
 };
@@ -69,6 +81,7 @@ struct ag_memset_call {
  */
 bool ag_engine_kernel(const struct ag_kernel_call *call);
 bool ag_engine_memset(const struct ag_memset_call *call);
+bool ag_engine_copy(const struct ag_copy_call *call);
 
 /* The eager call that this thread was just told to make has failed: what fails is never held. */
 void ag_engine_failed(void);

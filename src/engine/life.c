@@ -159,11 +159,14 @@ void ag_engine_counters(struct ag_counters *sum)
         sum->replayed += add->replayed;
         sum->replays += add->replays;
         sum->patches += add->patches;
+        sum->updates += add->updates;
         sum->traces += add->traces;
         sum->side_exits += add->side_exits;
         sum->errors += add->errors;
         for (unsigned i = 0; i < AG_REASON_COUNT; i++)
             sum->flushes[i] += add->flushes[i];
+        for (unsigned i = 0; i < AG_REFUSAL_COUNT; i++)
+            sum->refusals[i] += add->refusals[i];
         pthread_mutex_unlock(&stream->lock);
     }
 }

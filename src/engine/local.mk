@@ -3,6 +3,6 @@ engine_sources = \
 	src/engine/barrier.c src/engine/describe.c src/engine/describe.h src/engine/engine.h \
 	src/engine/life.c src/engine/op.c src/engine/stream.c src/engine/stream.h \
 	src/engine/submit.c src/engine/watchdog.c \
-	src/graph/function.c src/graph/function.h src/graph/node.h src/graph/trace.c src/graph/trace.h \
+	src/graph/function.c src/graph/function.h src/graph/node.c src/graph/node.h src/graph/trace.c src/graph/trace.h \
 	src/trace/op.c src/trace/op.h src/trace/recorder.c src/trace/recorder.h \
 	src/trace/tree.c src/trace/tree.h

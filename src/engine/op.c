@@ -4,7 +4,6 @@
 #include "driver/driver.h"
 #include "engine/describe.h"
 #include "engine/stream.h"
-#include "graph/node.h"
 
 #define LIKELY(condition)   __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
@@ -91,31 +90,29 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
 
 /* -- Everything else --------------------------------------------------------- */
 
+/* The rest of every door but the kernels': `describe` is run with the lock held. */
+#define OTHER_OP(describe)                                                                         \
+    CUcontext current = ag_context_current();                                                      \
+    struct ag_stream *stream = enter(call->stream, call->ptsz, current);                           \
+    if (stream == NULL)                                                                            \
+        return false;                                                                              \
+    struct ag_described op;                                                                        \
+    bool held = false;                                                                             \
+    if (ag_recorder_asleep(&stream->recorder))                                                     \
+        stream->counters.ops++;                                                                    \
+    else                                                                                           \
+        held = step(stream, stream->context->ctx == current && describe(&op, call), &op);          \
+    pthread_mutex_unlock(&stream->lock);                                                           \
+    return held
+
 bool ag_engine_memset(const struct ag_memset_call *call)
 {
-    CUcontext current = ag_context_current();
-    struct ag_stream *stream = enter(call->stream, call->ptsz, current);
-    if (stream == NULL)
-        return false;
-    struct ag_described op;
-    bool held = false;
-    if (ag_recorder_asleep(&stream->recorder))
-        stream->counters.ops++;
-    else
-        held = step(stream, stream->context->ctx == current && ag_describe_memset(&op, call), &op);
-    pthread_mutex_unlock(&stream->lock);
-    return held;
+    OTHER_OP(ag_describe_memset);
 }
 
-/* A memset can fail for its address, and what can fail is not held: a new address is looked up. */
-static bool certain(const struct ag_node *node, const struct ag_described *call)
+bool ag_engine_copy(const struct ag_copy_call *call)
 {
-    if (node->op.kind != AG_OP_MEMSET)
-        return true;
-    struct ag_memset_arguments last;
-    memcpy(&last, node->args, sizeof last);
-    return last.dst == call->dst ||
-           ag_memset_valid(call->dst, ag_memset_count(&node->op) * node->op.shape[AG_MEMSET_WIDTH]);
+    OTHER_OP(ag_describe_copy);
 }
 
 /* The op goes out eagerly: records it. */
@@ -131,8 +128,8 @@ static void record(struct ag_stream *stream, const struct ag_described *call)
         return;
     }
     (void)ag_stream_open(stream); /* nothing is held, so no watchdog is needed */
-    /* A graph's memset node is made with an address that is good now; kernels need none. */
-    if (call->op.kind == AG_OP_MEMSET && ag_node_arguments(node))
+    /* Memset and copy nodes are made with addresses that are good now; kernels need none. */
+    if (call->op.kind != AG_OP_KERNEL && ag_node_arguments(node))
         ag_node_store(node, call->from);
     if (node->depth >= rec->max_length)
         ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
@@ -157,7 +154,7 @@ static bool step(struct ag_stream *stream, bool described, const struct ag_descr
             stream->holding =
                 node != NULL && promising(node) && ag_stream_hold_begins(stream, node);
         }
-        if (stream->holding && node != NULL && promising(node) && certain(node, call)) {
+        if (stream->holding && node != NULL && promising(node) && ag_described_is_certain(call)) {
             ag_node_store(node, call->from);
             hold(stream, node);
             return true;

@@ -13,6 +13,7 @@
 #include "config/config.h"
 #include "driver/driver.h"
 #include "engine/stream.h"
+#include "graph/node.h"
 
 /* -- Relay ---------------------------------------------------------------- */
 
@@ -226,7 +227,7 @@ static uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream 
     if (length == 0)
         return 0;
     struct ag_trace *trace = stream->path[length]->trace;
-    CUresult result = ag_trace_replay(trace, target, &stream->counters.patches);
+    CUresult result = ag_trace_replay(trace, target, &stream->counters);
     if (result != CUDA_SUCCESS) {
         count_error(stream, result);
         trace->leaf->bad = true;

@@ -1,20 +1,72 @@
 /* SPDX-License-Identifier: MIT */
-/* How a memset is an op: which words of its shape mean what, and its arguments. */
+/*
+ * Each kind of op as CUDA sees it: the call that submits it, the graph node that stands for it, and
+ * how the node's arguments are changed. What an op's shape, extra bytes and arguments mean is
+ * written down here, for describing and for submitting alike.
+ *
+ *   kind     shape                      extra                            arguments
+ *   kernel   grid, block, shared        CUlaunchAttribute[], normalised  the kernel's parameters
+ *   memset   enum ag_memset_word        -                                struct ag_memset_arguments
+ *   copy     -                          CUDA_MEMCPY3D                    struct ag_copy_arguments
+ *
+ * Nodes of more than one dimension cannot be given other addresses (CUDA driver API,
+ * cuGraphExecMemcpyNodeSetParams, cuGraphExecMemsetNodeSetParams): there the addresses belong to
+ * the structure, a memset's in ag_op.func, and there are no arguments. A copy of one dimension has
+ * zeros for them in its CUDA_MEMCPY3D.
+ */
 #ifndef AG_GRAPH_NODE_H
 #define AG_GRAPH_NODE_H
 
-#include "trace/op.h"
+#include <cuda.h>
 
-enum { AG_MEMSET_COUNT_LOW, AG_MEMSET_COUNT_HIGH, AG_MEMSET_WIDTH };
+#include "trace/tree.h"
+
+enum ag_memset_word {
+    AG_MEMSET_COUNT_LOW, /* elements of a row */
+    AG_MEMSET_COUNT_HIGH,
+    AG_MEMSET_WIDTH,  /* bytes of an element */
+    AG_MEMSET_HEIGHT, /* rows */
+    AG_MEMSET_PITCH_LOW,
+    AG_MEMSET_PITCH_HIGH,
+    AG_MEMSET_VALUE, /* of more than one row; else it is an argument */
+};
 
 struct ag_memset_arguments {
     uint64_t dst;
     uint32_t value;
 };
 
-static inline size_t ag_memset_count(const struct ag_op *op)
+struct ag_copy_arguments {
+    uint64_t dst;
+    uint64_t src;
+};
+
+/* Adds the graph node of an op, behind `after` if that is not NULL, which was made of `before`. */
+CUresult ag_node_add(const struct ag_node *node, CUfunction func, CUgraph graph, CUcontext ctx,
+                     CUgraphNode *made, const CUgraphNode *after, const struct ag_node *before);
+
+/* Gives the node of an exec the op's arguments. The context must be current. */
+CUresult ag_node_patch(const struct ag_node *node, CUfunction func, CUgraphExec exec,
+                       CUgraphNode graph_node, CUcontext ctx);
+
+/* The same for the source graph, whose exec is then updated as a whole. */
+CUresult ag_node_patch_source(const struct ag_node *node, CUfunction func, CUgraphNode graph_node);
+
+/* Submits the op by itself. */
+CUresult ag_node_submit(const struct ag_node *node, CUstream stream);
+
+/* The function of a kernel's node; NULL for other kinds. */
+CUfunction ag_node_function(const struct ag_node *node);
+
+static inline uint64_t ag_words(const uint32_t *low)
 {
-    return (size_t)op->shape[AG_MEMSET_COUNT_HIGH] << 32 | op->shape[AG_MEMSET_COUNT_LOW];
+    return (uint64_t)low[1] << 32 | low[0];
+}
+
+/* Bytes of a memset's row. */
+static inline size_t ag_memset_row(const struct ag_op *op)
+{
+    return ag_words(&op->shape[AG_MEMSET_COUNT_LOW]) * op->shape[AG_MEMSET_WIDTH];
 }
 
 #endif

@@ -4,111 +4,22 @@
 
 #include <stdlib.h>
 
+#include "config/config.h"
 #include "driver/driver.h"
-#include "graph/function.h"
 #include "graph/node.h"
 
-/* -- One op --------------------------------------------------------------- */
-
-static const struct ag_function *function_of(const struct ag_node *node)
-{
-    return (const void *)((const char *)node->op.layout - offsetof(struct ag_function, layout));
-}
-
-static CUDA_KERNEL_NODE_PARAMS kernel_params(const struct ag_node *node, CUfunction func)
-{
-    const uint32_t *shape = node->op.shape;
-    return (CUDA_KERNEL_NODE_PARAMS){
-        .func = func,
-        .gridDimX = shape[0],
-        .gridDimY = shape[1],
-        .gridDimZ = shape[2],
-        .blockDimX = shape[3],
-        .blockDimY = shape[4],
-        .blockDimZ = shape[5],
-        .sharedMemBytes = shape[6],
-        .kernelParams = node->params,
-    };
-}
-
-static CUDA_MEMSET_NODE_PARAMS memset_params(const struct ag_node *node)
-{
-    struct ag_memset_arguments arguments;
-    memcpy(&arguments, node->args, sizeof arguments);
-    return (CUDA_MEMSET_NODE_PARAMS){
-        .dst = arguments.dst,
-        .value = arguments.value,
-        .elementSize = node->op.shape[AG_MEMSET_WIDTH],
-        .width = ag_memset_count(&node->op),
-        .height = 1,
-    };
-}
-
-CUresult ag_node_submit(const struct ag_node *node, CUstream stream)
-{
-    const struct ag_op *op = &node->op;
-    const uint32_t *shape = op->shape;
-    if (op->kind == AG_OP_MEMSET) {
-        struct ag_memset_arguments arguments;
-        memcpy(&arguments, node->args, sizeof arguments);
-        size_t count = ag_memset_count(op);
-        switch (shape[AG_MEMSET_WIDTH]) {
-        case 1:
-            return ag_real.cuMemsetD8Async(arguments.dst, arguments.value, count, stream);
-        case 2:
-            return ag_real.cuMemsetD16Async(arguments.dst, arguments.value, count, stream);
-        default:
-            return ag_real.cuMemsetD32Async(arguments.dst, arguments.value, count, stream);
-        }
-    }
-    CUfunction func = (CUfunction)op->func;
-    if (op->extra_size == 0)
-        return ag_real.cuLaunchKernel(func, shape[0], shape[1], shape[2], shape[3], shape[4],
-                                      shape[5], shape[6], stream, node->params, NULL);
-    CUlaunchConfig config = {
-        .gridDimX = shape[0],
-        .gridDimY = shape[1],
-        .gridDimZ = shape[2],
-        .blockDimX = shape[3],
-        .blockDimY = shape[4],
-        .blockDimZ = shape[5],
-        .sharedMemBytes = shape[6],
-        .hStream = stream,
-        .attrs = (CUlaunchAttribute *)op->extra,
-        .numAttrs = op->extra_size / sizeof(CUlaunchAttribute),
-    };
-    return ag_real.cuLaunchKernelEx(&config, func, node->params, NULL);
-}
-
 /* -- Building ------------------------------------------------------------- */
-
-static CUresult add_kernel(struct ag_trace *trace, struct ag_step *step, const CUgraphNode *after)
-{
-    const struct ag_op *op = &step->node->op;
-    CUDA_KERNEL_NODE_PARAMS params = kernel_params(step->node, step->func);
-    CUresult result = ag_real.cuGraphAddKernelNode_v2(&step->graph_node, trace->graph, after,
-                                                      after != NULL, &params);
-    const CUlaunchAttribute *attrs = op->extra;
-    for (uint32_t i = 0; result == CUDA_SUCCESS && i < op->extra_size / sizeof *attrs; i++)
-        result =
-            ag_real.cuGraphKernelNodeSetAttribute(step->graph_node, attrs[i].id, &attrs[i].value);
-    return result;
-}
 
 static CUresult build(struct ag_trace *trace, CUcontext ctx, CUstream stream)
 {
     CUresult result = ag_real.cuGraphCreate(&trace->graph, 0);
-    const CUgraphNode *after = NULL;
+    const struct ag_step *before = NULL;
     for (uint32_t i = 0; result == CUDA_SUCCESS && i < trace->length; i++) {
         struct ag_step *step = &trace->step[i];
-        if (step->node->op.kind == AG_OP_KERNEL) {
-            result = add_kernel(trace, step, after);
-        } else {
-            CUDA_MEMSET_NODE_PARAMS params = memset_params(step->node);
-            result = ag_real.cuGraphAddMemsetNode(&step->graph_node, trace->graph, after,
-                                                  after != NULL, &params, ctx);
-        }
-        after = &step->graph_node;
+        result = ag_node_add(step->node, step->func, trace->graph, ctx, &step->graph_node,
+                             before != NULL ? &before->graph_node : NULL,
+                             before != NULL ? before->node : NULL);
+        before = step;
     }
     if (result == CUDA_SUCCESS)
         result = ag_real.cuGraphInstantiateWithFlags(&trace->exec, trace->graph, 0);
@@ -126,17 +37,17 @@ struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream st
     if (trace == NULL)
         return NULL;
     trace->leaf = leaf;
+    trace->ctx = ctx;
     trace->length = leaf->depth;
     for (struct ag_node *node = leaf; node->parent != NULL; node = node->parent) {
         struct ag_step *step = &trace->step[node->depth - 1];
-        step->node = node;
-        if (node->op.kind == AG_OP_KERNEL)
-            step->func = function_of(node)->func;
         if (!ag_node_arguments(node)) {
             free(trace);
             return NULL;
         }
-        step->version = node->version;
+        step->node = node;
+        step->func = ag_node_function(node);
+        step->version = step->source_version = node->version;
     }
     *error = build(trace, ctx, stream);
     if (*error == CUDA_SUCCESS)
@@ -158,33 +69,79 @@ CUresult ag_trace_destroy(struct ag_trace *trace)
     return result;
 }
 
-/* -- Replay --------------------------------------------------------------- */
+/* -- Patching ------------------------------------------------------------- */
 
-static CUresult patch(struct ag_trace *trace, struct ag_step *step)
+/* Measured costs (H200, driver 580), in ns. */
+enum { COST_SET_EXEC = 140, COST_SET_SOURCE = 70, COST_UPDATE_NODE = 27 };
+
+/* Whether updating the exec as a whole from its source graph is cheaper than node by node. */
+static bool update_is_cheaper(const struct ag_trace *trace, uint32_t changed)
 {
-    if (step->node->op.kind == AG_OP_KERNEL) {
-        CUDA_KERNEL_NODE_PARAMS params = kernel_params(step->node, step->func);
-        return ag_real.cuGraphExecKernelNodeSetParams_v2(trace->exec, step->graph_node, &params);
-    }
-    CUDA_MEMSET_NODE_PARAMS params = memset_params(step->node);
-    CUcontext ctx;
-    CUresult result = ag_real.cuCtxGetCurrent(&ctx);
-    if (result != CUDA_SUCCESS)
-        return result;
-    return ag_real.cuGraphExecMemsetNodeSetParams(trace->exec, step->graph_node, &params, ctx);
+    if (trace->update_refused || ag_opt.update_strategy == AG_UPDATE_SET_PARAMS)
+        return false;
+    if (ag_opt.update_strategy == AG_UPDATE_EXEC_UPDATE)
+        return true;
+    uint32_t source = 0;
+    for (uint32_t i = 0; i < trace->length; i++)
+        source += trace->step[i].source_version != trace->step[i].node->version;
+    return source * COST_SET_SOURCE + trace->length * COST_UPDATE_NODE < changed * COST_SET_EXEC;
 }
 
-CUresult ag_trace_replay(struct ag_trace *trace, CUstream stream, uint64_t *patches)
+static CUresult update(struct ag_trace *trace, struct ag_counters *counters)
 {
     for (uint32_t i = 0; i < trace->length; i++) {
         struct ag_step *step = &trace->step[i];
-        if (__builtin_expect(step->version == step->node->version, 1))
+        if (step->source_version == step->node->version)
             continue;
-        CUresult result = patch(trace, step);
+        CUresult result = ag_node_patch_source(step->node, step->func, step->graph_node);
+        if (result != CUDA_SUCCESS)
+            return result;
+        step->source_version = step->node->version;
+    }
+    CUgraphExecUpdateResultInfo info = {.result = CU_GRAPH_EXEC_UPDATE_ERROR};
+    CUresult result = ag_real.cuGraphExecUpdate_v2(trace->exec, trace->graph, &info);
+    if (result != CUDA_SUCCESS) {
+        unsigned reason = info.result;
+        counters->refusals[reason < AG_REFUSAL_COUNT ? reason : CU_GRAPH_EXEC_UPDATE_ERROR]++;
+        return result;
+    }
+    for (uint32_t i = 0; i < trace->length; i++)
+        trace->step[i].version = trace->step[i].node->version;
+    counters->updates++;
+    return CUDA_SUCCESS;
+}
+
+static CUresult patch(struct ag_trace *trace, uint32_t changed, struct ag_counters *counters)
+{
+    counters->patches += changed;
+    if (update_is_cheaper(trace, changed)) {
+        if (update(trace, counters) == CUDA_SUCCESS)
+            return CUDA_SUCCESS;
+        /* A refused update leaves the exec as it was. It would be refused again: never repeated. */
+        trace->update_refused = true;
+    }
+    for (uint32_t i = 0; i < trace->length; i++) {
+        struct ag_step *step = &trace->step[i];
+        if (step->version == step->node->version)
+            continue;
+        CUresult result =
+            ag_node_patch(step->node, step->func, trace->exec, step->graph_node, trace->ctx);
         if (result != CUDA_SUCCESS)
             return result;
         step->version = step->node->version;
-        ++*patches;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult ag_trace_replay(struct ag_trace *trace, CUstream stream, struct ag_counters *counters)
+{
+    uint32_t changed = 0;
+    for (uint32_t i = 0; i < trace->length; i++)
+        changed += trace->step[i].version != trace->step[i].node->version;
+    if (changed != 0) {
+        CUresult result = patch(trace, changed, counters);
+        if (result != CUDA_SUCCESS)
+            return result;
     }
     return ag_real.cuGraphLaunch(trace->exec, stream);
 }

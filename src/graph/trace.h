@@ -12,6 +12,7 @@
 
 #include <cuda.h>
 
+#include "observe/counters.h"
 #include "trace/tree.h"
 
 struct ag_trace {
@@ -20,12 +21,15 @@ struct ag_trace {
     uint64_t used;         /* the stream's clock at the last replay; the engine's */
     CUgraph graph;         /* lives as long as its exec is patched by node */
     CUgraphExec exec;
+    CUcontext ctx;
     uint32_t length;
+    bool update_refused; /* cuGraphExecUpdate has refused it once */
     struct ag_step {
         struct ag_node *node;
         CUgraphNode graph_node;
         CUfunction func;
-        uint32_t version; /* of the node's arguments that the exec has */
+        uint32_t version;        /* of the node's arguments that the exec has */
+        uint32_t source_version; /* and that the source graph has */
     } step[];
 };
 
@@ -40,15 +44,13 @@ struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream st
                                 CUresult *error);
 
 /*
- * Gives the exec the arguments of its nodes where they changed, adding their number to *patches,
- * and launches it in `stream`. Nothing has been executed when it fails.
+ * Gives the exec the arguments of its nodes where they changed, node by node or by updating it from
+ * the source graph, whichever costs less, and launches it in `stream`. Counts patches, updates and
+ * refused updates. Nothing has been executed when it fails.
  */
-CUresult ag_trace_replay(struct ag_trace *trace, CUstream stream, uint64_t *patches);
+CUresult ag_trace_replay(struct ag_trace *trace, CUstream stream, struct ag_counters *counters);
 
 /* Frees everything. Replays in flight go on (the driver keeps what they need). */
 CUresult ag_trace_destroy(struct ag_trace *trace);
-
-/* Submits one op with the arguments held in its node. */
-CUresult ag_node_submit(const struct ag_node *node, CUstream stream);
 
 #endif

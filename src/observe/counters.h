@@ -32,12 +32,30 @@ enum ag_reason {
 
 extern const char *const ag_reason_names[AG_REASON_COUNT];
 
+/* Why cuGraphExecUpdate refused: CUgraphExecUpdateResult, in its order. */
+#define AG_REFUSALS(X)                                                                             \
+    X("none")                                                                                      \
+    X("error")                                                                                     \
+    X("topology_changed")                                                                          \
+    X("node_type_changed")                                                                         \
+    X("function_changed")                                                                          \
+    X("parameters_changed")                                                                        \
+    X("not_supported")                                                                             \
+    X("unsupported_function_change")                                                               \
+    X("attributes_changed")
+
+enum { AG_REFUSAL_COUNT = 9 };
+
+extern const char *const ag_refusal_names[AG_REFUSAL_COUNT];
+
 struct ag_counters {
     uint64_t ops;      /* ops that the program issued */
     uint64_t replayed; /* of these, submitted by a graph launch */
     uint64_t replays;  /* graph launches */
     uint64_t patches;  /* nodes whose arguments were set before a replay */
-    uint64_t traces;   /* execs made */
+    uint64_t updates;  /* execs updated as a whole from their source graph */
+    uint64_t refusals[AG_REFUSAL_COUNT];
+    uint64_t traces; /* execs made */
     uint64_t side_exits;
     uint64_t errors; /* driver calls of the library that failed */
     uint64_t flushes[AG_REASON_COUNT];

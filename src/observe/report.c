@@ -106,6 +106,14 @@ static void put_name(struct output *out, bool *first, const char *name)
     *first = false;
 }
 
+/* A word of "one|other|third" by its place. */
+static void put_choice(struct output *out, const char *words, unsigned place)
+{
+    while (place-- > 0)
+        words = strchr(words, '|') + 1;
+    put(out, "\"%.*s\"", (int)strcspn(words, "|"), words);
+}
+
 /* The options that differ from their defaults. */
 static void put_options(struct output *out)
 {
@@ -122,6 +130,11 @@ static void put_options(struct output *out)
         put_name(out, &first, #section "." #key);                                                  \
         put(out, "%ld", ag_opt.section##_##key);                                                   \
     }
+#define AG_OPT_CHOICE(section, key, words, help)                                                   \
+    if (ag_opt.section##_##key != 0) {                                                         \
+        put_name(out, &first, #section "." #key);                                                  \
+        put_choice(out, words, ag_opt.section##_##key);                                            \
+    }
 #define AG_OPT_STRING(section, key, value, help)                                                   \
     if (strcmp(ag_opt.section##_##key, value) != 0) {                                              \
         put_name(out, &first, #section "." #key);                                                  \
@@ -130,6 +143,7 @@ static void put_options(struct output *out)
 #include "config/options.def"
 #undef AG_OPT_BOOL
 #undef AG_OPT_INT
+#undef AG_OPT_CHOICE
 #undef AG_OPT_STRING
     put(out, first ? "},\n" : "\n  },\n");
 }
@@ -147,7 +161,11 @@ static void put_report(struct output *out, const struct ag_counters *c)
     put(out, ", \"eager\": %" PRIu64 "},\n", c->ops - c->replayed);
     put(out, "  \"replays\": %" PRIu64 ",\n", c->replays);
     put(out, "  \"patches\": %" PRIu64 ",\n", c->patches);
-    put(out, "  \"traces\": %" PRIu64 ",\n", c->traces);
+    put(out, "  \"updates\": %" PRIu64 ",\n", c->updates);
+    put(out, "  \"updates_refused\": {");
+    for (int i = 1; i < AG_REFUSAL_COUNT; i++)
+        put(out, "%s\"%s\": %" PRIu64, i > 1 ? ", " : "", ag_refusal_names[i], c->refusals[i]);
+    put(out, "},\n  \"traces\": %" PRIu64 ",\n", c->traces);
     put(out, "  \"side_exits\": %" PRIu64 ",\n", c->side_exits);
     put(out, "  \"flushes\": {");
     for (int i = 0; i < AG_REASON_COUNT; i++)

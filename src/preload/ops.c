@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The doors of the ops: kernel launches and memsets. This is the hot path.
+ * The doors of the ops: kernel launches, memsets, copies. This is the hot path.
  */
 #include <cuda.h>
 #include <stdatomic.h>
@@ -106,15 +106,17 @@ LAUNCH_KERNEL_EX(cuLaunchKernelEx_ptsz, true)
 
 /* -- Memsets -------------------------------------------------------------- */
 
-#define MEMSET(name, type, element, per_thread)                                                    \
-    DOOR(name)(CUdeviceptr dst, element value, size_t count, CUstream stream)                      \
+#define MEMSET_DOOR(name, type, element, per_thread, parameters, arguments, rows, distance)        \
+    DOOR(name) parameters                                                                          \
     {                                                                                              \
         __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
         if (passive())                                                                             \
-            return real(dst, value, count, stream);                                                \
+            return real arguments;                                                                 \
         const struct ag_memset_call call = {                                                       \
             .dst = dst,                                                                            \
             .count = count,                                                                        \
+            .height = rows,                                                                        \
+            .pitch = distance,                                                                     \
             .value = value,                                                                        \
             .width = sizeof(element),                                                              \
             .stream = stream,                                                                      \
@@ -122,12 +124,106 @@ LAUNCH_KERNEL_EX(cuLaunchKernelEx_ptsz, true)
         };                                                                                         \
         if (ag_engine_memset(&call))                                                               \
             return CUDA_SUCCESS;                                                                   \
-        return checked(real(dst, value, count, stream));                                           \
+        return checked(real arguments);                                                            \
     }
 
-MEMSET(cuMemsetD8Async, cuMemsetD8Async, unsigned char, false)
-MEMSET(cuMemsetD8Async_ptsz, cuMemsetD8Async, unsigned char, true)
-MEMSET(cuMemsetD16Async, cuMemsetD16Async, unsigned short, false)
-MEMSET(cuMemsetD16Async_ptsz, cuMemsetD16Async, unsigned short, true)
-MEMSET(cuMemsetD32Async, cuMemsetD32Async, unsigned int, false)
-MEMSET(cuMemsetD32Async_ptsz, cuMemsetD32Async, unsigned int, true)
+#define MEMSET(name, type, element, per_thread)                                                    \
+    MEMSET_DOOR(name, type, element, per_thread,                                                   \
+                (CUdeviceptr dst, element value, size_t count, CUstream stream),                   \
+                (dst, value, count, stream), 1, 0)
+#define MEMSET_2D(name, type, element, per_thread)                                                 \
+    MEMSET_DOOR(name, type, element, per_thread,                                                   \
+                (CUdeviceptr dst, size_t pitch, element value, size_t count, size_t height,        \
+                 CUstream stream),                                                                 \
+                (dst, pitch, value, count, height, stream), height, pitch)
+
+#define BOTH(door, name, ...)                                                                      \
+    door(name, name, __VA_ARGS__, false) door(name##_ptsz, name, __VA_ARGS__, true)
+BOTH(MEMSET, cuMemsetD8Async, unsigned char)
+BOTH(MEMSET, cuMemsetD16Async, unsigned short)
+BOTH(MEMSET, cuMemsetD32Async, unsigned int)
+BOTH(MEMSET_2D, cuMemsetD2D8Async, unsigned char)
+BOTH(MEMSET_2D, cuMemsetD2D16Async, unsigned short)
+BOTH(MEMSET_2D, cuMemsetD2D32Async, unsigned int)
+
+/* -- Copies --------------------------------------------------------------- */
+
+/* `row` makes the CUDA_MEMCPY3D of the call. */
+#define COPY_DOOR(name, type, per_thread, parameters, arguments, valid, row)                       \
+    DOOR(name) parameters                                                                          \
+    {                                                                                              \
+        __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
+        if (passive() || unlikely(!(valid)))                                                       \
+            return real arguments;                                                                 \
+        const struct ag_copy_call call = {.params = row, .stream = stream, .ptsz = per_thread};    \
+        if (ag_engine_copy(&call))                                                                 \
+            return CUDA_SUCCESS;                                                                   \
+        return checked(real arguments);                                                            \
+    }
+
+static CUDA_MEMCPY3D range(CUmemorytype dst_type, CUdeviceptr dst, CUmemorytype src_type,
+                           CUdeviceptr src, size_t bytes)
+{
+    return (CUDA_MEMCPY3D){
+        .srcMemoryType = src_type,
+        .srcDevice = src,
+        .dstMemoryType = dst_type,
+        .dstDevice = dst,
+        .WidthInBytes = bytes,
+        .Height = 1,
+        .Depth = 1,
+    };
+}
+
+static CUDA_MEMCPY3D rows(const CUDA_MEMCPY2D *copy)
+{
+    return (CUDA_MEMCPY3D){
+        .srcXInBytes = copy->srcXInBytes,
+        .srcY = copy->srcY,
+        .srcMemoryType = copy->srcMemoryType,
+        .srcHost = copy->srcHost,
+        .srcDevice = copy->srcDevice,
+        .srcArray = copy->srcArray,
+        .srcPitch = copy->srcPitch,
+        .dstXInBytes = copy->dstXInBytes,
+        .dstY = copy->dstY,
+        .dstMemoryType = copy->dstMemoryType,
+        .dstHost = copy->dstHost,
+        .dstDevice = copy->dstDevice,
+        .dstArray = copy->dstArray,
+        .dstPitch = copy->dstPitch,
+        .WidthInBytes = copy->WidthInBytes,
+        .Height = copy->Height,
+        .Depth = 1,
+    };
+}
+
+/* What lies at an address is asked of the driver in any case: programs pass device addresses as
+   sources of host-to-device copies. */
+#define ANY CU_MEMORYTYPE_UNIFIED
+
+#define COPY_ANY(name, type, per_thread)                                                           \
+    COPY_DOOR(name, type, per_thread,                                                              \
+              (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),                   \
+              (dst, src, bytes, stream), true, range(ANY, dst, ANY, src, bytes))
+#define COPY_HTOD(name, type, per_thread)                                                          \
+    COPY_DOOR(name, type, per_thread,                                                              \
+              (CUdeviceptr dst, const void *src, size_t bytes, CUstream stream),                   \
+              (dst, src, bytes, stream), true, range(ANY, dst, ANY, (CUdeviceptr)src, bytes))
+#define COPY_2D(name, type, per_thread)                                                            \
+    COPY_DOOR(name, type, per_thread, (const CUDA_MEMCPY2D *copy, CUstream stream),                \
+              (copy, stream), copy, rows(copy))
+#define COPY_3D(name, type, per_thread)                                                            \
+    COPY_DOOR(name, type, per_thread, (const CUDA_MEMCPY3D *copy, CUstream stream),                \
+              (copy, stream), copy, *copy)
+
+COPY_ANY(cuMemcpyAsync, cuMemcpyAsync, false)
+COPY_ANY(cuMemcpyAsync_ptsz, cuMemcpyAsync, true)
+COPY_ANY(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync, false)
+COPY_ANY(cuMemcpyDtoDAsync_v2_ptsz, cuMemcpyDtoDAsync, true)
+COPY_HTOD(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync, false)
+COPY_HTOD(cuMemcpyHtoDAsync_v2_ptsz, cuMemcpyHtoDAsync, true)
+COPY_2D(cuMemcpy2DAsync_v2, cuMemcpy2DAsync, false)
+COPY_2D(cuMemcpy2DAsync_v2_ptsz, cuMemcpy2DAsync, true)
+COPY_3D(cuMemcpy3DAsync_v2, cuMemcpy3DAsync, false)
+COPY_3D(cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DAsync, true)

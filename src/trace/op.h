@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum ag_op_kind { AG_OP_KERNEL, AG_OP_MEMSET };
+enum ag_op_kind { AG_OP_KERNEL, AG_OP_MEMSET, AG_OP_COPY };
 
 /* Where each argument of an op lies in one packed buffer. Owned by whoever describes ops; must
    outlive every op that points to it. */
@@ -25,8 +25,7 @@ struct ag_layout {
     } field[];
 };
 
-/* The widest op: a kernel's grid, block, dynamic shared memory; a memset's element count and width.
- */
+/* What the widest op, a kernel, has of grid, block, shared memory and number of attributes. */
 #define AG_SHAPE_WORDS 8
 
 /*

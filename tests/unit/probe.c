@@ -20,12 +20,25 @@ static void print_defaults(void)
     printf("%s.%s|%s|||%s\n", #section, #key, #value, help);
 #define AG_OPT_INT(section, key, value, min, max, help)                                            \
     printf("%s.%s|%ld|%ld|%ld|%s\n", #section, #key, (long)value, (long)min, (long)max, help);
+#define AG_OPT_CHOICE(section, key, words, help)                                                   \
+    printf("%s.%s|%.*s|||%s\n", #section, #key, (int)strcspn(words, "|"), words, help);
 #define AG_OPT_STRING(section, key, value, help)                                                   \
     printf("%s.%s|%s|||%s\n", #section, #key, value, help);
 #include "config/options.def"
 #undef AG_OPT_BOOL
 #undef AG_OPT_INT
+#undef AG_OPT_CHOICE
 #undef AG_OPT_STRING
+}
+
+/* A word of "one|other|third" by its place. */
+static const char *word(const char *words, unsigned place)
+{
+    static char copy[64];
+    while (place-- > 0)
+        words = strchr(words, '|') + 1;
+    snprintf(copy, sizeof copy, "%.*s", (int)strcspn(words, "|"), words);
+    return copy;
 }
 
 static void print_options(void)
@@ -34,6 +47,8 @@ static void print_options(void)
     printf("%s.%s=%s\n", #section, #key, ag_opt.section##_##key ? "true" : "false");
 #define AG_OPT_INT(section, key, value, min, max, help)                                            \
     printf("%s.%s=%ld\n", #section, #key, ag_opt.section##_##key);
+#define AG_OPT_CHOICE(section, key, words, help)                                                   \
+    printf("%s.%s=%s\n", #section, #key, word(words, ag_opt.section##_##key));
 #define AG_OPT_STRING(section, key, value, help)                                                   \
     printf("%s.%s=%s\n", #section, #key, ag_opt.section##_##key);
 #include "config/options.def"

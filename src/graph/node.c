@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/* Each kind of op: its call, its node. */
+#include "graph/node.h"
+
+#include "driver/driver.h"
+#include "graph/function.h"
+
+/* -- Kernels --------------------------------------------------------------- */
+
+CUfunction ag_node_function(const struct ag_node *node)
+{
+    if (node->op.kind != AG_OP_KERNEL)
+        return NULL;
+    const char *layout = (const char *)node->op.layout;
+    return ((const struct ag_function *)(layout - offsetof(struct ag_function, layout)))->func;
+}
+
+static CUDA_KERNEL_NODE_PARAMS kernel_params(const struct ag_node *node, CUfunction func)
+{
+    const uint32_t *shape = node->op.shape;
+    return (CUDA_KERNEL_NODE_PARAMS){
+        .func = func,
+        .gridDimX = shape[0],
+        .gridDimY = shape[1],
+        .gridDimZ = shape[2],
+        .blockDimX = shape[3],
+        .blockDimY = shape[4],
+        .blockDimZ = shape[5],
+        .sharedMemBytes = shape[6],
+        .kernelParams = node->params,
+    };
+}
+
+static CUresult kernel_submit(const struct ag_node *node, CUstream stream)
+{
+    const struct ag_op *op = &node->op;
+    const uint32_t *shape = op->shape;
+    CUfunction func = (CUfunction)op->func;
+    if (op->extra_size == 0)
+        return ag_real.cuLaunchKernel(func, shape[0], shape[1], shape[2], shape[3], shape[4],
+                                      shape[5], shape[6], stream, node->params, NULL);
+    CUlaunchConfig config = {
+        .gridDimX = shape[0],
+        .gridDimY = shape[1],
+        .gridDimZ = shape[2],
+        .blockDimX = shape[3],
+        .blockDimY = shape[4],
+        .blockDimZ = shape[5],
+        .sharedMemBytes = shape[6],
+        .hStream = stream,
+        .attrs = (CUlaunchAttribute *)op->extra,
+        .numAttrs = op->extra_size / sizeof(CUlaunchAttribute),
+    };
+    return ag_real.cuLaunchKernelEx(&config, func, node->params, NULL);
+}
+
+/*
+ * A launch that may begin before the one ahead of it has ended (programmatic stream serialization)
+ * is a programmatic edge in a graph, as capture makes it. Behind anything but a kernel, and at the
+ * head of a trace, it is an ordinary dependency: later than allowed, and in order.
+ */
+static CUresult add_kernel(const struct ag_node *node, CUfunction func, CUgraph graph,
+                           CUgraphNode *made, const CUgraphNode *after,
+                           const struct ag_node *before)
+{
+    const CUlaunchAttribute *attrs = node->op.extra;
+    uint32_t count = node->op.extra_size / sizeof *attrs;
+    bool early = false;
+    for (uint32_t i = 0; i < count; i++)
+        early |= attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    early = early && after != NULL && before->op.kind == AG_OP_KERNEL;
+
+    CUDA_KERNEL_NODE_PARAMS params = kernel_params(node, func);
+    CUresult result =
+        ag_real.cuGraphAddKernelNode_v2(made, graph, after, after != NULL && !early, &params);
+    if (result == CUDA_SUCCESS && early) {
+        CUgraphEdgeData edge = {
+            .from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
+            .type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC,
+        };
+        result = ag_real.cuGraphAddDependencies_v2(graph, after, made, &edge, 1);
+    }
+    for (uint32_t i = 0; result == CUDA_SUCCESS && i < count; i++)
+        if (attrs[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+            result = ag_real.cuGraphKernelNodeSetAttribute(*made, attrs[i].id, &attrs[i].value);
+    return result;
+}
+
+/* -- Memsets --------------------------------------------------------------- */
+
+static CUDA_MEMSET_NODE_PARAMS memset_params(const struct ag_node *node)
+{
+    const struct ag_op *op = &node->op;
+    CUDA_MEMSET_NODE_PARAMS params = {
+        .dst = (CUdeviceptr)op->func,
+        .pitch = ag_words(&op->shape[AG_MEMSET_PITCH_LOW]),
+        .value = op->shape[AG_MEMSET_VALUE],
+        .elementSize = op->shape[AG_MEMSET_WIDTH],
+        .width = ag_words(&op->shape[AG_MEMSET_COUNT_LOW]),
+        .height = op->shape[AG_MEMSET_HEIGHT],
+    };
+    if (op->layout->count != 0) {
+        struct ag_memset_arguments arguments;
+        memcpy(&arguments, node->args, sizeof arguments);
+        params.dst = arguments.dst;
+        params.value = arguments.value;
+    }
+    return params;
+}
+
+static CUresult memset_submit(const struct ag_node *node, CUstream stream)
+{
+    CUDA_MEMSET_NODE_PARAMS p = memset_params(node);
+    bool rows = node->op.layout->count == 0;
+    switch (p.elementSize) {
+    case 1:
+        return rows ? ag_real.cuMemsetD2D8Async(p.dst, p.pitch, p.value, p.width, p.height, stream)
+                    : ag_real.cuMemsetD8Async(p.dst, p.value, p.width, stream);
+    case 2:
+        return rows ? ag_real.cuMemsetD2D16Async(p.dst, p.pitch, p.value, p.width, p.height, stream)
+                    : ag_real.cuMemsetD16Async(p.dst, p.value, p.width, stream);
+    default:
+        return rows ? ag_real.cuMemsetD2D32Async(p.dst, p.pitch, p.value, p.width, p.height, stream)
+                    : ag_real.cuMemsetD32Async(p.dst, p.value, p.width, stream);
+    }
+}
+
+/* -- Copies ---------------------------------------------------------------- */
+
+static CUDA_MEMCPY3D copy_params(const struct ag_node *node)
+{
+    CUDA_MEMCPY3D params;
+    memcpy(&params, node->op.extra, sizeof params);
+    if (node->op.layout->count != 0) {
+        struct ag_copy_arguments arguments;
+        memcpy(&arguments, node->args, sizeof arguments);
+        params.dstDevice = arguments.dst;
+        if (params.srcMemoryType == CU_MEMORYTYPE_HOST)
+            params.srcHost = (const void *)arguments.src;
+        else
+            params.srcDevice = arguments.src;
+    }
+    return params;
+}
+
+static CUresult copy_submit(const struct ag_node *node, CUstream stream)
+{
+    CUDA_MEMCPY3D params = copy_params(node);
+    if (node->op.layout->count == 0)
+        return ag_real.cuMemcpy3DAsync_v2(&params, stream);
+    CUdeviceptr src =
+        params.srcMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)params.srcHost : params.srcDevice;
+    return ag_real.cuMemcpyAsync(params.dstDevice, src, params.WidthInBytes, stream);
+}
+
+/* -- By kind --------------------------------------------------------------- */
+
+CUresult ag_node_add(const struct ag_node *node, CUfunction func, CUgraph graph, CUcontext ctx,
+                     CUgraphNode *made, const CUgraphNode *after, const struct ag_node *before)
+{
+    switch ((enum ag_op_kind)node->op.kind) {
+    case AG_OP_KERNEL:
+        return add_kernel(node, func, graph, made, after, before);
+    case AG_OP_MEMSET: {
+        CUDA_MEMSET_NODE_PARAMS params = memset_params(node);
+        return ag_real.cuGraphAddMemsetNode(made, graph, after, after != NULL, &params, ctx);
+    }
+    case AG_OP_COPY: {
+        CUDA_MEMCPY3D params = copy_params(node);
+        return ag_real.cuGraphAddMemcpyNode(made, graph, after, after != NULL, &params, ctx);
+    }
+    }
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult ag_node_patch(const struct ag_node *node, CUfunction func, CUgraphExec exec,
+                       CUgraphNode graph_node, CUcontext ctx)
+{
+    switch ((enum ag_op_kind)node->op.kind) {
+    case AG_OP_KERNEL: {
+        CUDA_KERNEL_NODE_PARAMS params = kernel_params(node, func);
+        return ag_real.cuGraphExecKernelNodeSetParams_v2(exec, graph_node, &params);
+    }
+    case AG_OP_MEMSET: {
+        CUDA_MEMSET_NODE_PARAMS params = memset_params(node);
+        return ag_real.cuGraphExecMemsetNodeSetParams(exec, graph_node, &params, ctx);
+    }
+    case AG_OP_COPY: {
+        CUDA_MEMCPY3D params = copy_params(node);
+        return ag_real.cuGraphExecMemcpyNodeSetParams(exec, graph_node, &params, ctx);
+    }
+    }
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult ag_node_patch_source(const struct ag_node *node, CUfunction func, CUgraphNode graph_node)
+{
+    switch ((enum ag_op_kind)node->op.kind) {
+    case AG_OP_KERNEL: {
+        CUDA_KERNEL_NODE_PARAMS params = kernel_params(node, func);
+        return ag_real.cuGraphKernelNodeSetParams_v2(graph_node, &params);
+    }
+    case AG_OP_MEMSET: {
+        CUDA_MEMSET_NODE_PARAMS params = memset_params(node);
+        return ag_real.cuGraphMemsetNodeSetParams(graph_node, &params);
+    }
+    case AG_OP_COPY: {
+        CUDA_MEMCPY3D params = copy_params(node);
+        return ag_real.cuGraphMemcpyNodeSetParams(graph_node, &params);
+    }
+    }
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult ag_node_submit(const struct ag_node *node, CUstream stream)
+{
+    switch ((enum ag_op_kind)node->op.kind) {
+    case AG_OP_KERNEL:
+        return kernel_submit(node, stream);
+    case AG_OP_MEMSET:
+        return memset_submit(node, stream);
+    case AG_OP_COPY:
+        return copy_submit(node, stream);
+    }
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
