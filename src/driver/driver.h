@@ -43,7 +43,7 @@
     X(cuMemsetD8Async)                                                                             \
     X(cuMemsetD16Async)                                                                            \
     X(cuMemsetD32Async)                                                                            \
-    X(cuMemsetD2D8Async)                                                                          \
+    X(cuMemsetD2D8Async)                                                                           \
     X(cuMemsetD2D16Async)                                                                          \
     X(cuMemsetD2D32Async)                                                                          \
     X(cuMemcpyAsync)                                                                               \
@@ -61,16 +61,22 @@
     X(cuGraphAddKernelNode_v2)                                                                     \
     X(cuGraphAddMemsetNode)                                                                        \
     X(cuGraphAddMemcpyNode)                                                                        \
+    X(cuGraphAddEventRecordNode)                                                                   \
+    X(cuGraphAddEventWaitNode)                                                                     \
     X(cuGraphAddDependencies_v2)                                                                   \
     X(cuGraphKernelNodeSetParams_v2)                                                               \
     X(cuGraphMemsetNodeSetParams)                                                                  \
     X(cuGraphMemcpyNodeSetParams)                                                                  \
+    X(cuGraphEventRecordNodeSetEvent)                                                              \
+    X(cuGraphEventWaitNodeSetEvent)                                                                \
     X(cuGraphKernelNodeSetAttribute)                                                               \
     X(cuGraphInstantiateWithFlags)                                                                 \
     X(cuGraphExecDestroy)                                                                          \
     X(cuGraphExecKernelNodeSetParams_v2)                                                           \
     X(cuGraphExecMemsetNodeSetParams)                                                              \
     X(cuGraphExecMemcpyNodeSetParams)                                                              \
+    X(cuGraphExecEventRecordNodeSetEvent)                                                          \
+    X(cuGraphExecEventWaitNodeSetEvent)                                                            \
     X(cuGraphExecUpdate_v2)                                                                        \
     X(cuGraphUpload)                                                                               \
     X(cuGraphLaunch)

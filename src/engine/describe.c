@@ -246,6 +246,34 @@ bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call)
     return true;
 }
 
+/* -- Events ---------------------------------------------------------------- */
+
+static const struct {
+    struct ag_layout layout;
+    struct ag_field field[2];
+} event_layout = {
+    {sizeof(struct ag_event_arguments), 2},
+    {{offsetof(struct ag_event_arguments, event), 8},
+     {offsetof(struct ag_event_arguments, serial), 8}},
+};
+
+bool ag_describe_event(struct ag_described *to, const struct ag_event_call *call, uint64_t serial)
+{
+    if (serial == 0)
+        return false;
+    to->op = (struct ag_op){
+        .kind = call->wait ? AG_OP_WAIT : AG_OP_RECORD,
+        .layout = &event_layout.layout,
+    };
+    to->arguments.event.event = call->event;
+    to->arguments.event.serial = serial;
+    to->fields[0] = &to->arguments.event.event;
+    to->fields[1] = &to->arguments.event.serial;
+    to->from = to->fields;
+    ag_op_hash(&to->op);
+    return true;
+}
+
 /* -- Certainty --------------------------------------------------------------- */
 
 bool ag_described_is_certain(const struct ag_described *call)

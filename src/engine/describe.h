@@ -19,6 +19,7 @@ struct ag_described {
     union {
         struct ag_memset_arguments memset;
         struct ag_copy_arguments copy;
+        struct ag_event_arguments event;
     } arguments;
     CUDA_MEMCPY3D params;
 };
@@ -27,6 +28,7 @@ struct ag_described {
 bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *call, CUcontext ctx);
 bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *call);
 bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call);
+bool ag_describe_event(struct ag_described *to, const struct ag_event_call *call, uint64_t serial);
 
 /*
  * Whether the call can only succeed, given that the same op has succeeded with other arguments: a

@@ -26,6 +26,9 @@
  */
 extern _Atomic unsigned ag_held_streams;
 
+/* The number of streams that hold records of events or waits for them. */
+extern _Atomic unsigned ag_held_events;
+
 /* False: every door passes straight through (disabled, forked child, after exit). */
 extern _Atomic bool ag_engine_on;
 
@@ -74,6 +77,14 @@ struct ag_copy_call {
     bool ptsz;
 };
 
+/* A record of an event in a stream, or a stream's wait for it; both without flags. */
+struct ag_event_call {
+    CUevent event;
+    CUstream stream;
+    bool wait;
+    bool ptsz;
+};
+
 /*
  * True: the op is held (or has just been replayed); the door returns CUDA_SUCCESS and does not
  * call the driver. False: everything that must precede the op has been submitted; the door calls
@@ -82,6 +93,10 @@ struct ag_copy_call {
 bool ag_engine_kernel(const struct ag_kernel_call *call);
 bool ag_engine_memset(const struct ag_memset_call *call);
 bool ag_engine_copy(const struct ag_copy_call *call);
+bool ag_engine_event(const struct ag_event_call *call);
+
+/* Before an event is destroyed. */
+void ag_engine_event_destroy(CUevent event);
 
 /* The eager call that this thread was just told to make has failed: what fails is never held. */
 void ag_engine_failed(void);
@@ -99,6 +114,17 @@ void ag_engine_barrier_wait(CUstream stream, bool ptsz, enum ag_reason reason);
 
 /* Before a call that anything may be ordered against: submits all that is held in the process. */
 void ag_engine_barrier_all(enum ag_reason reason);
+
+/*
+ * Hot sequences that have no graph yet, since making more might wait for running kernels. While
+ * there are any, doors call ag_engine_waited() after the host has waited for work successfully: if
+ * the device then has nothing to do for this process, they are made.
+ */
+extern _Atomic unsigned ag_wanted_traces;
+void ag_engine_waited(void);
+
+/* Before a call that puts kernels into a stream in a way that the engine does not follow. */
+void ag_engine_stream_used(CUstream stream, bool ptsz);
 
 /* -- Life ----------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What begins and ends: streams, captures, contexts, modules, the process. */
-#include "engine/stream.h"
+#include "engine/event.h"
 
 #include "driver/driver.h"
 #include "graph/function.h"
@@ -93,6 +93,7 @@ static void context_kill(struct ag_context *context)
     }
     if (entered)
         ag_context_leave(pushed);
+    ag_event_forget_context(context);
     ag_context_forget(context);
     ag_engine_functions_changed();
 }

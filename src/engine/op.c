@@ -3,12 +3,13 @@
 #include "config/config.h"
 #include "driver/driver.h"
 #include "engine/describe.h"
+#include "engine/event.h"
 #include "engine/stream.h"
 
 #define LIKELY(condition)   __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
-_Atomic unsigned ag_held_streams;
+_Atomic unsigned ag_held_streams, ag_held_events;
 _Atomic bool ag_engine_on;
 _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
 
@@ -115,6 +116,45 @@ bool ag_engine_copy(const struct ag_copy_call *call)
     OTHER_OP(ag_describe_copy);
 }
 
+/*
+ * An event's first record in a context goes out eagerly, and with it the driver has said that the
+ * event is good there; so has the record, for a wait.
+ */
+bool ag_engine_event(const struct ag_event_call *call)
+{
+    CUcontext current = ag_context_current();
+    ag_event_settle(call->event, !call->wait);
+    struct ag_stream *stream = enter(call->stream, call->ptsz, current);
+    if (stream == NULL)
+        return false;
+    const struct ag_context *context = stream->context;
+    struct ag_described op;
+    bool held = false;
+    if (ag_recorder_asleep(&stream->recorder)) {
+        stream->counters.ops++;
+    } else {
+        uint64_t serial = context->ctx == current && !stream->plain
+                              ? ag_event_serial(call->event, context, call->wait)
+                              : 0;
+        held = step(stream, ag_describe_event(&op, call, serial), &op);
+        if (held && stream->held != 0) {
+            ag_event_hold(call->event, stream, call->wait);
+            if (stream->events_held++ == 0)
+                atomic_fetch_add(&ag_held_events, 1);
+        }
+    }
+    pthread_mutex_unlock(&stream->lock);
+    if (!held && !call->wait)
+        (void)ag_event_recorded(call->event, context); /* without room it is never held */
+    return held;
+}
+
+void ag_engine_event_destroy(CUevent event)
+{
+    ag_event_settle(event, true);
+    ag_event_forget(event);
+}
+
 /* The op goes out eagerly: records it. */
 static void record(struct ag_stream *stream, const struct ag_described *call)
 {
@@ -124,6 +164,7 @@ static void record(struct ag_stream *stream, const struct ag_described *call)
     struct ag_node *node = ag_recorder_step(rec, &call->op);
     stream->last = node;
     if (node == NULL) {
+        ag_stream_want_none(stream); /* the tree may have been pruned */
         ag_stream_end(stream, true, AG_REASON_SIDE_EXIT);
         return;
     }

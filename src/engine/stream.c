@@ -79,6 +79,7 @@ static struct ag_context *context_make(CUcontext ctx, CUdevice device)
     }
     context->ctx = ctx;
     context->device = device;
+    context->grown = 0;
     return context;
 }
 
@@ -99,12 +100,16 @@ struct ag_context *ag_context_of_device(CUdevice device)
     return context;
 }
 
-bool ag_context_take_exec(struct ag_context *context)
+bool ag_context_take_exec(struct ag_context *context, bool idle)
 {
-    long limit = ag_opt.graph_execs - atomic_load(&ag_program_execs);
     pthread_mutex_lock(&registry);
-    bool taken = (long)context->execs < limit;
+    /* Execs that were made while the device was idle stay with the context when they are destroyed,
+       and are given again without a wait. */
+    long free = ag_opt.graph_free_execs - atomic_load(&ag_program_execs) + context->grown;
+    bool grows = (long)context->execs >= free;
+    bool taken = context->execs < ag_opt.graph_execs && (!grows || idle);
     context->execs += taken;
+    context->grown += taken && grows;
     pthread_mutex_unlock(&registry);
     return taken;
 }
@@ -160,7 +165,7 @@ static struct ag_stream *state_take(void)
     if (stream == NULL)
         return NULL;
     pthread_mutex_init(&stream->lock, NULL);
-    pthread_mutex_lock(&stream->lock);
+    (void)pthread_mutex_trylock(&stream->lock); /* nobody else knows it: not against the order */
     stream->next = ag_stream_all();
     atomic_store_explicit(&streams, stream, memory_order_release);
     return stream;
@@ -174,6 +179,8 @@ static bool exit_key_made;
 static void thread_exits(void *self)
 {
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
+        const void *thread = self;
+        atomic_compare_exchange_strong(&stream->thread, &thread, NULL);
         if (stream->owner != self)
             continue;
         pthread_mutex_lock(&stream->lock);
@@ -209,7 +216,6 @@ static struct ag_stream *make(CUstream name, CUcontext current)
     bool known = true, pushed = false;
     if (name == CU_STREAM_PER_THREAD) {
         kind = AG_STREAM_PER_THREAD;
-        known = watch_thread();
     } else if (name != CU_STREAM_LEGACY) {
         known = ag_real.cuStreamGetCtx(name, &ctx) == CUDA_SUCCESS &&
                 ag_real.cuStreamGetFlags(name, &flags) == CUDA_SUCCESS;
@@ -255,7 +261,7 @@ struct ag_stream *ag_stream_find_slow(CUstream handle, bool ptsz, CUcontext curr
         return NULL;
     uint32_t generation = atomic_load(&ag_stream_generation);
     struct ag_stream *stream = ag_stream_peek(handle, ptsz, current);
-    if (stream == NULL)
+    if (stream == NULL && watch_thread())
         stream = make(ag_stream_name(handle, ptsz), current);
     if (stream != NULL)
         *ag_stream_slot(handle) = (struct ag_found){stream, handle, current, ptsz, generation};
@@ -271,6 +277,7 @@ void ag_stream_reset(struct ag_stream *stream)
         stream->counters.errors += ag_trace_destroy(trace) != CUDA_SUCCESS;
         ag_context_give_exec(stream->context);
     }
+    ag_stream_want_none(stream);
     ag_tree_prune(&stream->recorder.tree);
     stream->last = NULL;
     stream->recorder.cursor = &stream->recorder.tree.root;

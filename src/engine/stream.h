@@ -32,11 +32,14 @@ struct ag_context {
     struct ag_context *next;
     CUcontext ctx;
     CUdevice device;
-    unsigned execs;                 /* that the engine has in this context; registry lock */
-    _Atomic unsigned relays;        /* streams of the engine's own; see submit.c */
+    long grown;              /* execs that were made while the device was idle; registry lock */
+    long execs;              /* that the engine has in this context; registry lock */
+    _Atomic unsigned relays; /* streams of the engine's own; see submit.c */
     _Atomic unsigned blocking_held; /* blocking streams that hold ops */
     _Atomic bool legacy_held;       /* the legacy stream holds ops */
 };
+
+enum { AG_WANTED = 16 };
 
 struct ag_stream {
     pthread_mutex_t lock; /* guards everything below but where it says otherwise */
@@ -65,6 +68,9 @@ struct ag_stream {
     struct ag_recorder recorder;
     struct ag_node *path[128 + 1]; /* the held ops: path[1 .. held] */
     struct ag_trace *traces;
+    unsigned events_held;              /* records and waits among the held ops */
+    struct ag_node *wanted[AG_WANTED]; /* hot, and waiting for an exec */
+    unsigned wanted_count;
     struct ag_node *last; /* of the last op that went out eagerly; NULL: not recorded */
 
     /* Per-thread default stream; see submit.c. */
@@ -131,8 +137,11 @@ struct ag_context *ag_context_of_device(CUdevice device);
 /* The context is going away; its streams are dead. */
 void ag_context_forget(struct ag_context *context);
 
-/* Takes one of the execs that can be made in this context without a wait; false: none is left. */
-bool ag_context_take_exec(struct ag_context *context);
+/*
+ * Takes one of the execs that may be made in this context: of those that it gives without a wait,
+ * or, while the device is `idle`, of all that the budget allows. False: none is left.
+ */
+bool ag_context_take_exec(struct ag_context *context, bool idle);
 void ag_context_give_exec(struct ag_context *context);
 
 extern _Atomic int ag_program_execs; /* live graph execs of the program's own */
@@ -189,6 +198,12 @@ bool ag_stream_hold_begins(struct ag_stream *stream, struct ag_node *head);
 
 /* A sequence is open: doors have to tell of barriers now. False: there is no watchdog. */
 bool ag_stream_open(struct ag_stream *stream);
+
+/* Makes the traces that are wanted; the device is idle. */
+void ag_stream_grow(struct ag_stream *stream);
+
+/* Forgets what is wanted: its nodes are going away. */
+void ag_stream_want_none(struct ag_stream *stream);
 
 /* Per-thread default stream, owner only: waits for what other threads submitted in its name. */
 void ag_stream_absorb(struct ag_stream *stream);

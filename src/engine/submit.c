@@ -12,7 +12,7 @@
 
 #include "config/config.h"
 #include "driver/driver.h"
-#include "engine/stream.h"
+#include "engine/event.h"
 #include "graph/node.h"
 
 /* -- Relay ---------------------------------------------------------------- */
@@ -144,9 +144,9 @@ static void trace_drop(struct ag_stream *stream, struct ag_trace *trace)
 enum { STALE_REPLAYS = 256 };
 
 /* An exec for one more trace: a free one, or that of a trace which is not in use any more. */
-static bool take_exec(struct ag_stream *stream)
+static bool take_exec(struct ag_stream *stream, bool idle)
 {
-    if (ag_context_take_exec(stream->context))
+    if (ag_context_take_exec(stream->context, idle))
         return true;
     struct ag_trace *oldest = stream->traces;
     for (struct ag_trace *trace = oldest; trace != NULL; trace = trace->next)
@@ -155,14 +155,36 @@ static bool take_exec(struct ag_stream *stream)
     if (oldest == NULL || stream->clock - oldest->used < STALE_REPLAYS)
         return false;
     trace_drop(stream, oldest);
-    return ag_context_take_exec(stream->context);
+    return ag_context_take_exec(stream->context, idle);
 }
 
-static void trace_make(struct ag_stream *stream, struct ag_node *leaf)
+_Atomic unsigned ag_wanted_traces;
+
+static void want(struct ag_stream *stream, struct ag_node *leaf)
 {
-    if (relayed(stream) || atomic_load(&ag_captures) != 0 || capturing(stream) ||
-        !take_exec(stream))
+    for (unsigned i = 0; i < stream->wanted_count; i++)
+        if (stream->wanted[i] == leaf)
+            return;
+    if (stream->wanted_count == AG_WANTED)
         return;
+    stream->wanted[stream->wanted_count++] = leaf;
+    atomic_fetch_add(&ag_wanted_traces, 1);
+}
+
+void ag_stream_want_none(struct ag_stream *stream)
+{
+    atomic_fetch_sub(&ag_wanted_traces, stream->wanted_count);
+    stream->wanted_count = 0;
+}
+
+static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
+{
+    if (relayed(stream) || atomic_load(&ag_captures) != 0 || capturing(stream))
+        return;
+    if (!take_exec(stream, idle)) {
+        want(stream, leaf);
+        return;
+    }
     /* A capture of the program on another thread, in global mode, forbids this thread calls that
        may be unsafe in it; ours touch no stream that it captures. */
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -185,6 +207,17 @@ static void trace_make(struct ag_stream *stream, struct ag_node *leaf)
     stream->traces = trace;
     ag_node_set_trace(leaf, trace);
     stream->counters.traces++;
+}
+
+void ag_stream_grow(struct ag_stream *stream)
+{
+    struct ag_node *wanted[AG_WANTED];
+    unsigned count = stream->wanted_count;
+    memcpy(wanted, stream->wanted, sizeof wanted);
+    ag_stream_want_none(stream);
+    for (unsigned i = 0; i < count; i++)
+        if (wanted[i]->trace == NULL && !wanted[i]->bad)
+            trace_make(stream, wanted[i], true);
 }
 
 /* -- Submission ----------------------------------------------------------- */
@@ -241,6 +274,21 @@ static uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream 
     return length;
 }
 
+static void release_events(struct ag_stream *stream, uint32_t held)
+{
+    for (uint32_t i = 1; stream->events_held != 0 && i <= held; i++) {
+        const struct ag_node *node = stream->path[i];
+        if (node->op.kind != AG_OP_RECORD && node->op.kind != AG_OP_WAIT)
+            continue;
+        struct ag_event_arguments arguments;
+        memcpy(&arguments, node->args, sizeof arguments);
+        ag_event_release(arguments.event, stream);
+    }
+    if (stream->events_held != 0)
+        atomic_fetch_sub(&ag_held_events, 1);
+    stream->events_held = 0;
+}
+
 bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
 {
     uint32_t held = stream->held;
@@ -266,6 +314,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     ag_depth--;
     if (replayed < held)
         stream->counters.flushes[reason]++;
+    release_events(stream, held);
     score(stream->path[1], replayed != 0);
     pace(stream, replayed == 0 && reason == AG_REASON_WATCHDOG, held);
     hold_ends(stream);
@@ -282,7 +331,7 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
         bool pushed;
         ag_depth++;
         if (hot != NULL && ag_context_enter(stream->context, &pushed)) {
-            trace_make(stream, hot);
+            trace_make(stream, hot, false);
             ag_context_leave(pushed);
         }
         ag_depth--;

@@ -153,6 +153,15 @@ static CUresult copy_submit(const struct ag_node *node, CUstream stream)
     return ag_real.cuMemcpyAsync(params.dstDevice, src, params.WidthInBytes, stream);
 }
 
+/* -- Events ---------------------------------------------------------------- */
+
+static CUevent event_of(const struct ag_node *node)
+{
+    struct ag_event_arguments arguments;
+    memcpy(&arguments, node->args, sizeof arguments);
+    return arguments.event;
+}
+
 /* -- By kind --------------------------------------------------------------- */
 
 CUresult ag_node_add(const struct ag_node *node, CUfunction func, CUgraph graph, CUcontext ctx,
@@ -169,6 +178,10 @@ CUresult ag_node_add(const struct ag_node *node, CUfunction func, CUgraph graph,
         CUDA_MEMCPY3D params = copy_params(node);
         return ag_real.cuGraphAddMemcpyNode(made, graph, after, after != NULL, &params, ctx);
     }
+    case AG_OP_RECORD:
+        return ag_real.cuGraphAddEventRecordNode(made, graph, after, after != NULL, event_of(node));
+    case AG_OP_WAIT:
+        return ag_real.cuGraphAddEventWaitNode(made, graph, after, after != NULL, event_of(node));
     }
     return CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -189,6 +202,10 @@ CUresult ag_node_patch(const struct ag_node *node, CUfunction func, CUgraphExec 
         CUDA_MEMCPY3D params = copy_params(node);
         return ag_real.cuGraphExecMemcpyNodeSetParams(exec, graph_node, &params, ctx);
     }
+    case AG_OP_RECORD:
+        return ag_real.cuGraphExecEventRecordNodeSetEvent(exec, graph_node, event_of(node));
+    case AG_OP_WAIT:
+        return ag_real.cuGraphExecEventWaitNodeSetEvent(exec, graph_node, event_of(node));
     }
     return CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -208,6 +225,10 @@ CUresult ag_node_patch_source(const struct ag_node *node, CUfunction func, CUgra
         CUDA_MEMCPY3D params = copy_params(node);
         return ag_real.cuGraphMemcpyNodeSetParams(graph_node, &params);
     }
+    case AG_OP_RECORD:
+        return ag_real.cuGraphEventRecordNodeSetEvent(graph_node, event_of(node));
+    case AG_OP_WAIT:
+        return ag_real.cuGraphEventWaitNodeSetEvent(graph_node, event_of(node));
     }
     return CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -221,6 +242,10 @@ CUresult ag_node_submit(const struct ag_node *node, CUstream stream)
         return memset_submit(node, stream);
     case AG_OP_COPY:
         return copy_submit(node, stream);
+    case AG_OP_RECORD:
+        return ag_real.cuEventRecord(event_of(node), stream);
+    case AG_OP_WAIT:
+        return ag_real.cuStreamWaitEvent(stream, event_of(node), 0);
     }
     return CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -8,6 +8,8 @@
  *   kernel   grid, block, shared        CUlaunchAttribute[], normalised  the kernel's parameters
  *   memset   enum ag_memset_word        -                                struct ag_memset_arguments
  *   copy     -                          CUDA_MEMCPY3D                    struct ag_copy_arguments
+ *   record   -                          -                                struct ag_event_arguments
+ *   wait     -                          -                                struct ag_event_arguments
  *
  * Nodes of more than one dimension cannot be given other addresses (CUDA driver API,
  * cuGraphExecMemcpyNodeSetParams, cuGraphExecMemsetNodeSetParams): there the addresses belong to
@@ -39,6 +41,11 @@ struct ag_memset_arguments {
 struct ag_copy_arguments {
     uint64_t dst;
     uint64_t src;
+};
+
+struct ag_event_arguments {
+    CUevent event;
+    uint64_t serial; /* which event of that handle: a node must be given it anew */
 };
 
 /* Adds the graph node of an op, behind `after` if that is not NULL, which was made of `before`. */

@@ -17,6 +17,7 @@
     X(BARRIER, "barrier", "a call that anything may be ordered against")                           \
     X(LEGACY, "legacy_order", "implicit ordering with the legacy default stream")                  \
     X(WATCHDOG, "watchdog", "held for longer than the bound")                                      \
+    X(EVENT, "event", "an event in held work is looked at or used again")                          \
     X(CAPTURE, "capture", "the program captures a graph")                                          \
     X(DESTROY, "destroy", "stream, context or module goes away")                                   \
     X(ATTRIBUTES, "attributes", "a function's or stream's attributes change")                      \

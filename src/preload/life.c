@@ -15,6 +15,8 @@
 #undef cuDevicePrimaryCtxRelease
 #undef cuDevicePrimaryCtxReset
 #undef cuGetProcAddress
+#undef cuCtxSynchronize
+#undef cuEventDestroy
 #undef cuGraphInstantiate
 #undef cuStreamBeginCapture
 #undef cuStreamDestroy
@@ -117,6 +119,11 @@ STREAM_SET(cuStreamSetAttribute_ptsz, true, SET_PARAMETERS, (stream, id, value))
 STREAM_SET(cuStreamCopyAttributes, false, (CUstream stream, CUstream source), (stream, source))
 STREAM_SET(cuStreamCopyAttributes_ptsz, true, (CUstream stream, CUstream source), (stream, source))
 
+/* -- Events ---------------------------------------------------------------- */
+
+BEFORE(cuEventDestroy, (CUevent event), (event), ag_engine_event_destroy(event))
+BEFORE(cuEventDestroy_v2, (CUevent event), (event), ag_engine_event_destroy(event))
+
 /* -- The program's own capture -------------------------------------------- */
 
 #define BEGIN_CAPTURE(name, ptsz, parameters, arguments)                                           \
@@ -177,10 +184,57 @@ static void green_context_destroy(CUgreenCtx green)
 
 BEFORE(cuGreenCtxDestroy, (CUgreenCtx green), (green), green_context_destroy(green))
 
+/* -- Waits ------------------------------------------------------------------ */
+
+/* A safe point for making graphs may follow. */
+#define WAITS(name, parameters, arguments, barrier)                                                \
+    DOOR(name, parameters)                                                                         \
+    {                                                                                              \
+        if (!active())                                                                             \
+            return REAL(name) arguments;                                                           \
+        if (atomic_load(&ag_held_streams) != 0)                                                    \
+            barrier;                                                                               \
+        CUresult result = REAL(name) arguments;                                                    \
+        if (result == CUDA_SUCCESS && atomic_load(&ag_wanted_traces) != 0)                         \
+            ag_engine_waited();                                                                    \
+        return result;                                                                             \
+    }
+
+WAITS(cuStreamSynchronize, (CUstream stream), (stream),
+      ag_engine_barrier_wait(stream, false, AG_REASON_HOST_WAIT))
+WAITS(cuStreamSynchronize_ptsz, (CUstream stream), (stream),
+      ag_engine_barrier_wait(stream, true, AG_REASON_HOST_WAIT))
+WAITS(cuCtxSynchronize, (void), (), ag_engine_barrier_all(AG_REASON_HOST_WAIT))
+WAITS(cuCtxSynchronize_v2, (CUcontext context), (context),
+      ag_engine_barrier_all(AG_REASON_HOST_WAIT))
+WAITS(cuEventSynchronize, (CUevent event), (event), ag_engine_barrier_all(AG_REASON_HOST_WAIT))
+
+/* -- The program's own graphs: they may hold kernels, and wait for any event ---- */
+
+#define GRAPH_LAUNCH(name, ptsz)                                                                   \
+    DOOR(name, (CUgraphExec exec, CUstream stream))                                                \
+    {                                                                                              \
+        if (active()) {                                                                            \
+            if (atomic_load(&ag_held_events) != 0)                                                 \
+                ag_engine_barrier_all(AG_REASON_BARRIER);                                          \
+            else if (atomic_load(&ag_held_streams) != 0)                                           \
+                ag_engine_barrier_stream(stream, ptsz, AG_REASON_STREAM_BARRIER);                  \
+            ag_engine_stream_used(stream, ptsz);                                                   \
+        }                                                                                          \
+        return REAL(name)(exec, stream);                                                           \
+    }
+
+GRAPH_LAUNCH(cuGraphLaunch, false)
+GRAPH_LAUNCH(cuGraphLaunch_ptsz, true)
+
 /* -- Modules and functions ------------------------------------------------ */
 
-BEFORE(cuModuleUnload, (CUmodule module), (module), functions_changed())
-BEFORE(cuLibraryUnload, (CUlibrary library), (library), functions_changed())
+/* Before: no trace may refer to it. After: another thread may have asked for a handle meanwhile. */
+#define UNLOADS(name, parameters, arguments)                                                       \
+    AROUND(name, parameters, arguments, functions_changed(),                             \
+           functions_changed())
+UNLOADS(cuModuleUnload, (CUmodule module), (module))
+UNLOADS(cuLibraryUnload, (CUlibrary library), (library))
 
 /* Execs were made with the old configuration, and it cannot be asked for. */
 BEFORE(cuCtxSetCacheConfig, (CUfunc_cache config), (config), functions_changed())

@@ -227,3 +227,39 @@ COPY_2D(cuMemcpy2DAsync_v2, cuMemcpy2DAsync, false)
 COPY_2D(cuMemcpy2DAsync_v2_ptsz, cuMemcpy2DAsync, true)
 COPY_3D(cuMemcpy3DAsync_v2, cuMemcpy3DAsync, false)
 COPY_3D(cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DAsync, true)
+
+/* -- Events --------------------------------------------------------------- */
+
+#define EVENT_DOOR(name, type, per_thread, parameters, arguments, waits, plain)                    \
+    DOOR(name) parameters                                                                          \
+    {                                                                                              \
+        __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
+        if (passive())                                                                             \
+            return real arguments;                                                                 \
+        if (unlikely(!(plain))) {                                                                  \
+            ag_engine_barrier_all(AG_REASON_BARRIER);                                              \
+            return real arguments;                                                                 \
+        }                                                                                          \
+        const struct ag_event_call call = {                                                        \
+            .event = event, .stream = stream, .wait = waits, .ptsz = per_thread};                  \
+        if (ag_engine_event(&call))                                                                \
+            return CUDA_SUCCESS;                                                                   \
+        return checked(real arguments);                                                            \
+    }
+
+#define RECORD(name, type, per_thread)                                                             \
+    EVENT_DOOR(name, type, per_thread, (CUevent event, CUstream stream), (event, stream), false,   \
+               true)
+#define RECORD_FLAGS(name, type, per_thread)                                                       \
+    EVENT_DOOR(name, type, per_thread, (CUevent event, CUstream stream, unsigned flags),           \
+               (event, stream, flags), false, flags == CU_EVENT_RECORD_DEFAULT)
+#define WAIT_EVENT(name, type, per_thread)                                                         \
+    EVENT_DOOR(name, type, per_thread, (CUstream stream, CUevent event, unsigned flags),           \
+               (stream, event, flags), true, flags == CU_EVENT_WAIT_DEFAULT)
+
+RECORD(cuEventRecord, cuEventRecord, false)
+RECORD(cuEventRecord_ptsz, cuEventRecord, true)
+RECORD_FLAGS(cuEventRecordWithFlags, cuEventRecordWithFlags, false)
+RECORD_FLAGS(cuEventRecordWithFlags_ptsz, cuEventRecordWithFlags, true)
+WAIT_EVENT(cuStreamWaitEvent, cuStreamWaitEvent, false)
+WAIT_EVENT(cuStreamWaitEvent_ptsz, cuStreamWaitEvent, true)

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum ag_op_kind { AG_OP_KERNEL, AG_OP_MEMSET, AG_OP_COPY };
+enum ag_op_kind { AG_OP_KERNEL, AG_OP_MEMSET, AG_OP_COPY, AG_OP_RECORD, AG_OP_WAIT };
 
 /* Where each argument of an op lies in one packed buffer. Owned by whoever describes ops; must
    outlive every op that points to it. */

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Events that the program records: which held ops they stand in.
+ *
+ * An event is seen by others: a wait elsewhere means its last record, and a record replaces the one
+ * before. A graph's event nodes take effect when the graph is launched, so
+ *  - before an event is waited for, a stream that holds its record is flushed;
+ *  - before it is recorded, every stream that holds a record of it or a wait for it is flushed;
+ *  - before it is destroyed likewise; and whoever asks about any event flushes everything.
+ *
+ * The table's lock is a leaf: it may be taken with a stream's lock held. Streams are flushed
+ * without it.
+ */
+#ifndef AG_EVENT_H
+#define AG_EVENT_H
+
+#include "engine/stream.h"
+
+/* Flushes what must be submitted before the event is recorded or destroyed (`all`), or waited for.
+ */
+void ag_event_settle(CUevent event, bool all);
+
+/*
+ * The number of the event's life, for a handle may come back with another event. 0: a record or
+ * wait of it in this context cannot be held: it was last recorded elsewhere, or too many streams
+ * hold it.
+ */
+uint64_t ag_event_serial(CUevent event, const struct ag_context *context, bool wait);
+
+/* The event is being recorded in this context. False: no memory, and it will not be held. */
+bool ag_event_recorded(CUevent event, const struct ag_context *context);
+
+/* The stream holds a record of it or a wait for it; and when it no longer does. Lock held. */
+void ag_event_hold(CUevent event, struct ag_stream *stream, bool wait);
+void ag_event_release(CUevent event, struct ag_stream *stream);
+
+/* The context goes away, and its events with it. */
+void ag_event_forget_context(const struct ag_context *context);
+
+/* The event is destroyed. */
+void ag_event_forget(CUevent event);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Safe points: moments when more execs can be made than a context gives freely.
+ *
+ * Making one more then gets memory from the device, and waits until every running kernel has ended,
+ * holding a lock of the driver (seen on driver 580). If a kernel waits for this thread, or for a
+ * launch of another, that is a deadlock that the program does not have by itself. So it is done
+ * only when the program has just waited for work itself, no stream that it uses has anything left
+ * to do, and no other thread issues work, which could bring a kernel in between.
+ */
+#include "driver/driver.h"
+#include "engine/stream.h"
+
+static _Atomic bool unfollowed; /* kernels have been put where the engine does not look */
+
+static bool idle(struct ag_stream *stream)
+{
+    const void *thread = atomic_load_explicit(&stream->thread, memory_order_relaxed);
+    bool pushed;
+    if (thread != NULL && thread != &ag_self)
+        return false;
+    if (!ag_context_enter(stream->context, &pushed))
+        return false;
+    ag_depth++;
+    bool done = stream->held == 0 && ag_real.cuStreamQuery(stream->handle) == CUDA_SUCCESS;
+    ag_depth--;
+    ag_context_leave(pushed);
+    return done;
+}
+
+static bool all_idle(void)
+{
+    bool all = !atomic_load(&unfollowed) && atomic_load(&ag_captures) == 0;
+    for (struct ag_stream *stream = ag_stream_all(); all && stream != NULL; stream = stream->next) {
+        if (pthread_mutex_trylock(&stream->lock) != 0)
+            return false; /* another thread is at work */
+        all = !stream->live || idle(stream);
+        pthread_mutex_unlock(&stream->lock);
+    }
+    return all;
+}
+
+void ag_engine_waited(void)
+{
+    if (!all_idle())
+        return;
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
+        bool pushed;
+        pthread_mutex_lock(&stream->lock);
+        if (stream->live && stream->wanted_count != 0 &&
+            ag_context_enter(stream->context, &pushed)) {
+            ag_depth++;
+            ag_stream_grow(stream);
+            ag_depth--;
+            ag_context_leave(pushed);
+        }
+        pthread_mutex_unlock(&stream->lock);
+    }
+}
+
+void ag_engine_stream_used(CUstream handle, bool ptsz)
+{
+    struct ag_stream *stream = ag_stream_find(handle, ptsz, ag_context_current());
+    if (stream == NULL)
+        atomic_store(&unfollowed, true);
+    else
+        atomic_store_explicit(&stream->thread, &ag_self, memory_order_relaxed);
+}
