@@ -186,11 +186,15 @@ def test_both_stream_variants_are_told_apart(built):
         assert out[4].startswith(f"call: 0 {kind}_ptsz ")
 
 
+# Doors that look into a structure, which the numbers given here are not.
+READS_ITS_ARGUMENT = re.compile(r"cuLaunchKernelEx|cuMemcpy[23]DAsync")
+
+
 @pytest.mark.parametrize("how", ["handle", "gpa"])
 def test_every_exported_function_is_reached(built, how):
     """Each answer calls the function that was asked for, with all its arguments, and each that is
     not a query is ours; while something is held, so that all pass the slow path."""
-    names = [n for n in [*EXPORTED, UNKNOWN] if n not in SPECIAL and "LaunchKernelEx" not in n]
+    names = [n for n in [*EXPORTED, UNKNOWN] if n not in SPECIAL and not READS_ITS_ARGUMENT.match(n)]
     if how == "gpa":  # without suffix, as programs ask
         names = [n for n in names if not re.search(r"_(v\d|ptsz|ptds)$", n)]
     assert len(names) > 300
@@ -235,9 +239,16 @@ PASSED = "2 3 4 5 6 7 8 9 10"
 @pytest.mark.parametrize("name, event", [
     ("cuLaunchKernel", "kernel(2 3 4, 5 6 7, 8, 0x77, 0x9 {ptsz}, 0xa, {extra}, 0) "),
     ("cuLaunchCooperativeKernel", "kernel(2 3 4, 5 6 7, 8, 0x77, 0x9 {ptsz}, 0xa, (nil), 1 cooperative) "),
-    ("cuMemsetD8Async", "memset(0x77, 3, 0x2, 1, 0x4 {ptsz}) "),
-    ("cuMemsetD16Async", "memset(0x77, 3, 0x2, 2, 0x4 {ptsz}) "),
-    ("cuMemsetD32Async", "memset(0x77, 3, 0x2, 4, 0x4 {ptsz}) "),
+    ("cuMemsetD8Async", "memset(0x77, 3x1, 0, 0x2, 1, 0x4 {ptsz}) "),
+    ("cuMemsetD16Async", "memset(0x77, 3x1, 0, 0x2, 2, 0x4 {ptsz}) "),
+    ("cuMemsetD32Async", "memset(0x77, 3x1, 0, 0x2, 4, 0x4 {ptsz}) "),
+    ("cuMemsetD2D8Async", "memset(0x77, 4x5, 2, 0x3, 1, 0x6 {ptsz}) "),
+    ("cuMemsetD2D16Async", "memset(0x77, 4x5, 2, 0x3, 2, 0x6 {ptsz}) "),
+    ("cuMemsetD2D32Async", "memset(0x77, 4x5, 2, 0x3, 4, 0x6 {ptsz}) "),
+    ("cuMemcpyAsync", "copy(4 0x77, 4 0x2, 3x1x1, 0x4 {ptsz}) "),
+    ("cuMemcpyDtoDAsync_v2", "copy(4 0x77, 4 0x2, 3x1x1, 0x4 {ptsz}) "),
+    ("cuMemcpyHtoDAsync_v2", "copy(4 0x77, 4 0x2, 3x1x1, 0x4 {ptsz}) "),
+    ("cuEventRecord", "record(0x77, 0x2 {ptsz}) "),
 ])
 @pytest.mark.parametrize("suffix", ["", "_ptsz"])
 def test_ops_reach_the_engine(built, name, event, suffix):
@@ -249,7 +260,8 @@ def test_ops_reach_the_engine(built, name, event, suffix):
         # The eleventh argument of cuLaunchKernel lies on the stack behind those that the test gives.
         assert re.fullmatch(event.replace("EXTRA", r"\S+"), out[-1]), out[-1]
     assert held[-2] == "call: 0"
-    count = {"cuLaunchKernel": 10, "cuLaunchCooperativeKernel": 10}.get(name, 4)
+    count = 10 if "Launch" in name else 6 if "D2D" in name and "Memset" in name else \
+        2 if name == "cuEventRecord" else 4
     assert eager[-2].split()[2:][:count + 1] == \
         [name + suffix, "119", *PASSED.split()[:count - 1]]
 
@@ -281,14 +293,20 @@ def test_launch_with_configuration(built, suffix):
     ("cuCtxDestroy_v2", "context_destroy(0x77)", ""),
     ("cuDevicePrimaryCtxRelease_v2", "device_reset(119)", ""),
     ("cuDevicePrimaryCtxReset", "device_reset(119)", ""),
-    ("cuModuleUnload", "functions_changed", ""),
-    ("cuLibraryUnload", "functions_changed", ""),
+    ("cuModuleUnload", "functions_changed", "functions_changed"),
+    ("cuLibraryUnload", "functions_changed", "functions_changed"),
     ("cuFuncSetCacheConfig", "functions_changed", ""),
     ("cuGraphInstantiate", "all(barrier)", "execs(1)"),
     ("cuGraphInstantiate_v2", "all(barrier)", "execs(1)"),
     ("cuGraphInstantiateWithFlags", "all(barrier)", "execs(1)"),
     ("cuGraphInstantiateWithParams_ptsz", "all(barrier)", "execs(1)"),
     ("cuGraphExecDestroy", "", "execs(-1)"),
+    ("cuEventDestroy", "event_destroy(0x77)", ""),
+    ("cuEventDestroy_v2", "event_destroy(0x77)", ""),
+    # Flags that are not understood: whatever they mean, everything has been submitted before.
+    ("cuEventRecordWithFlags", "all(barrier)", ""),
+    ("cuStreamWaitEvent_ptsz", "all(barrier)", ""),
+    ("cuGraphLaunch", "", "stream_used(0x2, 0)"),
 ])
 def test_life_cycle_calls(built, name, before, after):
     out = built.run(OPEN, f"handle {name}", CALL, "events")
@@ -348,7 +366,7 @@ def test_global_driver(built):
         assert len(out) == 25
         for i in range(0, 25, 5):
             assert out[i].endswith(f"cuCtxSynchronize: {DOORS} ?")
-            assert out[i + 1].startswith("call: 0 cuCtxSynchronize 119 2 ")
+            assert out[i + 1].startswith("call: 0 cuCtxSynchronize ")
             assert out[i + 2] == "events: all(host_wait) "
             assert out[i + 3].endswith("cuDeviceGet: libcuda.so.1 cuDeviceGet")
             assert out[i + 4].endswith(f"{UNKNOWN}: {DOORS} ?")
@@ -526,12 +544,12 @@ def test_old_driver(built):
 def test_two_names_of_one_function(built):
     """The stricter class holds whichever name is asked for."""
     pairs = [("cuMemHostGetFlags", "cuMemFreeHost", "all(barrier)"),
-             ("cuStreamGetPriority", "cuStreamWaitEvent", "stream(0x77, 0, stream_barrier)"),
-             ("cuMemcpyAsync", "cuMemcpyDtoDAsync_v2", "stream(0x4, 0, stream_barrier)"),
-             ("cuMemcpyPeerAsync", "cuMemcpyHtoDAsync_v2", "all(barrier)"),
+             ("cuStreamGetPriority", "cuStreamQuery", "stream(0x77, 0, stream_barrier)"),
+             ("cuMemcpyDtoHAsync", "cuMemcpyDtoHAsync_v2", "stream(0x4, 0, stream_barrier)"),
+             ("cuMemcpyPeerAsync", "cuMemcpyAtoHAsync_v2", "all(barrier)"),
              ("cuLaunchKernel", "cuLaunchKernel_ptsz", "all(barrier)"),
              ("cuStreamGetFlags", "cuStreamDestroy_v2", "stream_destroy(0x77)"),
-             ("cuEventSynchronize", "cuStreamDestroy", "stream_destroy(0x77)")]
+             ("cuEventQuery", "cuStreamDestroy", "stream_destroy(0x77)")]
     twice = [name for pair in pairs for name in pair[:2]]
     functions = rows(n for n in EXPORTED if n not in twice)
     functions += [row for one, two, _ in pairs for row in (f"FUNCTION({one})", f"ALIAS({two}, {one})")]
@@ -572,13 +590,13 @@ def test_aarch64(tmp_path):
     b.compile("libuser.so", "-shared", PROGRAMS / "door_third.c", "-ldl")
     out = b.run("open libuser.so", "thirdnext malloc", OPEN, "hold 1",
                 *(f"{how} {name} call 0x77 events" for how in ("handle", "linked") for name in
-                  ("cuMemcpyBatchAsync", "cuCtxSynchronize", "cuDeviceGet")), "accept 1",
+                  ("cuMemcpyBatchAsync", "cuEventQuery", "cuDeviceGet")), "accept 1",
                 "linked cuLaunchKernel call 0x77 events", "hold 0",
                 "linked cuMemcpyBatchAsync call 0x77 events", program="linked")
     assert out[1] == "thirdnext malloc: libc.so.6 malloc"
     arguments = f"119 {PASSED} 0.5 1.5 2.5 3.5 4.5 5.5 6.5 7.5"
     events = {"cuMemcpyBatchAsync": "stream(0x9, 0, stream_barrier) ",
-              "cuCtxSynchronize": "all(host_wait) ", "cuDeviceGet": ""}
+              "cuEventQuery": "all(barrier) ", "cuDeviceGet": ""}
     for i, (name, event) in enumerate([*events.items()] * 2):
         found, called, said = out[3 + 3 * i:6 + 3 * i]
         if i < 3:
@@ -643,7 +661,7 @@ def test_stream_arguments_are_those_of_the_header():
             wide = [p for p in prototypes[name][:slot.argument + 1]
                     if re.match(r"(const )?(float|double|struct)\b", p)]
             assert wide == [], name
-    assert seen > 90
+    assert seen > 60
 
 
 def test_what_submits_or_waits_is_no_query():

@@ -47,6 +47,11 @@ def test_content(tmp_path):
         "ops": {"total": 1000, "replayed": 900, "eager": 100},
         "replays": 15,
         "patches": 8,
+        "updates": 5,
+        "updates_refused": {name: i + 1 for i, name in enumerate(
+            ["error", "topology_changed", "node_type_changed", "function_changed",
+             "parameters_changed", "not_supported", "unsupported_function_change",
+             "attributes_changed"])},
         "traces": 2,
         "side_exits": 3,
         "flushes": {name: (i + 1 if i else 2**64 - 1) for i, name in enumerate(names)},

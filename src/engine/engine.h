@@ -26,8 +26,8 @@
  */
 extern _Atomic unsigned ag_held_streams;
 
-/* The number of streams that hold records of events or waits for them. */
-extern _Atomic unsigned ag_held_events;
+/* Of these, the streams that may hold records of events or waits for them. */
+extern _Atomic unsigned ag_open_events;
 
 /* False: every door passes straight through (disabled, forked child, after exit). */
 extern _Atomic bool ag_engine_on;

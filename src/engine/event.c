@@ -97,19 +97,31 @@ void ag_event_hold(CUevent handle, struct ag_stream *stream, bool wait)
     pthread_mutex_unlock(&lock);
 }
 
-void ag_event_release(CUevent handle, struct ag_stream *stream)
+static void release(struct event *event, const struct ag_stream *stream)
 {
-    pthread_mutex_lock(&lock);
-    struct event *event = *find(handle);
-    if (event != NULL && event->recorder == stream)
+    if (event->recorder == stream)
         event->recorder = NULL;
     /* Waiters stay packed, so that the last place tells whether there is room. */
     unsigned kept = 0;
-    for (unsigned i = 0; event != NULL && i < MOST_WAITERS; i++)
+    for (unsigned i = 0; i < MOST_WAITERS; i++)
         if (event->waiters[i] != NULL && event->waiters[i] != stream)
             event->waiters[kept++] = event->waiters[i];
-    while (event != NULL && kept < MOST_WAITERS)
+    while (kept < MOST_WAITERS)
         event->waiters[kept++] = NULL;
+}
+
+void ag_event_release(CUevent handle, struct ag_stream *stream)
+{
+    pthread_mutex_lock(&lock);
+    if (handle != NULL) {
+        struct event *event = *find(handle);
+        if (event != NULL)
+            release(event, stream);
+    } else {
+        for (unsigned i = 0; i < BUCKETS; i++)
+            for (struct event *event = table[i]; event != NULL; event = event->next)
+                release(event, stream);
+    }
     pthread_mutex_unlock(&lock);
 }
 

@@ -4,8 +4,8 @@
  *
  * An event is seen by others: a wait elsewhere means its last record, and a record replaces the one
  * before. A graph's event nodes take effect when the graph is launched, so
- *  - before an event is waited for, a stream that holds its record is flushed;
- *  - before it is recorded, every stream that holds a record of it or a wait for it is flushed;
+ *  - before an event is waited for, the sequence that has its record is ended;
+ *  - before it is recorded, every sequence that has a record of it or a wait for it is;
  *  - before it is destroyed likewise; and whoever asks about any event flushes everything.
  *
  * The table's lock is a leaf: it may be taken with a stream's lock held. Streams are flushed
@@ -30,7 +30,10 @@ uint64_t ag_event_serial(CUevent event, const struct ag_context *context, bool w
 /* The event is being recorded in this context. False: no memory, and it will not be held. */
 bool ag_event_recorded(CUevent event, const struct ag_context *context);
 
-/* The stream holds a record of it or a wait for it; and when it no longer does. Lock held. */
+/*
+ * The stream's open sequence has a record of it or a wait for it; and when it no longer has. NULL:
+ * of any event, which looks through the whole table. The stream's lock is held.
+ */
 void ag_event_hold(CUevent event, struct ag_stream *stream, bool wait);
 void ag_event_release(CUevent event, struct ag_stream *stream);
 

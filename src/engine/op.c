@@ -9,7 +9,7 @@
 #define LIKELY(condition)   __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
-_Atomic unsigned ag_held_streams, ag_held_events;
+_Atomic unsigned ag_held_streams, ag_open_events;
 _Atomic bool ag_engine_on;
 _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
 
@@ -137,10 +137,12 @@ bool ag_engine_event(const struct ag_event_call *call)
                               ? ag_event_serial(call->event, context, call->wait)
                               : 0;
         held = step(stream, ag_describe_event(&op, call, serial), &op);
-        if (held && stream->held != 0) {
+        /* Held or not: sequences must be cut at the same places either way. */
+        if (serial != 0 && stream->recorder.cursor->depth != 0) {
             ag_event_hold(call->event, stream, call->wait);
-            if (stream->events_held++ == 0)
-                atomic_fetch_add(&ag_held_events, 1);
+            if (!stream->events_open)
+                atomic_fetch_add(&ag_open_events, 1);
+            stream->events_open = true;
         }
     }
     pthread_mutex_unlock(&stream->lock);

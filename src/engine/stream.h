@@ -68,7 +68,7 @@ struct ag_stream {
     struct ag_recorder recorder;
     struct ag_node *path[128 + 1]; /* the held ops: path[1 .. held] */
     struct ag_trace *traces;
-    unsigned events_held;              /* records and waits among the held ops */
+    bool events_open; /* the open sequence has records or waits: counted in ag_open_events */
     struct ag_node *wanted[AG_WANTED]; /* hot, and waiting for an exec */
     unsigned wanted_count;
     struct ag_node *last; /* of the last op that went out eagerly; NULL: not recorded */

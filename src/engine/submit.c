@@ -274,21 +274,6 @@ static uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream 
     return length;
 }
 
-static void release_events(struct ag_stream *stream, uint32_t held)
-{
-    for (uint32_t i = 1; stream->events_held != 0 && i <= held; i++) {
-        const struct ag_node *node = stream->path[i];
-        if (node->op.kind != AG_OP_RECORD && node->op.kind != AG_OP_WAIT)
-            continue;
-        struct ag_event_arguments arguments;
-        memcpy(&arguments, node->args, sizeof arguments);
-        ag_event_release(arguments.event, stream);
-    }
-    if (stream->events_held != 0)
-        atomic_fetch_sub(&ag_held_events, 1);
-    stream->events_held = 0;
-}
-
 bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
 {
     uint32_t held = stream->held;
@@ -314,17 +299,35 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     ag_depth--;
     if (replayed < held)
         stream->counters.flushes[reason]++;
-    release_events(stream, held);
     score(stream->path[1], replayed != 0);
     pace(stream, replayed == 0 && reason == AG_REASON_WATCHDOG, held);
     hold_ends(stream);
     return replayed == held;
 }
 
+/* The open sequence ends: its records and waits are submitted, and no longer looked for. */
+static void release_events(struct ag_stream *stream)
+{
+    const struct ag_node *node = stream->recorder.cursor;
+    if (node->depth == 0) /* the sequence was dropped */
+        ag_event_release(NULL, stream);
+    for (; node->depth != 0; node = node->parent) {
+        struct ag_event_arguments arguments;
+        if (node->args == NULL || (node->op.kind != AG_OP_RECORD && node->op.kind != AG_OP_WAIT))
+            continue;
+        memcpy(&arguments, node->args, sizeof arguments);
+        ag_event_release(arguments.event, stream);
+    }
+    stream->events_open = false;
+    atomic_fetch_sub(&ag_open_events, 1);
+}
+
 void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason)
 {
     if (stream->held != 0)
         ag_stream_submit(stream, reason);
+    if (stream->events_open)
+        release_events(stream);
     if (stream->live) {
         struct ag_node *hot =
             ag_recorder_end(&stream->recorder, barrier, ag_opt.trace_hot, ag_opt.trace_min_length);

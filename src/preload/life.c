@@ -215,7 +215,7 @@ WAITS(cuEventSynchronize, (CUevent event), (event), ag_engine_barrier_all(AG_REA
     DOOR(name, (CUgraphExec exec, CUstream stream))                                                \
     {                                                                                              \
         if (active()) {                                                                            \
-            if (atomic_load(&ag_held_events) != 0)                                                 \
+            if (atomic_load(&ag_open_events) != 0)                                                 \
                 ag_engine_barrier_all(AG_REASON_BARRIER);                                          \
             else if (atomic_load(&ag_held_streams) != 0)                                           \
                 ag_engine_barrier_stream(stream, ptsz, AG_REASON_STREAM_BARRIER);                  \

@@ -15,7 +15,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-_Atomic unsigned ag_held_streams;
+_Atomic unsigned ag_held_streams, ag_open_events, ag_wanted_traces;
 _Atomic bool ag_engine_on;
 _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
 struct ag_options ag_opt = {.general_enable = true};
@@ -23,6 +23,16 @@ struct ag_options ag_opt = {.general_enable = true};
 /* What has been asked since the program last looked. */
 EXPORT char door_events[4096];
 EXPORT bool door_accept;
+
+EXPORT void door_want(int traces)
+{
+    ag_wanted_traces = (unsigned)traces;
+}
+
+EXPORT void door_hold_events(int streams)
+{
+    ag_open_events = (unsigned)streams;
+}
 
 EXPORT void door_hold(int streams)
 {
@@ -71,9 +81,40 @@ bool ag_engine_kernel(const struct ag_kernel_call *c)
 
 bool ag_engine_memset(const struct ag_memset_call *c)
 {
-    NOTE("memset(%#llx, %zu, %#x, %u, %p %d) ", c->dst, c->count, c->value, c->width,
-         (void *)c->stream, c->ptsz);
+    NOTE("memset(%#llx, %zux%zu, %zu, %#x, %u, %p %d) ", c->dst, c->count, c->height, c->pitch,
+         c->value, c->width, (void *)c->stream, c->ptsz);
     return door_accept;
+}
+
+bool ag_engine_copy(const struct ag_copy_call *c)
+{
+    const CUDA_MEMCPY3D *p = &c->params;
+    NOTE("copy(%d %#llx, %d %#llx, %zux%zux%zu, %p %d) ", p->dstMemoryType, p->dstDevice,
+         p->srcMemoryType, p->srcDevice, p->WidthInBytes, p->Height, p->Depth, (void *)c->stream,
+         c->ptsz);
+    return door_accept;
+}
+
+bool ag_engine_event(const struct ag_event_call *c)
+{
+    NOTE("%s(%p, %p %d) ", c->wait ? "wait_event" : "record", (void *)c->event, (void *)c->stream,
+         c->ptsz);
+    return door_accept;
+}
+
+void ag_engine_event_destroy(CUevent event)
+{
+    NOTE("event_destroy(%p) ", (void *)event);
+}
+
+void ag_engine_waited(void)
+{
+    NOTE("waited ");
+}
+
+void ag_engine_stream_used(CUstream stream, bool ptsz)
+{
+    NOTE("stream_used(%p, %d) ", (void *)stream, ptsz);
 }
 
 void ag_engine_failed(void)

@@ -25,6 +25,7 @@
 int cuMemcpyBatchAsync(void); /* the first version: its stream lies on the stack */
 #ifdef WEAK
 #pragma weak cuCtxSynchronize
+#pragma weak cuEventQuery
 #pragma weak cuMemcpyBatchAsync
 #pragma weak cuLaunchKernel
 #pragma weak cuDeviceGet
@@ -69,6 +70,8 @@ static void *linked(const char *name)
 #ifdef LINKED
     if (strcmp(name, "cuCtxSynchronize") == 0)
         return (void *)cuCtxSynchronize;
+    if (strcmp(name, "cuEventQuery") == 0)
+        return (void *)cuEventQuery;
     if (strcmp(name, "cuMemcpyBatchAsync") == 0)
         return (void *)cuMemcpyBatchAsync;
     if (strcmp(name, "cuLaunchKernel") == 0)

@@ -60,12 +60,15 @@ static void write_report(void)
                             .replayed = 900,
                             .replays = 15,
                             .patches = 8,
+                            .updates = 5,
                             .traces = 2,
                             .side_exits = 3,
                             .errors = 1};
     for (int i = 0; i < AG_REASON_COUNT; i++)
         c.flushes[i] = (uint64_t)i + 1;
     c.flushes[0] = UINT64_MAX;
+    for (int i = 1; i < AG_REFUSAL_COUNT; i++)
+        c.refusals[i] = (uint64_t)i;
     ag_report_write(&c);
 }
 
