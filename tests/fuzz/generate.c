@@ -277,7 +277,7 @@ static struct statement *block(struct generator *g, struct place at, int count, 
 static int trips(struct generator *g, const struct statement *body, int budget)
 {
     int most = budget / (cost(body) + 1);
-    int n = ONE_OF(g, 2, 4, 8, 12, 20, 40, 80);
+    int n = ONE_OF(g, 2, 5, 10, 20, 40, 80, 200);
     return n > most ? most < 1 ? 1 : most : n;
 }
 
@@ -442,7 +442,7 @@ struct statement *program_generate(uint64_t seed)
     g.lanes = g.lanes < g.contexts ? g.contexts : g.lanes;
     struct statement **end = declare(&g, &program);
     character(&g);
-    int phases = between(&g, 1, 4), budget = ONE_OF(&g, 300, 600, 1200);
+    int phases = between(&g, 1, 4), budget = ONE_OF(&g, 300, 1000, 3000);
     for (int i = 0; i < phases; i++) {
         if (g.threads > 1 && chance(&g, 50)) {
             *end = parallel(&g, budget);
