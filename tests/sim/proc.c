@@ -62,18 +62,22 @@ static bool caller_watched(const void *caller)
            (called_from(watched.file, caller, &at) && (at < watched.low || at >= watched.high));
 }
 
-static CUresult fault_for(const char *name, void *caller)
+static CUresult fault_for(const char *name, const void *caller)
 {
     CUresult r = CUDA_SUCCESS;
+    unsigned long at;
     for (unsigned i = 0; i < nfaults; i++) {
         struct fault *f = &faults[i];
-        if (!name_matches(f->name, name) || !caller_matches(f, caller))
+        if (!name_matches(f->name, name) || (f->caller[0] && !called_from(f->caller, caller, &at)))
             continue;
         pthread_mutex_lock(&fault_lock);
-        if ((++f->used == f->nth || f->nth == 0) && r == CUDA_SUCCESS)
-            r = f->code;
+        unsigned long use = ++f->used; /* counted also when another fault comes first */
         pthread_mutex_unlock(&fault_lock);
+        if (r == CUDA_SUCCESS && (use == f->nth || !f->nth || (f->on && use > f->nth)))
+            r = f->code;
     }
+    if (r != CUDA_SUCCESS)
+        atomic_fetch_add(&nfailed, 1);
     return r;
 }
 
