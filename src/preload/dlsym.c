@@ -46,6 +46,20 @@ static bool is_ours(const void *address)
     return (uintptr_t)address >= (uintptr_t)__ehdr_start && (uintptr_t)address < (uintptr_t)_end;
 }
 
+void ag_object_range(const struct dl_phdr_info *info, uintptr_t *start, uintptr_t *end)
+{
+    *start = UINTPTR_MAX;
+    *end = 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type != PT_LOAD)
+            continue;
+        uintptr_t at = info->dlpi_addr + segment->p_vaddr;
+        *start = at < *start ? at : *start;
+        *end = at + segment->p_memsz > *end ? at + segment->p_memsz : *end;
+    }
+}
+
 /* A handle of the object that contains `address`, to be closed; NULL for the program itself. */
 static void *open_object_of(const void *address)
 {
@@ -104,19 +118,10 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *context)
         objects->list = list;
         objects->room = room;
     }
-    struct object object = {.path = strdup(info->dlpi_name), .start = UINTPTR_MAX};
+    struct object object = {.path = strdup(info->dlpi_name)};
     if (!object.path)
         return 1;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type != PT_LOAD)
-            continue;
-        uintptr_t start = info->dlpi_addr + segment->p_vaddr;
-        if (start < object.start)
-            object.start = start;
-        if (start + segment->p_memsz > object.end)
-            object.end = start + segment->p_memsz;
-    }
+    ag_object_range(info, &object.start, &object.end);
     objects->list[objects->count++] = object;
     return 0;
 }

@@ -14,6 +14,7 @@
 #ifndef AG_PRELOAD_H
 #define AG_PRELOAD_H
 
+#include <link.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -76,6 +77,9 @@ void *ag_dlsym(void *handle, const char *name);
  * scope only). NULL if nothing.
  */
 void *ag_behind_us(const char *name, const void *caller);
+
+/* Where an object that dl_iterate_phdr() reports lies in memory. */
+void ag_object_range(const struct dl_phdr_info *info, uintptr_t *start, uintptr_t *end);
 
 /* -- The shortcut past the runtime ---------------------------------------- */
 

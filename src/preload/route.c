@@ -54,15 +54,8 @@ static int find_object(struct dl_phdr_info *info, size_t size, void *context)
 {
     (void)size;
     struct search *search = context;
-    uintptr_t start = UINTPTR_MAX, end = 0;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type != PT_LOAD)
-            continue;
-        uintptr_t at = info->dlpi_addr + segment->p_vaddr;
-        start = at < start ? at : start;
-        end = at + segment->p_memsz > end ? at + segment->p_memsz : end;
-    }
+    uintptr_t start, end;
+    ag_object_range(info, &start, &end);
     if (search->address < start || search->address >= end)
         return 0;
     search->start = start;
