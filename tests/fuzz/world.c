@@ -191,6 +191,12 @@ void context_reset(struct thread *t, int index, bool look)
     struct context *c = &w->context[index];
     if (w->gpu || index >= w->ncontexts)
         return;
+    for (int i = 0; i < w->ncontexts; i++) /* their work may still read memory of this one */
+        if (i != index) {
+            world_enter(t, &w->context[i]);
+            MUST(t, api[w->route][0].cuCtxSynchronize());
+        }
+    world_enter(t, c);
     if (look)
         context_look(t, c);
     if (c->primary) /* releasing it twice would be another program's affair */
