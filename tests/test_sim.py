@@ -57,6 +57,14 @@ def test_answers_as_a_gpu(part):
     assert run("rules", part).stdout.splitlines() == expected()[part]
 
 
+@pytest.mark.parametrize("part", sorted(set(expected()) - {"look_up"}))
+def test_answers_are_the_same_with_the_library(part):
+    """Errors, captures, stale handles: nothing that a program can ask tells it of the library. (The
+    symbols that look_up names are the library's own.)"""
+    done = helpers.run([program("rules"), part], preload=True)
+    assert done.stdout.splitlines() == expected()[part]
+
+
 def test_every_part_of_the_rules_was_measured():
     parts = run("rules").stdout.split()
     assert set(expected()) == {p for p in parts if not p.startswith("crash_")}

@@ -185,8 +185,70 @@ static void values(void)
     OK(cuStreamWriteValue32(s, p, 8, 0));
     OK(cuStreamSynchronize(t));
     CHECK(get_word(&words[1]) == 1);
+    /* Several in one call, in their order. */
+    CUstreamBatchMemOpParams ops[3];
+    memset(ops, 0, sizeof ops);
+    ops[0].waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+    ops[0].waitValue.address = p;
+    ops[0].waitValue.value = 20;
+    ops[0].waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
+    ops[1].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+    ops[1].writeValue.address = p;
+    ops[1].writeValue.value = 21;
+    ops[2].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
+    ops[2].writeValue.address = p + 8;
+    ops[2].writeValue.value64 = 1ull << 40;
+    OK(cuStreamBatchMemOp(t, 3, ops, 0));
+    usleep(2000);
+    EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(t));
+    OK(cuStreamWriteValue32(s, p, 20, 0));
+    OK(cuStreamSynchronize(t));
+    CHECK(get_word(&words[8]) == 21 && get_word(&words[11]) == 256);
+    EXPECT(CUDA_ERROR_INVALID_VALUE, cuStreamBatchMemOp(t, 0, ops, 0));
+    EXPECT(CUDA_ERROR_INVALID_VALUE, cuStreamBatchMemOp(t, 3, ops, 4));
     OK(cuStreamDestroy(s));
     OK(cuStreamDestroy(t));
+}
+
+/* An event that a launch carries with it. */
+static void launch_event(void)
+{
+    CUstream s, t;
+    CUevent e, timed;
+    OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&t, CU_STREAM_NON_BLOCKING));
+    OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventCreate(&timed, CU_EVENT_DEFAULT));
+    set_word(&words[0], 0);
+    set_word(&words[1], 0);
+    CUlaunchAttribute a = {.id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT};
+    a.value.launchCompletionEvent.event = e;
+    CUlaunchConfig c = {.gridDimX = 1,
+                        .gridDimY = 1,
+                        .gridDimZ = 1,
+                        .blockDimX = 1,
+                        .blockDimY = 1,
+                        .blockDimZ = 1,
+                        .hStream = s,
+                        .attrs = &a,
+                        .numAttrs = 1};
+    OK(launch_word(spin, &words[0], 1, s));
+    OK(cuLaunchKernelEx(&c, nop, NULL, NULL));
+    EXPECT(CUDA_ERROR_NOT_READY, cuEventQuery(e));
+    OK(cuStreamWaitEvent(t, e, 0));
+    OK(launch_word(flag, &words[1], 1, t));
+    usleep(2000);
+    CHECK(get_word(&words[1]) == 0);
+    set_word(&words[0], 1);
+    OK(cuStreamSynchronize(t));
+    CHECK(get_word(&words[1]) == 1);
+    a.value.launchCompletionEvent.event = timed;
+    EXPECT(CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx(&c, nop, NULL, NULL));
+    OK(cuStreamSynchronize(s));
+    OK(cuStreamDestroy(s));
+    OK(cuStreamDestroy(t));
+    OK(cuEventDestroy(e));
+    OK(cuEventDestroy(timed));
 }
 
 int main(void)
@@ -199,6 +261,7 @@ int main(void)
     full_queue();
     stream_memory();
     values();
+    launch_event();
     puts("ok");
     return 0;
 }

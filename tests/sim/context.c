@@ -487,3 +487,30 @@ CUresult sim_cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
     sim_unlock();
     return r;
 }
+
+CUresult sim_cuCtxDisablePeerAccess(CUcontext peer)
+{
+    return sim_cuCtxEnablePeerAccess(peer, 0);
+}
+
+CUresult sim_cuCtxSetFlags(unsigned flags)
+{
+    struct ctx *ctx;
+    if (flags & ~(unsigned)CU_CTX_FLAGS_MASK)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = ctx_current(&ctx);
+    if (r == CUDA_SUCCESS)
+        ctx->flags = flags;
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuCtxResetPersistingL2Cache(void)
+{
+    struct ctx *ctx;
+    sim_lock();
+    CUresult r = ctx_current(&ctx);
+    sim_unlock();
+    return r;
+}

@@ -264,6 +264,29 @@ CUresult sim_cuDeviceCanAccessPeer(int *can, CUdevice dev, CUdevice peer)
     return CUDA_SUCCESS;
 }
 
+CUresult sim_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attr, CUdevice dev,
+                                     CUdevice peer)
+{
+    if (!value || (unsigned)attr - 1 > 3)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (bad_device(dev) || bad_device(peer) || dev == peer)
+        return CUDA_ERROR_INVALID_DEVICE;
+    *value = attr != CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuDeviceGetByPCIBusId(CUdevice *dev, const char *id)
+{
+    unsigned domain, bus, slot, function;
+    if (!dev || !id)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (sscanf(id, "%x:%x:%x.%x", &domain, &bus, &slot, &function) < 3 || domain || slot ||
+        bad_device((int)bus))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *dev = (CUdevice)bus;
+    return CUDA_SUCCESS;
+}
+
 CUresult sim_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 {
     if (!mode)

@@ -71,6 +71,16 @@ static CUresult record(struct stream *s, struct event *e)
     return CUDA_SUCCESS;
 }
 
+CUresult event_record(struct stream *s, struct event *e, unsigned flags)
+{
+    if (e->ctx != s->ctx)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (s->capture)
+        return capture_record(s, e, flags);
+    CUresult r = flags ? CUDA_ERROR_ILLEGAL_STATE : capture_check_legacy(s);
+    return r == CUDA_SUCCESS ? record(s, e) : r;
+}
+
 CUresult sim_cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned flags)
 {
     struct stream *s;
@@ -81,12 +91,8 @@ CUresult sim_cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned fl
     CUresult r = stream_get(stream, &s);
     if (r == CUDA_SUCCESS)
         r = event_get(handle, &e);
-    if (r == CUDA_SUCCESS && e->ctx != s->ctx)
-        r = CUDA_ERROR_INVALID_HANDLE;
-    if (r == CUDA_SUCCESS && !s->capture)
-        r = flags ? CUDA_ERROR_ILLEGAL_STATE : capture_check_legacy(s);
     if (r == CUDA_SUCCESS)
-        r = s->capture ? capture_record(s, e, flags) : record(s, e);
+        r = event_record(s, e, flags);
     sim_unlock();
     return r;
 }

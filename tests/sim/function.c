@@ -313,3 +313,17 @@ CUresult sim_cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction 
     return sim_cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, f, by_block, shared, limit,
                                                          0);
 }
+
+CUresult sim_cuOccupancyAvailableDynamicSMemPerBlock(size_t *size, CUfunction handle, int blocks,
+                                                     int block)
+{
+    struct function *f;
+    if (!size || blocks <= 0 || block <= 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = function_get(handle, &f, NULL);
+    sim_unlock();
+    int each = 233472 / blocks - 1024;
+    *size = each < 0 ? 0 : each > SHARED_MAX ? SHARED_MAX : (size_t)each;
+    return r;
+}

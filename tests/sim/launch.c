@@ -182,6 +182,32 @@ CUresult kernel_attrs_check(const struct work *w, const struct func_attrs *f)
 
 /* -- Doors -- */
 
+static bool attr_is_event(const CUlaunchAttribute *a)
+{
+    return a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT ||
+           a->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;
+}
+
+/* The event that a launch attribute asks to record with the kernel, or NULL.
+ * Here the kernel is one moment, so its end will do for each of them. */
+static CUresult attr_event(const CUlaunchAttribute *a, struct stream *s, struct event **e)
+{
+    CUevent handle;
+    int flags;
+    if (a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT) {
+        handle = a->value.programmaticEvent.event;
+        flags = a->value.programmaticEvent.flags;
+    } else if (a->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT) {
+        handle = a->value.launchCompletionEvent.event;
+        flags = a->value.launchCompletionEvent.flags;
+    } else {
+        return CUDA_SUCCESS;
+    }
+    *e = obj_get(OBJ_EVENT, handle);
+    bool ok = *e && (*e)->ctx == s->ctx && (*e)->flags & CU_EVENT_DISABLE_TIMING && !flags;
+    return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 static CUresult launch(CUfunction handle, const CUlaunchConfig *c, void **params, void **extra)
 {
     const unsigned grid[3] = {c->gridDimX, c->gridDimY, c->gridDimZ};
@@ -189,6 +215,7 @@ static CUresult launch(CUfunction handle, const CUlaunchConfig *c, void **params
     struct stream *s;
     struct function *f;
     struct kernel *k;
+    struct event *e = NULL;
     struct work w = {.kind = WORK_EMPTY};
     sim_lock();
     CUresult r = stream_get(c->hStream, &s);
@@ -202,7 +229,9 @@ static CUresult launch(CUfunction handle, const CUlaunchConfig *c, void **params
                            params, extra);
         w.kernel.attrs.priority = s->priority;
         for (unsigned i = 0; r == CUDA_SUCCESS && i < c->numAttrs; i++)
-            r = kernel_attr_set(&w.kernel.attrs, c->attrs[i].id, &c->attrs[i].value);
+            if ((r = attr_event(&c->attrs[i], s, &e)) == CUDA_SUCCESS &&
+                !attr_is_event(&c->attrs[i]))
+                r = kernel_attr_set(&w.kernel.attrs, c->attrs[i].id, &c->attrs[i].value);
         if (r == CUDA_SUCCESS)
             r = kernel_attrs_check(&w, a);
     }
@@ -215,6 +244,8 @@ static CUresult launch(CUfunction handle, const CUlaunchConfig *c, void **params
     }
     if (r == CUDA_SUCCESS) {
         r = stream_submit(s, &w);
+        if (r == CUDA_SUCCESS && e)
+            r = event_record(s, e, 0);
     } else {
         if (w.kind == WORK_KERNEL && s->capture) /* a right handle, but a wrong launch */
             capture_invalidate(s->capture);

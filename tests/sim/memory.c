@@ -395,3 +395,36 @@ CUresult sim_cuMemHostGetFlags(unsigned *flags, void *p)
     sim_unlock();
     return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
+
+/* -- Doors: hints for managed memory, which change nothing here -- */
+
+static CUresult hint(CUdeviceptr p, size_t size)
+{
+    sim_lock();
+    struct alloc *a = size ? alloc_find(p, size) : NULL;
+    bool ok = a && a->kind == ALLOC_MANAGED;
+    sim_unlock();
+    return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult sim_cuMemAdvise_v2(CUdeviceptr p, size_t size, CUmem_advise advice, CUmemLocation where)
+{
+    (void)advice, (void)where;
+    return hint(p, size);
+}
+
+CUresult sim_cuMemPrefetchAsync_v2(CUdeviceptr p, size_t size, CUmemLocation where, unsigned flags,
+                                   CUstream stream)
+{
+    struct stream *s;
+    struct work w = {.kind = WORK_EMPTY};
+    (void)where;
+    CUresult r = flags ? CUDA_ERROR_INVALID_VALUE : hint(p, size);
+    sim_lock();
+    if (r == CUDA_SUCCESS)
+        r = stream_get(stream, &s);
+    if (r == CUDA_SUCCESS)
+        r = s->capture ? stream_check_sync(s) : stream_submit(s, &w);
+    sim_unlock();
+    return r;
+}

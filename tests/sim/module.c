@@ -222,6 +222,20 @@ CUresult sim_cuModuleGetFunctionCount(unsigned *n, CUmodule handle)
     return m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+CUresult sim_cuModuleEnumerateFunctions(CUfunction *out, unsigned n, CUmodule handle)
+{
+    CUresult r = out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    unsigned have = 0;
+    if (r == CUDA_SUCCESS)
+        r = sim_cuModuleGetFunctionCount(&have, handle);
+    for (unsigned i = 0; i < have && i < n && r == CUDA_SUCCESS; i++) {
+        struct module *m = (struct module *)handle; /* alive: just asked */
+        r = sim_cuModuleGetFunction(
+            &out[i], handle, m->library ? m->library->kernels[i]->def->name : m->defs[i]->name);
+    }
+    return r;
+}
+
 CUresult sim_cuModuleGetGlobal_v2(CUdeviceptr *p, size_t *size, CUmodule handle, const char *name)
 {
     (void)p, (void)size;

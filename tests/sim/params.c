@@ -117,31 +117,41 @@ static CUresult free_work(CUdeviceptr p, struct work *w)
     return CUDA_SUCCESS;
 }
 
-static CUresult mem_op_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p, struct work *w)
+/* One operation of a batch. */
+CUresult mem_op_prepare(struct work *w, const CUstreamBatchMemOpParams *m)
 {
-    /* One operation per node is modelled. */
-    if (p->count != 1 || !p->paramArray)
-        return p->count && p->paramArray ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
-    const CUstreamBatchMemOpParams *m = p->paramArray;
     bool wide = m->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||
                 m->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
     bool wait = m->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||
                 m->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32;
+    *w = (struct work){.kind = WORK_EMPTY};
+    if (m->operation == CU_STREAM_MEM_OP_BARRIER ||
+        m->operation == CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES)
+        return CUDA_SUCCESS; /* all memory here is coherent */
     if (!wide && !wait && m->operation != CU_STREAM_MEM_OP_WRITE_VALUE_32)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    const CUdeviceptr addr = wait ? m->waitValue.address : m->writeValue.address;
-    if (!range_is_device(addr, wide ? 8 : 4))
         return CUDA_ERROR_INVALID_VALUE;
-    *w = (struct work){
-        .kind = WORK_MEM_OP,
-        .mem_op = {.addr = addr,
-                   .value = wide   ? (wait ? m->waitValue.value64 : m->writeValue.value64)
-                            : wait ? m->waitValue.value
-                                   : m->writeValue.value,
-                   .flags = (wait ? m->waitValue.flags : m->writeValue.flags) & 3,
-                   .wait = wait,
-                   .wide = wide}};
+    CUdeviceptr addr = wait ? m->waitValue.address : m->writeValue.address;
+    unsigned flags = wait ? m->waitValue.flags : m->writeValue.flags;
+    uint64_t v64 = wait ? m->waitValue.value64 : m->writeValue.value64;
+    uint32_t v32 = wait ? m->waitValue.value : m->writeValue.value;
+    if (addr % (wide ? 8 : 4) || !range_is_device(addr, wide ? 8 : 4) ||
+        (flags & ~(unsigned)CU_STREAM_WAIT_VALUE_FLUSH) > (wait ? 3u : 1u))
+        return CUDA_ERROR_INVALID_VALUE;
+    *w = (struct work){.kind = WORK_MEM_OP,
+                       .mem_op = {.addr = addr,
+                                  .value = wide ? v64 : v32,
+                                  .flags = flags & 3,
+                                  .wait = wait,
+                                  .wide = wide}};
     return CUDA_SUCCESS;
+}
+
+static CUresult mem_op_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p, struct work *w)
+{
+    if (!p->count || !p->paramArray)
+        return CUDA_ERROR_INVALID_VALUE;
+    /* One operation per node is modelled. */
+    return p->count == 1 ? mem_op_prepare(w, p->paramArray) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 CUresult params_to_work(const CUgraphNodeParams *p, struct work *w)

@@ -412,6 +412,7 @@ struct event {
     struct capture_set capture_deps;
 };
 void event_free(struct event *e);
+CUresult event_record(struct stream *s, struct event *e, unsigned flags); /* or captures it */
 
 /* -- Modules (module.c) -- */
 
@@ -470,6 +471,7 @@ CUresult kernel_attr_get(const struct kernel_attrs *a, CUlaunchAttributeID id,
 CUresult kernel_attrs_check(const struct work *w, const struct func_attrs *f);
 CUresult memset_prepare(struct work *w, CUdeviceptr dst, size_t pitch, unsigned value,
                         unsigned elem, size_t width, size_t height);
+CUresult mem_op_prepare(struct work *w, const CUstreamBatchMemOpParams *m);
 CUresult copy_prepare(struct work *w, const CUDA_MEMCPY3D *c);
 
 /* -- Graphs (graph.c, params.c, node.c, exec.c, plan.c) -- */

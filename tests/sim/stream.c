@@ -61,6 +61,8 @@ void stream_destroy(struct stream *s)
 static void thread_gone(void *arg)
 {
     struct tls *t = arg;
+    if (atomic_load(&sim.forked))
+        return; /* whoever held the lock is not in this process */
     pthread_mutex_lock(&sim.lock);
     for (unsigned i = 0; i < t->nstreams; i++)
         if (t->streams[i].stream->o.gen == t->streams[i].stream_gen &&
@@ -399,6 +401,22 @@ CUresult sim_cuStreamAddCallback(CUstream handle, CUstreamCallback callback, voi
     return r;
 }
 
+CUresult sim_cuStreamCopyAttributes(CUstream to, CUstream from)
+{
+    struct stream *a, *b;
+    sim_lock();
+    CUresult r = stream_get(to, &a);
+    if (r == CUDA_SUCCESS)
+        r = stream_get(from, &b);
+    if (r == CUDA_SUCCESS) {
+        a->sync_policy = b->sync_policy;
+        a->window = b->window;
+        a->priority = b->priority;
+    }
+    sim_unlock();
+    return r;
+}
+
 /* -- Doors: values in memory -- */
 
 static CUresult mem_op(CUstream handle, CUdeviceptr addr, uint64_t value, unsigned flags, bool wait,
@@ -450,4 +468,42 @@ CUresult sim_cuStreamWaitValue32(CUstream s, CUdeviceptr addr, cuuint32_t v, uns
 CUresult sim_cuStreamWriteValue32(CUstream s, CUdeviceptr addr, cuuint32_t v, unsigned flags)
 {
     return mem_op(s, addr, v, flags, false, false);
+}
+
+/* One operation after the other; what is wrong with one is found before any is enqueued. */
+CUresult sim_cuStreamBatchMemOp_v2(CUstream stream, unsigned n, CUstreamBatchMemOpParams *ops,
+                                   unsigned flags)
+{
+    struct stream *s;
+    if (!n || n > 256 || !ops || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = stream_get(stream, &s);
+    struct work *w = r == CUDA_SUCCESS ? calloc(n, sizeof *w) : NULL;
+    if (r == CUDA_SUCCESS && !w)
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    unsigned made = 0;
+    for (; made < n && r == CUDA_SUCCESS; made++)
+        r = mem_op_prepare(&w[made], &ops[made]);
+    for (unsigned i = 0; i < n && r == CUDA_SUCCESS; i++)
+        r = stream_submit(s, &w[i]);
+    free(w); /* these own nothing */
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuStreamBatchMemOp(CUstream stream, unsigned n, CUstreamBatchMemOpParams *ops,
+                                unsigned flags)
+{
+    return sim_cuStreamBatchMemOp_v2(stream, n, ops, flags);
+}
+
+CUresult sim_cuStreamWaitValue64(CUstream s, CUdeviceptr addr, cuuint64_t v, unsigned flags)
+{
+    return mem_op(s, addr, v, flags, true, true);
+}
+
+CUresult sim_cuStreamWriteValue64(CUstream s, CUdeviceptr addr, cuuint64_t v, unsigned flags)
+{
+    return mem_op(s, addr, v, flags, false, true);
 }
