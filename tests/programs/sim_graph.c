@@ -40,6 +40,7 @@ static void chain(void)
     uint32_t n = N, k, want = 1;
     CUDA_KERNEL_NODE_PARAMS p = mix_params(&buf, &n, &k, args);
     OK(cuMemsetD32(buf, 1, N));
+    OK(cuCtxSynchronize()); /* s does not wait for the legacy stream */
     OK(cuGraphCreate(&g, 0));
     for (unsigned i = 0; i < 20; i++) {
         k = i;
