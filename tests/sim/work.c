@@ -216,13 +216,16 @@ void work_finish(struct work *w)
 /* -- The log's hash: everything that the program gave and that is the same in
  * another run of it -- */
 
-static uint64_t side_hash(uint64_t h, const struct copy_side *s)
+/* Where the first byte is, and the steps that are taken. */
+static uint64_t side_hash(uint64_t h, const struct copy_side *s, size_t height, size_t depth)
 {
-    struct copy_side c = *s;
-    c.type = 0;
-    if (!range_is_ours(c.base)) /* the program's own memory moves between runs */
-        c.base = 0;
-    return sim_hash(h, &c, sizeof c);
+    uintptr_t at = s->base + s->x + s->y * s->pitch + s->z * s->pitch * s->rows;
+    size_t row = height > 1 ? s->pitch : 0, slice = depth > 1 ? s->pitch * s->rows : 0;
+    if (!range_is_ours(at)) /* the program's own memory moves between runs */
+        at = 0;
+    h = sim_hash(h, &at, sizeof at);
+    h = sim_hash(h, &row, sizeof row);
+    return sim_hash(h, &slice, sizeof slice);
 }
 
 uint64_t work_hash(const struct work *w)
@@ -243,7 +246,8 @@ uint64_t work_hash(const struct work *w)
             h = sim_hash(h, &w->memset.pitch, sizeof w->memset.pitch);
         return sim_hash(h, &w->memset.height, sizeof w->memset.height);
     case WORK_COPY:
-        h = side_hash(side_hash(h, &w->copy.src), &w->copy.dst);
+        h = side_hash(h, &w->copy.src, w->copy.height, w->copy.depth);
+        h = side_hash(h, &w->copy.dst, w->copy.height, w->copy.depth);
         h = sim_hash(h, &w->copy.width, sizeof w->copy.width);
         h = sim_hash(h, &w->copy.height, sizeof w->copy.height);
         h = sim_hash(h, &w->copy.depth, sizeof w->copy.depth);

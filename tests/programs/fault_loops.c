@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/* fault_loops.c: small programs whose loops get hot, with kernels that do
+ * order-sensitive arithmetic. Prints what is in memory at the end and what the
+ * driver answered: both are the same whatever becomes of the library's calls. */
+#define _GNU_SOURCE
+#include "sim_test.h"
+
+#include <pthread.h>
+
+enum { N = 32, BUFFERS = 4, STEPS = 24, BODY = 6 };
+
+static CUdeviceptr buffer[BUFFERS];
+static uint32_t answers; /* a hash of all return codes */
+
+/* Notes the answer; the program goes on, as one that does not look would. */
+static void note(CUresult result)
+{
+    answers = answers * 31 + result + 1;
+}
+
+static void body(CUstream s, uint32_t step)
+{
+    for (uint32_t i = 0; i < BODY; i++)
+        note(launch_mix(buffer[i % 2], N, i == 2 ? step : i, s));
+}
+
+static CUstream stream_new(unsigned flags)
+{
+    CUstream s = NULL;
+    note(cuStreamCreate(&s, flags));
+    return s;
+}
+
+/* -- Scenarios -- */
+
+static void arguments(void)
+{
+    CUstream s = stream_new(CU_STREAM_DEFAULT);
+    for (uint32_t step = 0; step < STEPS; step++) {
+        body(s, step);
+        note(cuStreamSynchronize(s));
+    }
+    for (uint32_t step = 0; step < STEPS; step++)
+        body(s, 7); /* and without a barrier, on the legacy stream too */
+    for (uint32_t step = 0; step < STEPS; step++)
+        body(NULL, 7);
+    note(cuStreamDestroy(s));
+}
+
+static void memsets(void)
+{
+    for (uint32_t step = 0; step < STEPS; step++) {
+        CUdeviceptr at = buffer[0] + step % 4 * 16;
+        note(cuMemsetD32Async(buffer[1], step, N, NULL));
+        note(cuMemsetD16Async(at, (unsigned short)step, 4, NULL));
+        note(launch_mix(buffer[0], N, 3, NULL));
+        note(cuMemsetD8Async(at + 8, (unsigned char)step, 8, NULL));
+        note(cuMemsetD2D32Async(buffer[2], 16, 9, 2, 3, NULL));
+        note(cuMemsetD2D16Async(buffer[2] + 64, 8, 8, 3, 2, NULL));
+        note(cuMemsetD2D8Async(buffer[2] + 96, 8, 7, 3, 2, NULL));
+        note(launch_mix(buffer[1], N, step, NULL));
+        note(launch_mix(buffer[2], N, 1, NULL));
+        if (step % 2)
+            note(cuCtxSynchronize());
+    }
+}
+
+static void copies(void)
+{
+    CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
+    volatile uint32_t *pinned = host_words(STEPS * N);
+    for (unsigned i = 0; i < STEPS * N; i++)
+        pinned[i] = i * 7;
+    for (uint32_t step = 0; step < STEPS; step++) {
+        note(cuMemcpyHtoDAsync(buffer[0], (const void *)(pinned + step * N), 4 * N, s));
+        note(launch_mix(buffer[0], N, step, s));
+        note(cuMemcpyDtoDAsync(buffer[1], buffer[0], 4 * N, s));
+        note(launch_mix(buffer[1], N, 5, s));
+        note(cuMemcpyDtoDAsync(buffer[2] + step % 3 * 32, buffer[1] + 16, 16, s));
+        CUDA_MEMCPY2D r = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .srcDevice = buffer[1],
+                           .srcPitch = 32,
+                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .dstDevice = buffer[3],
+                           .dstPitch = 16,
+                           .WidthInBytes = 8,
+                           .Height = 1 + step % 2};
+        note(cuMemcpy2DAsync(&r, s));
+        note(launch_mix(buffer[2], N, step, s));
+        note(cuStreamSynchronize(s));
+    }
+    note(cuStreamDestroy(s));
+}
+
+/* Two streams that take turns at the same memory, so that each event matters. */
+static void events(void)
+{
+    CUstream s[2] = {stream_new(CU_STREAM_NON_BLOCKING), stream_new(CU_STREAM_NON_BLOCKING)};
+    CUevent turn[2];
+    for (unsigned i = 0; i < 2; i++)
+        note(cuEventCreate(&turn[i], CU_EVENT_DISABLE_TIMING));
+    for (uint32_t step = 0; step < STEPS; step++)
+        for (unsigned i = 0; i < 2; i++) {
+            body(s[i], step);
+            note(launch_mix(buffer[0], N, i, s[i]));
+            note(cuEventRecord(turn[i], s[i]));
+            note(cuStreamWaitEvent(s[!i], turn[i], 0));
+            if (step % 8 == 7)
+                note(cuEventSynchronize(turn[i]));
+        }
+    for (unsigned i = 0; i < 2; i++) {
+        note(cuStreamDestroy(s[i]));
+        note(cuEventDestroy(turn[i]));
+    }
+}
+
+/* The legacy stream orders blocking streams without any call. */
+static void legacy(void)
+{
+    CUstream s = stream_new(CU_STREAM_DEFAULT);
+    for (uint32_t step = 0; step < STEPS; step++) {
+        body(s, step);
+        body(NULL, step);
+    }
+    note(cuStreamDestroy(s));
+}
+
+static void *thread(void *arg)
+{
+    uint32_t pauses = (uint32_t)(uintptr_t)arg;
+    note(cuCtxSetCurrent(ctx));
+    for (uint32_t step = 0; step < STEPS; step++) {
+        for (uint32_t i = 0; i < BODY; i++) {
+            note(launch_mix(buffer[i % 2], N, i == 2 ? step : i, CU_STREAM_PER_THREAD));
+            if (i == 3 && step % 4 != 3 && pauses)
+                usleep(500); /* past the bound: somebody else submits what is held */
+        }
+        if (step % 2)
+            note(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+        else
+            note(launch_mix(buffer[0], N, step, NULL)); /* the legacy stream: so does this */
+    }
+    body(CU_STREAM_PER_THREAD, 1); /* may still be held when the thread ends */
+    return NULL;
+}
+
+static void per_thread(void)
+{
+    for (uintptr_t i = 0; i < 2; i++) {
+        pthread_t t;
+        CHECK(pthread_create(&t, NULL, thread, (void *)i) == 0);
+        CHECK(pthread_join(t, NULL) == 0);
+        note(cuCtxSynchronize());
+    }
+}
+
+/* So slow that somebody else submits what the legacy stream and another hold. */
+static void late(void)
+{
+    CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
+    for (uint32_t step = 0; step < STEPS; step++) {
+        for (uint32_t i = 0; i < BODY; i++) {
+            note(launch_mix(buffer[0], N, i == 2 ? step : i, NULL));
+            note(launch_mix(buffer[1], N, i, s));
+            note(cuMemsetD32Async(buffer[2] + i * 4, step, 1, s));
+            if (i == 3 && step % 4 != 3)
+                usleep(500);
+        }
+        note(cuCtxSynchronize());
+    }
+    note(cuStreamDestroy(s));
+}
+
+static void capture(void)
+{
+    CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
+    CUgraph graph;
+    CUgraphExec exec;
+    for (uint32_t step = 0; step < STEPS; step++) {
+        body(s, step);
+        (void)cuStreamQuery(s);
+    }
+    note(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    body(s, 3);
+    note(cuStreamEndCapture(s, &graph));
+    note(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    for (uint32_t step = 0; step < STEPS; step++) {
+        body(s, step);
+        if (step % 4 == 0)
+            note(cuGraphLaunch(exec, s));
+    }
+    note(cuStreamSynchronize(s));
+    note(cuGraphExecDestroy(exec));
+    note(cuGraphDestroy(graph));
+    note(cuStreamDestroy(s));
+}
+
+/* A stream, and every second time an event, for each step. */
+static void streams(void)
+{
+    for (uint32_t step = 0; step < STEPS / 4; step++) {
+        CUstream s = stream_new(step % 2 ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT);
+        for (uint32_t i = 0; i < STEPS; i++)
+            body(s, i);
+        if (step % 2)
+            note(cuStreamSynchronize(s));
+        note(cuStreamDestroy(s));
+        note(cuCtxSynchronize());
+    }
+}
+
+/* Kernels of a library, launch attributes, and a module that comes and goes. */
+static void kernels(void)
+{
+    CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
+    for (unsigned round = 0; round < 3; round++) {
+        CUlibrary library;
+        CUkernel kernel;
+        note(cuLibraryLoadData(&library, agsim_kernels_ptx, NULL, NULL, 0, NULL, NULL, 0));
+        note(cuLibraryGetKernel(&kernel, library, "ag_mix"));
+        CUlaunchAttribute attrs[2] = {
+            {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY, .value = {.priority = 0}},
+            {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value = {.cooperative = 0}}};
+        CUlaunchConfig config = {.gridDimX = 1,
+                                 .gridDimY = 1,
+                                 .gridDimZ = 1,
+                                 .blockDimX = N,
+                                 .blockDimY = 1,
+                                 .blockDimZ = 1,
+                                 .hStream = s,
+                                 .attrs = attrs,
+                                 .numAttrs = 2};
+        for (uint32_t step = 0; step < STEPS; step++) {
+            uint32_t n = N;
+            void *args[] = {&buffer[0], &n, &step};
+            note(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, N, 1, 1, 0, s, args, NULL));
+            body(s, step);
+            for (unsigned i = 0; i < 3; i++)
+                note(cuLaunchKernelEx(&config, mix, args, NULL));
+            if (step % 3 == 0) /* part of the trace only: the attributes go out eagerly */
+                note(cuStreamSynchronize(s));
+        }
+        note(cuStreamSynchronize(s));
+        note(cuLibraryUnload(library));
+    }
+    note(cuStreamDestroy(s));
+}
+
+/* A context beside the first, with streams of its own, destroyed with work in them. */
+static void contexts(void)
+{
+    for (unsigned round = 0; round < 2; round++) {
+        CUcontext second, popped;
+        note(create_context(&second));
+        CUmodule m;
+        CUfunction first = mix;
+        note(cuModuleLoadData(&m, agsim_kernels_ptx));
+        note(cuModuleGetFunction(&mix, m, "ag_mix"));
+        CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
+        for (uint32_t step = 0; step < STEPS; step++)
+            body(s, step);
+        note(cuCtxPopCurrent(&popped));
+        note(cuStreamSynchronize(s)); /* of a context that is not current */
+        note(cuCtxPushCurrent(second));
+        note(cuCtxSynchronize());
+        note(cuCtxDestroy(second));
+        mix = first;
+        for (uint32_t step = 0; step < STEPS; step++)
+            body(NULL, step);
+        note(cuCtxSynchronize());
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } all[] = {{"arguments", arguments}, {"memsets", memsets},  {"copies", copies},
+               {"events", events},       {"legacy", legacy},    {"per_thread", per_thread},
+               {"late", late},           {"capture", capture},  {"streams", streams},
+               {"kernels", kernels},     {"contexts", contexts}};
+    unsigned i = 0;
+    CHECK(argc == 2);
+    while (i < sizeof all / sizeof all[0] && strcmp(all[i].name, argv[1]))
+        i++;
+    CHECK(i < sizeof all / sizeof all[0]);
+    alarm(20);
+    start();
+    for (unsigned b = 0; b < BUFFERS; b++) {
+        OK(cuMemAlloc(&buffer[b], 4 * N));
+        OK(cuMemsetD32(buffer[b], b + 1, N));
+    }
+    OK(cuCtxSynchronize());
+    all[i].run();
+    note(cuCtxSynchronize());
+    uint32_t host[N];
+    for (unsigned b = 0; b < BUFFERS; b++) {
+        note(cuMemcpyDtoH(host, buffer[b], sizeof host));
+        uint32_t sum = 0;
+        for (unsigned j = 0; j < N; j++)
+            sum = sum * 31 + host[j];
+        printf("%u %08x\n", b, sum);
+    }
+    printf("answers %08x\n", answers);
+    return 0;
+}
