@@ -125,14 +125,23 @@
     ONE(cuGraphKernelNodeGetParams, 12000)                                                         \
     ONE(cuGraphKernelNodeSetParams, 12000)                                                         \
     ONE(cuGraphAddMemcpyNode, 10000)                                                               \
+    ONE(cuGraphMemcpyNodeSetParams, 10000)                                                         \
     ONE(cuGraphAddMemsetNode, 10000)                                                               \
     ONE(cuGraphMemsetNodeGetParams, 10000)                                                         \
     ONE(cuGraphMemsetNodeSetParams, 10000)                                                         \
     ONE(cuGraphAddHostNode, 10000)                                                                 \
+    ONE(cuGraphHostNodeGetParams, 10000)                                                           \
     ONE(cuGraphAddChildGraphNode, 10000)                                                           \
+    ONE(cuGraphChildGraphNodeGetGraph, 10000)                                                      \
     ONE(cuGraphAddEmptyNode, 10000)                                                                \
     ONE(cuGraphAddEventRecordNode, 11010)                                                          \
+    ONE(cuGraphEventRecordNodeGetEvent, 11010)                                                     \
     ONE(cuGraphAddEventWaitNode, 11010)                                                            \
+    ONE(cuGraphEventWaitNodeGetEvent, 11010)                                                       \
+    ONE(cuGraphAddMemAllocNode, 11040)                                                             \
+    ONE(cuGraphMemAllocNodeGetParams, 11040)                                                       \
+    ONE(cuGraphAddMemFreeNode, 11040)                                                              \
+    ONE(cuGraphMemFreeNodeGetParams, 11040)                                                        \
     ONE(cuGraphClone, 10000)                                                                       \
     ONE(cuGraphNodeGetType, 10000)                                                                 \
     ONE(cuGraphGetNodes, 10000)                                                                    \
@@ -141,6 +150,7 @@
     ONE(cuGraphNodeGetDependencies, 12030)                                                         \
     ONE(cuGraphNodeGetDependentNodes, 12030)                                                       \
     ONE(cuGraphAddDependencies, 12030)                                                             \
+    ONE(cuGraphRemoveDependencies, 12030)                                                          \
     ONE(cuGraphDestroyNode, 10000)                                                                 \
     ONE(cuGraphInstantiateWithFlags, 11040)                                                        \
     BOTH(cuGraphUpload, 11010, 11010)                                                              \
@@ -160,7 +170,10 @@
     ONE(cuGraphExecUpdate, 12000)                                                                  \
     ONE(cuGraphKernelNodeGetAttribute, 11000)                                                      \
     ONE(cuGraphKernelNodeSetAttribute, 11000)                                                      \
-    BOTH(cuGraphInstantiateWithParams, 12000, 12000)
+    BOTH(cuGraphInstantiateWithParams, 12000, 12000)                                               \
+    ONE(cuGraphNodeSetEnabled, 11060)                                                              \
+    ONE(cuGraphNodeGetEnabled, 11060)                                                              \
+    ONE(cuGraphAddNode, 12030)
 
 /* A function that this driver does not have gives CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER. */
 struct rt_driver {

@@ -47,6 +47,14 @@ cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *f
     RT_CALL(DRIVER.cuGraphAddDependencies(graph, from, to, (const CUgraphEdgeData *)edges, count));
 }
 
+cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph, const cudaGraphNode_t *from,
+                                        const cudaGraphNode_t *to, const cudaGraphEdgeData *edges,
+                                        size_t count)
+{
+    RT_CALL(
+        DRIVER.cuGraphRemoveDependencies(graph, from, to, (const CUgraphEdgeData *)edges, count));
+}
+
 cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t *nodes,
                                          cudaGraphEdgeData *edges, size_t *count)
 {
@@ -259,6 +267,16 @@ cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *node, cudaGraph_t graph,
     return error ? rt_result(error) : add_copy(node, graph, dependencies, count, &copy);
 }
 
+cudaError_t cudaGraphMemcpyNodeSetParams1D(cudaGraphNode_t node, void *to, const void *from,
+                                           size_t bytes, enum cudaMemcpyKind kind)
+{
+    CUDA_MEMCPY3D copy;
+    cudaError_t error = rt_copy_1d(&copy, to, from, bytes, kind);
+    if (error)
+        return rt_result(error);
+    RT_CALL(DRIVER.cuGraphMemcpyNodeSetParams(node, &copy));
+}
+
 cudaError_t cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
                                              const struct cudaMemcpy3DParms *params)
 {
@@ -286,6 +304,17 @@ cudaError_t cudaGraphAddHostNode(cudaGraphNode_t *node, cudaGraph_t graph,
     RT_CALL(DRIVER.cuGraphAddHostNode(node, graph, dependencies, count, &p));
 }
 
+cudaError_t cudaGraphHostNodeGetParams(cudaGraphNode_t node, struct cudaHostNodeParams *params)
+{
+    CUDA_HOST_NODE_PARAMS p;
+    cudaError_t error = rt_enter();
+    if (!error)
+        error = (cudaError_t)DRIVER.cuGraphHostNodeGetParams(node, &p);
+    if (!error)
+        *params = (struct cudaHostNodeParams){.fn = p.fn, .userData = p.userData};
+    return rt_result(error);
+}
+
 cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
                                            const struct cudaHostNodeParams *params)
 {
@@ -306,6 +335,11 @@ cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *node, cudaGraph_t graph,
     RT_CALL(DRIVER.cuGraphAddChildGraphNode(node, graph, dependencies, count, child));
 }
 
+cudaError_t cudaGraphChildGraphNodeGetGraph(cudaGraphNode_t node, cudaGraph_t *child)
+{
+    RT_CALL(DRIVER.cuGraphChildGraphNodeGetGraph(node, child));
+}
+
 cudaError_t cudaGraphExecChildGraphNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
                                                  cudaGraph_t child)
 {
@@ -319,6 +353,16 @@ cudaError_t cudaGraphAddEventRecordNode(cudaGraphNode_t *node, cudaGraph_t graph
     RT_CALL(DRIVER.cuGraphAddEventRecordNode(node, graph, dependencies, count, event));
 }
 
+cudaError_t cudaGraphEventRecordNodeGetEvent(cudaGraphNode_t node, cudaEvent_t *event)
+{
+    RT_CALL(DRIVER.cuGraphEventRecordNodeGetEvent(node, event));
+}
+
+cudaError_t cudaGraphEventWaitNodeGetEvent(cudaGraphNode_t node, cudaEvent_t *event)
+{
+    RT_CALL(DRIVER.cuGraphEventWaitNodeGetEvent(node, event));
+}
+
 cudaError_t cudaGraphAddEventWaitNode(cudaGraphNode_t *node, cudaGraph_t graph,
                                       const cudaGraphNode_t *dependencies, size_t count,
                                       cudaEvent_t event)
@@ -326,7 +370,89 @@ cudaError_t cudaGraphAddEventWaitNode(cudaGraphNode_t *node, cudaGraph_t graph,
     RT_CALL(DRIVER.cuGraphAddEventWaitNode(node, graph, dependencies, count, event));
 }
 
+/* The parameters of an allocation have the same layout and numbers on both sides. */
+
+cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                     const cudaGraphNode_t *dependencies, size_t count,
+                                     struct cudaMemAllocNodeParams *params)
+{
+    RT_CALL(DRIVER.cuGraphAddMemAllocNode(node, graph, dependencies, count,
+                                          (CUDA_MEM_ALLOC_NODE_PARAMS *)params));
+}
+
+cudaError_t cudaGraphMemAllocNodeGetParams(cudaGraphNode_t node,
+                                           struct cudaMemAllocNodeParams *params)
+{
+    RT_CALL(DRIVER.cuGraphMemAllocNodeGetParams(node, (CUDA_MEM_ALLOC_NODE_PARAMS *)params));
+}
+
+cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                    const cudaGraphNode_t *dependencies, size_t count,
+                                    void *pointer)
+{
+    RT_CALL(DRIVER.cuGraphAddMemFreeNode(node, graph, dependencies, count, (CUdeviceptr)pointer));
+}
+
+cudaError_t cudaGraphMemFreeNodeGetParams(cudaGraphNode_t node, void *pointer)
+{
+    RT_CALL(DRIVER.cuGraphMemFreeNodeGetParams(node, (CUdeviceptr *)pointer));
+}
+
+/* -- Any kind of node --- */
+
+cudaError_t cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                             const cudaGraphNode_t *dependencies, const cudaGraphEdgeData *edges,
+                             size_t count, struct cudaGraphNodeParams *params)
+{
+    CUgraphNodeParams p;
+    CUcontext context = NULL;
+    cudaError_t error = rt_enter();
+    if (!error)
+        error = (cudaError_t)DRIVER.cuCtxGetCurrent(&context);
+    if (error)
+        return rt_result(error);
+    _Static_assert(sizeof(p) == sizeof(*params), "of most kinds the layout is the same");
+    memcpy(&p, params, sizeof(p));
+    if (params->type == cudaGraphNodeTypeKernel) {
+        const struct cudaKernelNodeParamsV2 *k = &params->kernel;
+        p.kernel = (CUDA_KERNEL_NODE_PARAMS_v3){
+            .gridDimX = k->gridDim.x,
+            .gridDimY = k->gridDim.y,
+            .gridDimZ = k->gridDim.z,
+            .blockDimX = k->blockDim.x,
+            .blockDimY = k->blockDim.y,
+            .blockDimZ = k->blockDim.z,
+            .sharedMemBytes = k->sharedMemBytes,
+            .kernelParams = k->kernelParams,
+            .extra = k->extra,
+            .ctx = context,
+        };
+        error = rt_kernel(k->func, &p.kernel.kern);
+    } else if (params->type == cudaGraphNodeTypeMemcpy) {
+        p.memcpy = (CUDA_MEMCPY_NODE_PARAMS){.copyCtx = context};
+        error = rt_copy_3d(&p.memcpy.copyParams, &params->memcpy.copyParams);
+    } else if (params->type == cudaGraphNodeTypeMemset) {
+        p.memset.ctx = context;
+    }
+    if (!error)
+        error = (cudaError_t)DRIVER.cuGraphAddNode(node, graph, dependencies,
+                                                   (const CUgraphEdgeData *)edges, count, &p);
+    if (!error && params->type == cudaGraphNodeTypeMemAlloc)
+        params->alloc.dptr = (void *)p.alloc.dptr;
+    return rt_result(error);
+}
+
 /* -- Execs --- */
+
+cudaError_t cudaGraphNodeSetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned enabled)
+{
+    RT_CALL(DRIVER.cuGraphNodeSetEnabled(exec, node, enabled));
+}
+
+cudaError_t cudaGraphNodeGetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned *enabled)
+{
+    RT_CALL(DRIVER.cuGraphNodeGetEnabled(exec, node, enabled));
+}
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags)
 {
