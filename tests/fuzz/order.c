@@ -14,6 +14,7 @@ struct step {
     CUevent event;
     CUdeviceptr address, other;
     uint32_t value;
+    bool *failed;
 };
 
 static void step_job(struct thread *t, const void *of)
@@ -31,12 +32,17 @@ static void take(struct thread *t, const struct step *step)
 
 static void record(struct thread *t, const struct step *step)
 {
-    MUST(t, step->lane->api->cuEventRecord(step->event, step->lane->stream));
+    CUresult result = step->lane->api->cuEventRecord(step->event, step->lane->stream);
+    must_succeed(t, result, "cuEventRecord");
+    if (step->failed != NULL)
+        *step->failed |= result != CUDA_SUCCESS;
 }
 
 static void wait(struct thread *t, const struct step *step)
 {
-    MUST(t, step->lane->api->cuStreamWaitEvent(step->lane->stream, step->event, 0));
+    CUresult result = step->lane->api->cuStreamWaitEvent(step->lane->stream, step->event, 0);
+    must_succeed(t, result, "cuStreamWaitEvent");
+    *step->failed |= result != CUDA_SUCCESS;
 }
 
 static void write_value(struct thread *t, const struct step *step)
@@ -110,11 +116,11 @@ static void host_waits(struct thread *t, struct lane *l, int how)
         return;
     }
     if (how == EDGE_HOST || how == EDGE_HOST_QUERY) {
-        take(t, &(struct step){how == EDGE_HOST ? synchronize : query, l, NULL, 0, 0, 0});
+        take(t, &(struct step){how == EDGE_HOST ? synchronize : query, l, NULL, 0, 0, 0, NULL});
         return;
     }
     CUevent event = l->event[l->event_turn++ % 2];
-    take(t, &(struct step){record, l, event, 0, 0, 0});
+    take(t, &(struct step){record, l, event, 0, 0, 0, NULL});
     if (how == EDGE_HOST_EVENT) {
         MUST(t, call->cuEventSynchronize(event));
         return;
@@ -125,24 +131,25 @@ static void host_waits(struct thread *t, struct lane *l, int how)
     must_succeed(t, result, "cuEventQuery");
 }
 
-/* What `from` has done is done before what `to` does from now on. */
-void order_edge(struct thread *t, struct lane *from, struct lane *to, int how)
+bool order_edge(struct thread *t, struct lane *from, struct lane *to, int how)
 {
+    bool failed = false;
     if (from->capturing || (how == EDGE_LEGACY && !ordered_by_legacy(from, to)))
         how = EDGE_EVENT;
     if (how == EDGE_LEGACY)
-        return;
+        return true;
     if (how >= EDGE_HOST) {
         host_waits(t, from, how);
     } else if (how == EDGE_VALUE) {
         CUdeviceptr address = word_address(from, WORD_FLAG);
-        take(t, &(struct step){write_value, from, NULL, address, 0, ++from->flag});
-        take(t, &(struct step){wait_value, to, NULL, address, 0, from->flag});
+        take(t, &(struct step){write_value, from, NULL, address, 0, ++from->flag, NULL});
+        take(t, &(struct step){wait_value, to, NULL, address, 0, from->flag, NULL});
     } else {
         CUevent event = from->event[from->event_turn++ % 2];
-        take(t, &(struct step){record, from, event, 0, 0, 0});
-        take(t, &(struct step){wait, to, event, 0, 0, 0});
+        take(t, &(struct step){record, from, event, 0, 0, 0, &failed});
+        take(t, &(struct step){wait, to, event, 0, 0, 0, &failed});
     }
+    return !failed;
 }
 
 /* Whether `from` may bring `to` into its capture. */
@@ -161,21 +168,22 @@ static void exchange(struct thread *t, struct lane *to, struct lane *from,
         return;
     uint32_t k = op_value(t, to, s);
     if (from->context == to->context) {
-        order_edge(t, from, to, s->how);
+        if (!order_edge(t, from, to, s->how))
+            return; /* the capture is broken */
         if (from->capturing && !to->capturing) {
             to->capturing = true;
             to->origin = from->origin;
             to->origin->joined |= 1u << to->index;
         }
-        take(t, &(struct step){receive, to, NULL, to->state, from->state, k});
+        take(t, &(struct step){receive, to, NULL, to->state, from->state, k, NULL});
     } else {
         if (from->capturing || to->capturing)
             return;
         uint32_t *pass = from->pinned + PINNED_PASS * BUFFER_WORDS;
-        take(t, &(struct step){pass_out, from, NULL, 0, 0, 0});
+        take(t, &(struct step){pass_out, from, NULL, 0, 0, 0, NULL});
         order_edge(t, from, to, s->how);
-        take(t, &(struct step){pass_in, to, NULL, to->b, (CUdeviceptr)pass, 0});
-        take(t, &(struct step){receive, to, NULL, to->state, to->b, k});
+        take(t, &(struct step){pass_in, to, NULL, to->b, (CUdeviceptr)pass, 0, NULL});
+        take(t, &(struct step){receive, to, NULL, to->state, to->b, k, NULL});
     }
     order_edge(t, to, from, s->how);
 }

@@ -173,7 +173,8 @@ void lane_free_records(struct lane *l);
 
 /* order.c: statements about order. */
 void order_run(struct thread *t, struct lane *l, const struct statement *s);
-void order_edge(struct thread *t, struct lane *from, struct lane *to, int how);
+/* What `from` has done is done before what `to` does from now on. False: in a broken capture. */
+bool order_edge(struct thread *t, struct lane *from, struct lane *to, int how);
 
 /* graph.c: the program's own graphs. */
 void graph_run(struct thread *t, struct lane *l, const struct statement *s);
