@@ -290,6 +290,8 @@ void ag_stream_kill(struct ag_stream *stream)
     if (stream->captured)
         atomic_fetch_sub(&ag_captures, 1);
     stream->captured = false;
+    if (atomic_exchange(&stream->relayed, false) && !stream->open)
+        atomic_fetch_sub(&ag_held_streams, 1);
     if (stream->relay != NULL) {
         stream->counters.errors += ag_real.cuStreamDestroy_v2(stream->relay) != CUDA_SUCCESS;
         stream->counters.errors += ag_real.cuEventDestroy_v2(stream->mark) != CUDA_SUCCESS;
