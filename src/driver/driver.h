@@ -48,6 +48,11 @@
     X(cuMemsetD2D32Async)                                                                          \
     X(cuMemcpyAsync)                                                                               \
     X(cuMemcpy3DAsync_v2)                                                                          \
+    X(cuMemFreeAsync)                                                                              \
+    X(cuStreamWriteValue32_v2)                                                                     \
+    X(cuStreamWriteValue64_v2)                                                                     \
+    X(cuStreamWaitValue32_v2)                                                                      \
+    X(cuStreamWaitValue64_v2)                                                                      \
     X(cuPointerGetAttributes)                                                                      \
     X(cuMemGetAddressRange_v2)                                                                     \
     X(cuKernelGetFunction)                                                                         \
@@ -63,12 +68,14 @@
     X(cuGraphAddMemcpyNode)                                                                        \
     X(cuGraphAddEventRecordNode)                                                                   \
     X(cuGraphAddEventWaitNode)                                                                     \
+    X(cuGraphAddBatchMemOpNode)                                                                    \
     X(cuGraphAddDependencies_v2)                                                                   \
     X(cuGraphKernelNodeSetParams_v2)                                                               \
     X(cuGraphMemsetNodeSetParams)                                                                  \
     X(cuGraphMemcpyNodeSetParams)                                                                  \
     X(cuGraphEventRecordNodeSetEvent)                                                              \
     X(cuGraphEventWaitNodeSetEvent)                                                                \
+    X(cuGraphBatchMemOpNodeSetParams)                                                              \
     X(cuGraphKernelNodeSetAttribute)                                                               \
     X(cuGraphInstantiateWithFlags)                                                                 \
     X(cuGraphExecDestroy)                                                                          \
@@ -77,6 +84,7 @@
     X(cuGraphExecMemcpyNodeSetParams)                                                              \
     X(cuGraphExecEventRecordNodeSetEvent)                                                          \
     X(cuGraphExecEventWaitNodeSetEvent)                                                            \
+    X(cuGraphExecBatchMemOpNodeSetParams)                                                          \
     X(cuGraphExecUpdate_v2)                                                                        \
     X(cuGraphUpload)                                                                               \
     X(cuGraphLaunch)

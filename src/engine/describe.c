@@ -274,6 +274,33 @@ bool ag_describe_event(struct ag_described *to, const struct ag_event_call *call
     return true;
 }
 
+/* -- Values in memory -------------------------------------------------------- */
+
+static const struct {
+    struct ag_layout layout;
+    struct ag_field field[1];
+} value_layout = {{8, 1}, {{0, 8}}};
+
+bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call)
+{
+    bool wide = call->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64 ||
+                call->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+    if (memory_at(call->address, wide ? 8 : 4) == 0)
+        return false;
+    to->op = (struct ag_op){
+        .kind = AG_OP_VALUE,
+        .func = (const void *)call->address,
+        .layout = &value_layout.layout,
+    };
+    to->op.shape[AG_VALUE_OPERATION] = call->operation;
+    to->op.shape[AG_VALUE_FLAGS] = call->flags;
+    to->arguments.value = call->value;
+    to->fields[0] = &to->arguments.value;
+    to->from = to->fields;
+    ag_op_hash(&to->op);
+    return true;
+}
+
 /* -- Certainty --------------------------------------------------------------- */
 
 bool ag_described_is_certain(const struct ag_described *call)

@@ -20,6 +20,7 @@ struct ag_described {
         struct ag_memset_arguments memset;
         struct ag_copy_arguments copy;
         struct ag_event_arguments event;
+        uint64_t value;
     } arguments;
     CUDA_MEMCPY3D params;
 };
@@ -28,6 +29,7 @@ struct ag_described {
 bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *call, CUcontext ctx);
 bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *call);
 bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call);
+bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call);
 bool ag_describe_event(struct ag_described *to, const struct ag_event_call *call, uint64_t serial);
 
 /*

@@ -85,6 +85,16 @@ struct ag_event_call {
     bool ptsz;
 };
 
+/* cuStreamWriteValue and cuStreamWaitValue, of 32 and 64 bits. */
+struct ag_value_call {
+    CUstreamBatchMemOpType operation;
+    CUdeviceptr address;
+    uint64_t value;
+    unsigned flags;
+    CUstream stream;
+    bool ptsz;
+};
+
 /*
  * True: the op is held (or has just been replayed); the door returns CUDA_SUCCESS and does not
  * call the driver. False: everything that must precede the op has been submitted; the door calls
@@ -94,6 +104,15 @@ bool ag_engine_kernel(const struct ag_kernel_call *call);
 bool ag_engine_memset(const struct ag_memset_call *call);
 bool ag_engine_copy(const struct ag_copy_call *call);
 bool ag_engine_event(const struct ag_event_call *call);
+bool ag_engine_value(const struct ag_value_call *call);
+
+/*
+ * cuMemFreeAsync, which needs no place in a trace: while its stream holds ops it waits until they
+ * are submitted (true), for memory may be given back later than asked for. False: it has nothing to
+ * wait for. An allocation may pass ahead of held ops likewise, since it can only take memory whose
+ * return has been submitted.
+ */
+bool ag_engine_free(CUdeviceptr address, CUstream stream, bool ptsz);
 
 /* Before an event is destroyed. */
 void ag_engine_event_destroy(CUevent event);

@@ -116,6 +116,44 @@ bool ag_engine_copy(const struct ag_copy_call *call)
     OTHER_OP(ag_describe_copy);
 }
 
+bool ag_engine_value(const struct ag_value_call *call)
+{
+    OTHER_OP(ag_describe_value);
+}
+
+/* A free that can only succeed: an allocation of a pool, which is not being freed already. */
+static bool free_is_certain(const struct ag_stream *stream, CUdeviceptr address)
+{
+    for (unsigned i = 0; i < stream->free_count; i++)
+        if (stream->frees[i] == address)
+            return false;
+    CUmemoryPool pool = NULL;
+    CUdeviceptr start = 0;
+    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+                                   CU_POINTER_ATTRIBUTE_RANGE_START_ADDR};
+    void *values[] = {&pool, &start};
+    return ag_real.cuPointerGetAttributes(2, names, values, address) == CUDA_SUCCESS &&
+           pool != NULL && start == address;
+}
+
+bool ag_engine_free(CUdeviceptr address, CUstream handle, bool ptsz)
+{
+    if (atomic_load(&ag_held_streams) == 0)
+        return false;
+    CUcontext current = ag_context_current();
+    struct ag_stream *stream = enter(handle, ptsz, current);
+    if (stream == NULL)
+        return false;
+    bool waits = stream->held != 0 && stream->free_count < AG_FREES &&
+                 stream->context->ctx == current && free_is_certain(stream, address);
+    if (waits)
+        stream->frees[stream->free_count++] = address;
+    else if (stream->held != 0)
+        ag_stream_end(stream, true, AG_REASON_STREAM_BARRIER);
+    pthread_mutex_unlock(&stream->lock);
+    return waits;
+}
+
 /*
  * An event's first record in a context goes out eagerly, and with it the driver has said that the
  * event is good there; so has the record, for a wait.

@@ -39,7 +39,7 @@ struct ag_context {
     _Atomic bool legacy_held;       /* the legacy stream holds ops */
 };
 
-enum { AG_WANTED = 16 };
+enum { AG_WANTED = 16, AG_FREES = 64 };
 
 struct ag_stream {
     pthread_mutex_t lock; /* guards everything below but where it says otherwise */
@@ -69,6 +69,8 @@ struct ag_stream {
     struct ag_node *path[128 + 1]; /* the held ops: path[1 .. held] */
     struct ag_trace *traces;
     bool events_open; /* the open sequence has records or waits: counted in ag_open_events */
+    CUdeviceptr frees[AG_FREES]; /* memory to be given back behind the held ops */
+    unsigned free_count;
     struct ag_node *wanted[AG_WANTED]; /* hot, and waiting for an exec */
     unsigned wanted_count;
     struct ag_node *last; /* of the last op that went out eagerly; NULL: not recorded */

@@ -289,6 +289,9 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     uint32_t replayed = submit_prefix(stream, held, target);
     for (uint32_t i = replayed + 1; i <= held; i++)
         count_error(stream, ag_node_submit(stream->path[i], target));
+    for (unsigned i = 0; i < stream->free_count; i++)
+        count_error(stream, ag_real.cuMemFreeAsync(stream->frees[i], target));
+    stream->free_count = 0;
     if (relay) {
         count_error(stream, ag_real.cuEventRecord(stream->done, target));
         if (!stream->relayed && !stream->open)

@@ -162,6 +162,47 @@ static CUevent event_of(const struct ag_node *node)
     return arguments.event;
 }
 
+/* -- Values in memory -------------------------------------------------------- */
+
+static CUstreamBatchMemOpParams value_params(const struct ag_node *node)
+{
+    const struct ag_op *op = &node->op;
+    CUstreamBatchMemOpParams params = {0};
+    uint64_t value;
+    memcpy(&value, node->args, sizeof value);
+    /* Writes and waits have the same form, and so have 32 and 64 bits. */
+    params.writeValue.operation = op->shape[AG_VALUE_OPERATION];
+    params.writeValue.address = (CUdeviceptr)op->func;
+    params.writeValue.value64 = value;
+    params.writeValue.flags = op->shape[AG_VALUE_FLAGS];
+    return params;
+}
+
+static CUDA_BATCH_MEM_OP_NODE_PARAMS value_node(CUstreamBatchMemOpParams *params, CUcontext ctx)
+{
+    return (CUDA_BATCH_MEM_OP_NODE_PARAMS){.ctx = ctx, .count = 1, .paramArray = params};
+}
+
+static CUresult value_submit(const struct ag_node *node, CUstream stream)
+{
+    CUstreamBatchMemOpParams p = value_params(node);
+    CUdeviceptr at = p.writeValue.address;
+    cuuint64_t value = p.writeValue.value64;
+    unsigned flags = p.writeValue.flags;
+    switch (p.operation) {
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+        return ag_real.cuStreamWriteValue32_v2(stream, at, (cuuint32_t)value, flags);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        return ag_real.cuStreamWriteValue64_v2(stream, at, value, flags);
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+        return ag_real.cuStreamWaitValue32_v2(stream, at, (cuuint32_t)value, flags);
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        return ag_real.cuStreamWaitValue64_v2(stream, at, value, flags);
+    default:
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+}
+
 /* -- By kind --------------------------------------------------------------- */
 
 CUresult ag_node_add(const struct ag_node *node, CUfunction func, CUgraph graph, CUcontext ctx,
@@ -182,6 +223,11 @@ CUresult ag_node_add(const struct ag_node *node, CUfunction func, CUgraph graph,
         return ag_real.cuGraphAddEventRecordNode(made, graph, after, after != NULL, event_of(node));
     case AG_OP_WAIT:
         return ag_real.cuGraphAddEventWaitNode(made, graph, after, after != NULL, event_of(node));
+    case AG_OP_VALUE: {
+        CUstreamBatchMemOpParams value = value_params(node);
+        CUDA_BATCH_MEM_OP_NODE_PARAMS params = value_node(&value, ctx);
+        return ag_real.cuGraphAddBatchMemOpNode(made, graph, after, after != NULL, &params);
+    }
     }
     return CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -206,11 +252,17 @@ CUresult ag_node_patch(const struct ag_node *node, CUfunction func, CUgraphExec 
         return ag_real.cuGraphExecEventRecordNodeSetEvent(exec, graph_node, event_of(node));
     case AG_OP_WAIT:
         return ag_real.cuGraphExecEventWaitNodeSetEvent(exec, graph_node, event_of(node));
+    case AG_OP_VALUE: {
+        CUstreamBatchMemOpParams value = value_params(node);
+        CUDA_BATCH_MEM_OP_NODE_PARAMS params = value_node(&value, ctx);
+        return ag_real.cuGraphExecBatchMemOpNodeSetParams(exec, graph_node, &params);
+    }
     }
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult ag_node_patch_source(const struct ag_node *node, CUfunction func, CUgraphNode graph_node)
+CUresult ag_node_patch_source(const struct ag_node *node, CUfunction func, CUgraphNode graph_node,
+                              CUcontext ctx)
 {
     switch ((enum ag_op_kind)node->op.kind) {
     case AG_OP_KERNEL: {
@@ -229,6 +281,11 @@ CUresult ag_node_patch_source(const struct ag_node *node, CUfunction func, CUgra
         return ag_real.cuGraphEventRecordNodeSetEvent(graph_node, event_of(node));
     case AG_OP_WAIT:
         return ag_real.cuGraphEventWaitNodeSetEvent(graph_node, event_of(node));
+    case AG_OP_VALUE: {
+        CUstreamBatchMemOpParams value = value_params(node);
+        CUDA_BATCH_MEM_OP_NODE_PARAMS params = value_node(&value, ctx);
+        return ag_real.cuGraphBatchMemOpNodeSetParams(graph_node, &params);
+    }
     }
     return CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -246,6 +303,8 @@ CUresult ag_node_submit(const struct ag_node *node, CUstream stream)
         return ag_real.cuEventRecord(event_of(node), stream);
     case AG_OP_WAIT:
         return ag_real.cuStreamWaitEvent(stream, event_of(node), 0);
+    case AG_OP_VALUE:
+        return value_submit(node, stream);
     }
     return CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -10,11 +10,12 @@
  *   copy     -                          CUDA_MEMCPY3D                    struct ag_copy_arguments
  *   record   -                          -                                struct ag_event_arguments
  *   wait     -                          -                                struct ag_event_arguments
+ *   value    enum ag_value_word         -                                the value
  *
  * Nodes of more than one dimension cannot be given other addresses (CUDA driver API,
  * cuGraphExecMemcpyNodeSetParams, cuGraphExecMemsetNodeSetParams): there the addresses belong to
  * the structure, a memset's in ag_op.func, and there are no arguments. A copy of one dimension has
- * zeros for them in its CUDA_MEMCPY3D.
+ * zeros for them in its CUDA_MEMCPY3D. A value's address is in ag_op.func.
  */
 #ifndef AG_GRAPH_NODE_H
 #define AG_GRAPH_NODE_H
@@ -43,6 +44,8 @@ struct ag_copy_arguments {
     uint64_t src;
 };
 
+enum ag_value_word { AG_VALUE_OPERATION /* CUstreamBatchMemOpType */, AG_VALUE_FLAGS };
+
 struct ag_event_arguments {
     CUevent event;
     uint64_t serial; /* which event of that handle: a node must be given it anew */
@@ -57,7 +60,8 @@ CUresult ag_node_patch(const struct ag_node *node, CUfunction func, CUgraphExec 
                        CUgraphNode graph_node, CUcontext ctx);
 
 /* The same for the source graph, whose exec is then updated as a whole. */
-CUresult ag_node_patch_source(const struct ag_node *node, CUfunction func, CUgraphNode graph_node);
+CUresult ag_node_patch_source(const struct ag_node *node, CUfunction func, CUgraphNode graph_node,
+                              CUcontext ctx);
 
 /* Submits the op by itself. */
 CUresult ag_node_submit(const struct ag_node *node, CUstream stream);

@@ -93,7 +93,8 @@ static CUresult update(struct ag_trace *trace, struct ag_counters *counters)
         struct ag_step *step = &trace->step[i];
         if (step->source_version == step->node->version)
             continue;
-        CUresult result = ag_node_patch_source(step->node, step->func, step->graph_node);
+        CUresult result =
+            ag_node_patch_source(step->node, step->func, step->graph_node, trace->ctx);
         if (result != CUDA_SUCCESS)
             return result;
         step->source_version = step->node->version;

@@ -263,3 +263,70 @@ RECORD_FLAGS(cuEventRecordWithFlags, cuEventRecordWithFlags, false)
 RECORD_FLAGS(cuEventRecordWithFlags_ptsz, cuEventRecordWithFlags, true)
 WAIT_EVENT(cuStreamWaitEvent, cuStreamWaitEvent, false)
 WAIT_EVENT(cuStreamWaitEvent_ptsz, cuStreamWaitEvent, true)
+
+/* -- Values in memory ------------------------------------------------------ */
+
+#define VALUE_DOOR(name, type, width, per_thread, kind)                                            \
+    DOOR(name)(CUstream stream, CUdeviceptr address, cuuint##width##_t value, unsigned flags)      \
+    {                                                                                              \
+        __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
+        if (passive())                                                                             \
+            return real(stream, address, value, flags);                                            \
+        const struct ag_value_call call = {                                                        \
+            .operation = CU_STREAM_MEM_OP_##kind##_VALUE_##width,                                  \
+            .address = address,                                                                    \
+            .value = value,                                                                        \
+            .flags = flags,                                                                        \
+            .stream = stream,                                                                      \
+            .ptsz = per_thread,                                                                    \
+        };                                                                                         \
+        if (ag_engine_value(&call))                                                                \
+            return CUDA_SUCCESS;                                                                   \
+        return checked(real(stream, address, value, flags));                                       \
+    }
+
+VALUE_DOOR(cuStreamWriteValue32_v2, cuStreamWriteValue32, 32, false, WRITE)
+VALUE_DOOR(cuStreamWriteValue32_v2_ptsz, cuStreamWriteValue32, 32, true, WRITE)
+VALUE_DOOR(cuStreamWriteValue64_v2, cuStreamWriteValue64, 64, false, WRITE)
+VALUE_DOOR(cuStreamWriteValue64_v2_ptsz, cuStreamWriteValue64, 64, true, WRITE)
+VALUE_DOOR(cuStreamWaitValue32_v2, cuStreamWaitValue32, 32, false, WAIT)
+VALUE_DOOR(cuStreamWaitValue32_v2_ptsz, cuStreamWaitValue32, 32, true, WAIT)
+VALUE_DOOR(cuStreamWaitValue64_v2, cuStreamWaitValue64, 64, false, WAIT)
+VALUE_DOOR(cuStreamWaitValue64_v2_ptsz, cuStreamWaitValue64, 64, true, WAIT)
+
+/* -- Stream-ordered memory --------------------------------------------------- */
+
+#define FREE(name, per_thread)                                                                     \
+    DOOR(name)(CUdeviceptr address, CUstream stream)                                               \
+    {                                                                                              \
+        __typeof__(cuMemFreeAsync) *real = ag_slots[AG_SLOT_##name].real;                          \
+        if (!passive() && ag_engine_free(address, stream, per_thread))                             \
+            return CUDA_SUCCESS;                                                                   \
+        return real(address, stream);                                                              \
+    }
+
+FREE(cuMemFreeAsync, false)
+FREE(cuMemFreeAsync_ptsz, true)
+
+/* There may be enough memory once what is held, and what is to be freed behind it, is submitted. */
+#define ALLOCATE(name, type, parameters, arguments)                                                \
+    DOOR(name) parameters                                                                          \
+    {                                                                                              \
+        __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
+        CUresult result = real arguments;                                                          \
+        if (unlikely(result == CUDA_ERROR_OUT_OF_MEMORY) && !passive() &&                          \
+            atomic_load(&ag_held_streams) != 0) {                                                  \
+            ag_engine_barrier_all(AG_REASON_BARRIER);                                              \
+            result = real arguments;                                                               \
+        }                                                                                          \
+        return result;                                                                             \
+    }
+
+#define ALLOC_PARAMETERS (CUdeviceptr * address, size_t size, CUstream stream)
+#define POOL_PARAMETERS  (CUdeviceptr * address, size_t size, CUmemoryPool pool, CUstream stream)
+ALLOCATE(cuMemAllocAsync, cuMemAllocAsync, ALLOC_PARAMETERS, (address, size, stream))
+ALLOCATE(cuMemAllocAsync_ptsz, cuMemAllocAsync, ALLOC_PARAMETERS, (address, size, stream))
+ALLOCATE(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, POOL_PARAMETERS,
+         (address, size, pool, stream))
+ALLOCATE(cuMemAllocFromPoolAsync_ptsz, cuMemAllocFromPoolAsync, POOL_PARAMETERS,
+         (address, size, pool, stream))

@@ -12,7 +12,14 @@
 #include <stdint.h>
 #include <string.h>
 
-enum ag_op_kind { AG_OP_KERNEL, AG_OP_MEMSET, AG_OP_COPY, AG_OP_RECORD, AG_OP_WAIT };
+enum ag_op_kind {
+    AG_OP_KERNEL,
+    AG_OP_MEMSET,
+    AG_OP_COPY,
+    AG_OP_RECORD, /* of an event */
+    AG_OP_WAIT,   /* for an event */
+    AG_OP_VALUE,  /* a word in memory is written or waited for */
+};
 
 /* Where each argument of an op lies in one packed buffer. Owned by whoever describes ops; must
    outlive every op that points to it. */
