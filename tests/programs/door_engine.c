@@ -102,6 +102,19 @@ bool ag_engine_event(const struct ag_event_call *c)
     return door_accept;
 }
 
+bool ag_engine_value(const struct ag_value_call *c)
+{
+    NOTE("value(%d, %#llx, %#llx, %u, %p %d) ", c->operation, c->address,
+         (unsigned long long)c->value, c->flags, (void *)c->stream, c->ptsz);
+    return door_accept;
+}
+
+bool ag_engine_free(CUdeviceptr address, CUstream stream, bool ptsz)
+{
+    NOTE("free(%#llx, %p %d) ", address, (void *)stream, ptsz);
+    return door_accept;
+}
+
 void ag_engine_event_destroy(CUevent event)
 {
     NOTE("event_destroy(%p) ", (void *)event);
