@@ -406,11 +406,13 @@ def test_the_driver_alone_needs_no_thread():
             CHECK(d);
             for (struct dirent *e; (e = readdir(d));)
                 n += e->d_name[0] != '.';
+            closedir(d);
             printf("%u\\n", n);
             return 0;
         }"""
     threads = int(helpers.run(compiled(code), preload=False).stdout)
-    assert threads == 1 + (helpers.config()["sanitize"] == "thread")  # its own background thread
+    own = helpers.config()["sanitize"] == "thread"  # the sanitizer may have one of its own
+    assert threads in (1, 1 + own)
 
 
 def test_source_has_no_leftovers():

@@ -468,6 +468,7 @@ static void part_launch(void)
     SAY("our stream waits for other's event", cuStreamWaitEvent(stream, e2, 0));
     SAY("synchronize other's stream", cuStreamSynchronize(s2));
     SAY("synchronize other's event", cuEventSynchronize(e2));
+    OK(cuCtxSynchronize());
     SAY("free other's memory", cuMemFree(mem2));
     SAY("destroy other's stream", cuStreamDestroy(s2));
     SAY("destroy other's event", cuEventDestroy(e2));
