@@ -16,7 +16,7 @@ void sim_unlock(void)
 
 /* -- The current context -- */
 
-bool ctx_alive(const struct ctx *ctx, uint64_t gen)
+static bool ctx_alive(const struct ctx *ctx, uint64_t gen)
 {
     /* A primary context's handle comes to life again with the next retain. */
     return ctx->o.alive && (ctx->primary || ctx->o.gen == gen);

@@ -89,7 +89,7 @@ static bool edge_data_valid(const CUgraphEdgeData *d, const struct node *from)
     return !d->to_port;
 }
 
-CUgraphNodeType work_node_type(const struct work *w)
+static CUgraphNodeType work_node_type(const struct work *w)
 {
     switch (w->kind) {
     case WORK_KERNEL:

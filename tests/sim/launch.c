@@ -159,7 +159,7 @@ CUresult kernel_attr_get(const struct kernel_attrs *a, CUlaunchAttributeID id,
 }
 
 /* Attributes against the launch's shape. */
-CUresult kernel_attrs_check(const struct work *w, const struct func_attrs *f)
+static CUresult kernel_attrs_check(const struct work *w, const struct func_attrs *f)
 {
     const struct kernel_attrs *a = &w->kernel.attrs;
     if (a->set & 1u << CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {

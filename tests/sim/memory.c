@@ -86,11 +86,6 @@ bool range_is_ours(uintptr_t p)
     return false;
 }
 
-bool host_is_pinned(const void *p, size_t size)
-{
-    return alloc_find((CUdeviceptr)(uintptr_t)p, size) != NULL;
-}
-
 static bool insert(struct alloc *a)
 {
     if (count == capacity) {

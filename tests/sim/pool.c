@@ -15,7 +15,8 @@ static struct alloc *reuse(struct stream *s, size_t size)
     return NULL;
 }
 
-CUresult alloc_stream_ordered(struct stream *s, size_t size, struct pool *pool, struct alloc **out)
+static CUresult alloc_stream_ordered(struct stream *s, size_t size, struct pool *pool,
+                                     struct alloc **out)
 {
     struct alloc *a = reuse(s, size);
     if (!a) {
@@ -42,7 +43,7 @@ static struct pool *default_pool(int device)
     return d->pool;
 }
 
-struct pool *pool_current(int device)
+static struct pool *pool_current(int device)
 {
     default_pool(device);
     return sim.devices[device].pool;

@@ -130,8 +130,7 @@ struct tls {
     unsigned nstreams; /* per-thread default streams, one per context */
     struct {
         struct stream *stream;
-        struct ctx *ctx;
-        uint64_t stream_gen, ctx_gen;
+        uint64_t stream_gen;
     } * streams;
 };
 extern __thread struct tls sim_tls;
@@ -164,7 +163,6 @@ CUresult ctx_current(struct ctx **ctx);
 CUresult ctx_get(CUcontext handle, struct ctx **ctx);
 CUcontext ctx_handle(struct ctx *ctx);
 CUresult ctx_synchronize(struct ctx *ctx); /* lets go of the lock while it waits */
-bool ctx_alive(const struct ctx *ctx, uint64_t gen);
 
 /* -- Memory (memory.c) -- */
 
@@ -194,7 +192,6 @@ struct pool {
 struct alloc *alloc_find(CUdeviceptr p, size_t size);
 bool range_is_device(CUdeviceptr p, size_t size); /* the device can reach it */
 bool range_is_ours(uintptr_t p);                  /* in the arenas; unlocked */
-bool host_is_pinned(const void *p, size_t size);
 void alloc_release_ctx(struct ctx *ctx);
 /* Executes a stream-ordered free: the memory is anybody's from now on. */
 void alloc_free_done(CUdeviceptr p, uint64_t id);
@@ -204,9 +201,6 @@ void alloc_init(void);
 unsigned alloc_count(void);
 struct alloc *alloc_at(unsigned i);              /* in order of address */
 void alloc_reborn(struct alloc *a, size_t size); /* another allocation in its place */
-/* pool.c */
-struct pool *pool_current(int device);
-CUresult alloc_stream_ordered(struct stream *s, size_t size, struct pool *pool, struct alloc **out);
 
 /* -- Work: the payload of an operation or graph node (work.c, memory.c, ...) -- */
 
@@ -382,7 +376,6 @@ struct stream {
     CUaccessPolicyWindow window;
 };
 CUresult stream_get(CUstream handle, struct stream **stream);
-CUstream stream_handle(struct stream *s);
 struct stream *stream_new(struct ctx *ctx, enum stream_kind kind, unsigned flags, int priority);
 void stream_destroy(struct stream *s);
 bool stream_blocking(const struct stream *s); /* the legacy stream orders against it */
@@ -392,8 +385,7 @@ CUresult stream_enqueue(struct stream *s, struct work *w, const struct dep *deps
 CUresult stream_submit(struct stream *s, struct work *w);
 /* Waits (letting go of the lock) until the work up to seq has completed. */
 void stream_wait(struct stream *s, uint64_t seq);
-/* What cuStreamSynchronize waits for, or asks about. */
-bool stream_idle(struct stream *s);
+/* As cuStreamSynchronize: the legacy stream waits for the blocking ones too. */
 void stream_synchronize(struct stream *s);
 /* Everything that orders the host must first ask: is it legal now? */
 CUresult stream_check_sync(struct stream *s);
@@ -468,7 +460,6 @@ CUresult kernel_attr_set(struct kernel_attrs *a, CUlaunchAttributeID id,
                          const CUlaunchAttributeValue *v);
 CUresult kernel_attr_get(const struct kernel_attrs *a, CUlaunchAttributeID id,
                          CUlaunchAttributeValue *v);
-CUresult kernel_attrs_check(const struct work *w, const struct func_attrs *f);
 CUresult memset_prepare(struct work *w, CUdeviceptr dst, size_t pitch, unsigned value,
                         unsigned elem, size_t width, size_t height);
 CUresult mem_op_prepare(struct work *w, const CUstreamBatchMemOpParams *m);
@@ -507,7 +498,6 @@ CUresult node_get(CUgraphNode handle, struct node **out);
 CUresult graph_add(struct graph *g, struct work *w, const CUgraphNode *deps,
                    const CUgraphEdgeData *data, size_t ndeps, struct node **out);
 CUresult graph_clone(const struct graph *from, struct graph **out);
-CUgraphNodeType work_node_type(const struct work *w);
 /* Parameters of the public form into a payload, checked (params.c). */
 CUresult params_to_work(const CUgraphNodeParams *p, struct work *w);
 CUresult params_from_work(struct node *n, CUgraphNodeParams *p);

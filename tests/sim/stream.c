@@ -128,13 +128,6 @@ CUresult stream_get(CUstream handle, struct stream **stream)
     return *stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUstream stream_handle(struct stream *s)
-{
-    return s->kind == STREAM_LEGACY       ? CU_STREAM_LEGACY
-           : s->kind == STREAM_PER_THREAD ? CU_STREAM_PER_THREAD
-                                          : (CUstream)s;
-}
-
 /* -- Doors: life and properties -- */
 
 CUresult sim_cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority)
@@ -149,7 +142,7 @@ CUresult sim_cuStreamCreateWithPriority(CUstream *out, unsigned flags, int prior
         priority = priority > 0 ? 0 : priority < GREATEST_PRIORITY ? GREATEST_PRIORITY : priority;
         struct stream *s = stream_new(ctx, STREAM_USER, flags, priority);
         if (s)
-            *out = stream_handle(s);
+            *out = (CUstream)s;
         else
             r = CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -297,7 +290,7 @@ CUresult sim_cuStreamSetAttribute(CUstream handle, CUstreamAttrID attr,
 
 /* -- Doors: synchronisation -- */
 
-bool stream_idle(struct stream *s)
+static bool stream_idle(struct stream *s)
 {
     if (s->completed < s->submitted)
         return false;
