@@ -5,6 +5,18 @@
  * a PTX text gives it (or agsim_register_kernel), and a body in C. The body of
  * the entry NAME is the function agsim_kernel_NAME of the program, exported
  * (link with -rdynamic); the simulator brings a few of its own (kernels.h).
+ *
+ * The environment of a program tells the simulator:
+ *   AGSIM_DEVICES=N         devices (1)
+ *   AGSIM_SEED=N            of the random pauses and of the order of a graph's nodes (1)
+ *   AGSIM_DELAY_US=N        longest pause before an operation (2); 0: none
+ *   AGSIM_DRIVER_VERSION=N  an older driver, 12030 for 12.3: newer functions are not there
+ *   AGSIM_GRAPH_FREE=N      execs that a context has memory for; one more waits, with
+ *                           the driver locked, until all running kernels have ended
+ *                           (no limit)
+ *   AGSIM_LOG=FILE          what the device executed, a line per operation (log.c)
+ *   AGSIM_CALLS=FILE        how often each function was called
+ *   AGSIM_FAIL=..., AGSIM_CALLER=...  calls that fail, and whose (proc.c)
  */
 #ifndef AGSIM_H
 #define AGSIM_H
