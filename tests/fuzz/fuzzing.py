@@ -81,7 +81,7 @@ class Bench:
             plain, preload = self.both(["--repeat", repeat, name], setting, "one-")
             self.stall = keep
             expected = max(plain.results(), key=plain.results().count, default=None)
-            if self.library and (plain.end or len(set(plain.results())) != 1):
+            if plain.end or (self.library and len(set(plain.results())) != 1):
                 return 0, "without the library it fails, or gives changing results"
             differ = sum(r != expected for r in preload.results())
             total += repeat
@@ -103,10 +103,11 @@ class Bench:
         # Runs enough that a program which fails as often is missed one time in twenty.
         repeat = min(200, int(3 / rate / len(settings)) + 1)
         stall = 4 if what == "hang" else None
-        smaller = programs.shrink(
-            program, lambda text: self.rate(text, settings, repeat, stall)[0] > 0,
-            end - time.monotonic())
-        return smaller
+
+        def fails(text):
+            rate, how = self.rate(text, settings, repeat, stall)
+            return rate > 0 and how == what
+        return programs.shrink(program, fails, end - time.monotonic())
 
 
 class Side:

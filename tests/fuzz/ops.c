@@ -51,6 +51,13 @@ CUdeviceptr lane_buffer(const struct lane *l, int buffer)
     }
 }
 
+/* A call without a stream is about to work on the lane's memory. */
+static const struct api *synchronous(struct lane *l)
+{
+    l->stray = l->kind == LANE_BLOCKING || (l->kind == LANE_PER_THREAD && l->turned);
+    return l->sync;
+}
+
 /* Words [at, at + size) of a buffer, none of those that only kernels may write. */
 static void range(const struct statement *s, int *at, int *size)
 {
@@ -231,9 +238,9 @@ static void memset_op(struct thread *t, struct lane *l, const struct statement *
     t->world->ops++;
     if (s->how == 2 && l->kind != LANE_NONBLOCKING && !l->capturing) {
         if (s->n == 1)
-            MUST(t, l->sync->cuMemsetD8(to, (unsigned char)k, (size_t)size * 4));
+            MUST(t, synchronous(l)->cuMemsetD8(to, (unsigned char)k, (size_t)size * 4));
         else
-            MUST(t, l->sync->cuMemsetD32(to, k, (size_t)size));
+            MUST(t, synchronous(l)->cuMemsetD32(to, k, (size_t)size));
     } else if (s->how == 1 && size > 4) {
         size_t rows = (size_t)size / 4; /* of 16 bytes, half of which is written */
         if (s->n == 1)
@@ -271,8 +278,8 @@ static void copy(struct thread *t, struct lane *l, const struct statement *s)
     from = word(from, at);
     uint32_t k = op_value(t, l, s);
     const struct api *call = l->api;
-    bool synchronous = how == COPY_DTOD_SYNC || how == COPY_HTOD_SYNC;
-    if (synchronous && (l->kind == LANE_NONBLOCKING || l->capturing))
+    if ((how == COPY_DTOD_SYNC || how == COPY_HTOD_SYNC) &&
+        (l->kind == LANE_NONBLOCKING || l->capturing))
         how = COPY_DTOD;
     if (how == COPY_HTOD_PAGEABLE && l->capturing)
         how = COPY_HTOD_PINNED;
@@ -324,11 +331,11 @@ static void copy(struct thread *t, struct lane *l, const struct statement *s)
         break;
     }
     case COPY_DTOD_SYNC:
-        MUST(t, l->sync->cuMemcpyDtoD(to, from, bytes));
+        MUST(t, synchronous(l)->cuMemcpyDtoD(to, from, bytes));
         break;
     case COPY_HTOD_SYNC:
         fill(l->pageable, k);
-        MUST(t, l->sync->cuMemcpyHtoD(to, l->pageable + at, bytes));
+        MUST(t, synchronous(l)->cuMemcpyHtoD(to, l->pageable + at, bytes));
         fill(l->pageable, ~k);
         break;
     default:

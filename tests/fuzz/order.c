@@ -115,6 +115,9 @@ static void host_waits(struct thread *t, struct lane *l, int how)
         MUST(t, call->cuCtxSynchronize());
         return;
     }
+    if (l->stray) /* an event in its stream waits for the legacy stream */
+        how = EDGE_HOST_EVENT;
+    l->stray = false;
     if (how == EDGE_HOST || how == EDGE_HOST_QUERY) {
         take(t, &(struct step){how == EDGE_HOST ? synchronize : query, l, NULL, 0, 0, 0, NULL});
         return;

@@ -56,6 +56,7 @@ struct lane {
     uint32_t pageable[BUFFER_WORDS];
     CUevent event[2];
     unsigned event_turn;
+    bool stray;    /* its last op went to the legacy stream, and a wait for its own may miss it */
     uint32_t flag; /* last value written to WORD_FLAG */
     uint32_t ops;
 
