@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+/* live_spin.c: programs that wait for the device without telling the driver, or
+ * that must go on while a kernel waits for them. Each finishes on the driver
+ * alone. Prints the longest and the median wait in microseconds. */
+#define _GNU_SOURCE
+#include "sim_test.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+
+enum { STEPS = 60, MOST_STREAMS = 300, N = 16 };
+
+static CUdeviceptr buffer;
+static volatile uint32_t *word;
+static double waits[STEPS * 4];
+static unsigned nwaits;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+static void spin_for(volatile uint32_t *at, uint32_t value)
+{
+    double begin = now();
+    while (get_word(at) != value)
+        sched_yield(); /* no call of the driver */
+    if (nwaits < sizeof waits / sizeof waits[0])
+        waits[nwaits++] = now() - begin;
+}
+
+/* A loop of three kernels, the last of which the host can see. */
+static void body(CUstream s, volatile uint32_t *at, uint32_t step)
+{
+    OK(launch_mix(buffer, N, step, s));
+    OK(launch_mix(buffer, N, 1, s));
+    OK(launch_word(flag, at, step, s));
+}
+
+/* Makes the loop hot, so that more than one of its rounds is held at once. */
+static void warm(CUstream s, volatile uint32_t *at)
+{
+    for (uint32_t i = 0; i < 400; i++)
+        body(s, at, 0);
+    OK(cuStreamSynchronize(s));
+}
+
+/* -- Waiting without a call -- */
+
+static void spinning(CUstream s)
+{
+    warm(s, word);
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        body(s, word, step);
+        spin_for(word, step);
+    }
+}
+
+static CUstream made(unsigned flags)
+{
+    CUstream s;
+    OK(cuStreamCreate(&s, flags));
+    return s;
+}
+
+static void legacy(void)
+{
+    spinning(CU_STREAM_LEGACY);
+}
+
+static void blocking(void)
+{
+    spinning(made(CU_STREAM_DEFAULT));
+}
+
+static void nonblocking(void)
+{
+    spinning(made(CU_STREAM_NON_BLOCKING));
+}
+
+static void per_thread(void)
+{
+    spinning(CU_STREAM_PER_THREAD);
+}
+
+static void *spinning_thread(void *arg)
+{
+    double begin = now();
+    OK(cuCtxSetCurrent(ctx));
+    volatile uint32_t *mine = word + (uintptr_t)arg;
+    warm(CU_STREAM_PER_THREAD, mine);
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        body(CU_STREAM_PER_THREAD, mine, step);
+        while (get_word(mine) != step)
+            sched_yield();
+    }
+    waits[(uintptr_t)arg] = (now() - begin) / STEPS;
+    return NULL;
+}
+
+/* More per-thread default streams than there are relays for. */
+static void threads(void)
+{
+    pthread_t t[20];
+    for (uintptr_t i = 0; i < 20; i++)
+        CHECK(pthread_create(&t[i], NULL, spinning_thread, (void *)i) == 0);
+    for (uintptr_t i = 0; i < 20; i++)
+        CHECK(pthread_join(t[i], NULL) == 0);
+    nwaits = 20;
+}
+
+static void streams(void)
+{
+    static CUstream s[MOST_STREAMS];
+    for (unsigned i = 0; i < MOST_STREAMS; i++)
+        s[i] = made(i % 2 ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT);
+    for (uint32_t step = 1; step <= 40; step++) {
+        for (unsigned i = 0; i < MOST_STREAMS; i++)
+            body(s[i], word + i, step);
+        for (unsigned i = 0; i < MOST_STREAMS; i++)
+            spin_for(word + i, step);
+    }
+}
+
+/* -- Waiting in a callback -- */
+
+static volatile uint32_t heard;
+
+static void wait_in_callback(void *at)
+{
+    static uint32_t step;
+    spin_for(at, ++step);
+    set_word(&heard, step);
+}
+
+static void callback(void)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING), other = made(CU_STREAM_NON_BLOCKING);
+    warm(s, word);
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        OK(cuLaunchHostFunc(other, wait_in_callback, (void *)word));
+        body(s, word, step);
+        while (get_word(&heard) != step)
+            sched_yield();
+    }
+}
+
+/* -- Polling -- */
+
+static void poll_stream(void)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING), other = made(CU_STREAM_NON_BLOCKING);
+    warm(s, word);
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        double begin = now();
+        body(s, word, step);
+        while (get_word(word) != step)
+            OK(cuStreamQuery(other));
+        waits[nwaits++] = now() - begin;
+    }
+}
+
+static void poll_event(void)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    CUevent e;
+    OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+    for (uint32_t step = 0; step < STEPS * 4; step++) {
+        double begin = now();
+        CUresult r;
+        body(s, word, step);
+        OK(cuEventRecord(e, s));
+        while ((r = cuEventQuery(e)) == CUDA_ERROR_NOT_READY)
+            ;
+        OK(r);
+        CHECK(get_word(word) == step);
+        waits[nwaits++] = now() - begin;
+    }
+}
+
+/* -- A kernel that waits for the host -- */
+
+/* Hundreds of different loops get hot meanwhile: none may wait for the kernel. */
+static void stuck(void)
+{
+    CUstream waiter = made(CU_STREAM_NON_BLOCKING), s[8];
+    for (unsigned i = 0; i < 8; i++)
+        s[i] = made(CU_STREAM_NON_BLOCKING);
+    OK(cuCtxSynchronize());
+    OK(launch_word(spin, word, 1, waiter));
+    for (uint32_t loop = 0; loop < 400; loop++)
+        for (uint32_t step = 0; step < 12; step++) {
+            void *args[] = {&buffer, &(uint32_t){N}, &step};
+            for (uint32_t i = 0; i < 4; i++)
+                OK(cuLaunchKernel(mix, 1 + loop, 1 + i, 1, N, 1, 1, 0, s[loop % 8], args, NULL));
+            (void)cuStreamQuery(s[loop % 8]);
+        }
+    set_word(word, 1);
+    OK(cuCtxSynchronize());
+}
+
+static int compare(const void *a, const void *b)
+{
+    return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } all[] = {{"legacy", legacy},           {"blocking", blocking},
+               {"nonblocking", nonblocking}, {"per_thread", per_thread},
+               {"threads", threads},         {"streams", streams},
+               {"callback", callback},       {"poll_event", poll_event},
+               {"poll_stream", poll_stream}, {"stuck", stuck}};
+    unsigned i = 0;
+    CHECK(argc == 3);
+    while (i < sizeof all / sizeof all[0] && strcmp(all[i].name, argv[1]))
+        i++;
+    CHECK(i < sizeof all / sizeof all[0]);
+    alarm((unsigned)atoi(argv[2]));
+    start();
+    OK(cuMemAlloc(&buffer, 4 * N));
+    OK(cuMemsetD32(buffer, 1, N));
+    word = host_words(MOST_STREAMS);
+    all[i].run();
+    OK(cuCtxSynchronize());
+    qsort(waits, nwaits, sizeof waits[0], compare);
+    printf("%.0f %.0f\n", nwaits ? waits[nwaits - 1] : 0, nwaits ? waits[nwaits / 2] : 0);
+    return 0;
+}

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""Liveness: what is held goes out even if the program makes no call of the driver that says so."""
+import signal
+
+import pytest
+
+import compiled
+import helpers
+
+LIMIT = 20  # seconds, then the program's own alarm ends it
+# Short traces get hot soon, and their loops are held over several rounds.
+SHORT = {"AUTOGRAPH_TRACE_UNROLL": 9}
+BOUND = 50_000  # microseconds: so long that it cannot be mistaken for a busy machine
+SLACK = 2_000_000
+
+
+def live(scenario, env=None, limit=LIMIT, status=0, **options):
+    """The run, and its longest and median wait in microseconds."""
+    done = helpers.run_logged([compiled.program("live_spin"), scenario, limit],
+                              env={**SHORT, **(env or {})}, status=status, **options)
+    return done, *map(float, done.stdout.split())
+
+
+SPINNING = ["legacy", "blocking", "nonblocking", "per_thread", "callback", "poll_stream"]
+
+
+@pytest.mark.parametrize("scenario", [*SPINNING, "threads", "streams", "poll_event"])
+def test_host_waits_without_saying_so(scenario):
+    done, _, median = live(scenario)
+    assert done.stderr == "" and done.report["errors"] == 0
+    assert median < SLACK
+    if scenario != "streams":  # there are more of them than graphs
+        assert done.report["replays"] > 0
+    if scenario != "poll_event":
+        assert done.report["flushes"]["watchdog"] > 0, "nothing was held when the host waited"
+
+
+@pytest.mark.parametrize("scenario", SPINNING)
+def test_held_no_longer_than_the_bound(scenario):
+    """Some wait is as long as the bound, so ops were held; none is longer by more than the slack."""
+    done, longest, _ = live(scenario, {"AUTOGRAPH_HOLD_BOUND_US": BOUND})
+    assert done.report["flushes"]["watchdog"] > 0
+    assert BOUND / 2 < longest < BOUND + SLACK
+
+
+def test_kernel_that_waits_for_the_host():
+    """A context gives some graphs; making another waits for all kernels, in the driver's lock. The
+    program goes on to make hundreds of loops before it lets its kernel end."""
+    done, *_ = live("stuck", {"AGSIM_GRAPH_FREE": 31})
+    assert done.report["replays"] > 100 and done.report["errors"] == 0
+
+
+def test_kernel_that_waits_for_the_host_can_deadlock():
+    """The test above would notice: so it ends where more graphs are made than the context gives."""
+    limits = {"AUTOGRAPH_GRAPH_EXECS": 4096, "AUTOGRAPH_GRAPH_FREE_EXECS": 4096}
+    done = helpers.run([compiled.program("live_spin"), "stuck", 3], status=None,
+                       env={**SHORT, "AGSIM_GRAPH_FREE": 31, **limits})
+    assert done.returncode == -signal.SIGALRM
