@@ -11,11 +11,6 @@ struct graph *graph_new(void)
 
 static void node_free(struct node *n)
 {
-    if (n->work.kind == WORK_ALLOC) {
-        struct alloc *a = alloc_find(n->work.mem.ptr, 0);
-        if (a && a->id == n->work.mem.id)
-            alloc_drop(a);
-    }
     work_clear(&n->work);
     free(n->params);
     obj_free(n);

@@ -173,6 +173,13 @@ void alloc_drop(struct alloc *a)
     free(a);
 }
 
+void alloc_hold(CUdeviceptr p, uint64_t id, int change)
+{
+    struct alloc *a = holder((uintptr_t)p, 0);
+    if (a && a->id == id && !(a->holders += (unsigned)change))
+        alloc_drop(a);
+}
+
 void alloc_release_ctx(struct ctx *ctx)
 {
     for (unsigned i = count; i-- > 0;)

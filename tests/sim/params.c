@@ -101,9 +101,13 @@ static CUresult alloc_work(const CUDA_MEM_ALLOC_NODE_PARAMS_v2 *p, struct work *
         r = alloc_new(ctx, ALLOC_DEVICE, p->bytesize, &a);
     if (r == CUDA_SUCCESS) {
         a->graph = true;
-        *w = (struct work){
-            .kind = WORK_ALLOC,
-            .mem = {.ptr = a->base, .size = p->bytesize, .id = a->id, .props = p->poolProps}};
+        a->holders = 1;
+        *w = (struct work){.kind = WORK_ALLOC,
+                           .mem = {.ptr = a->base,
+                                   .size = p->bytesize,
+                                   .id = a->id,
+                                   .of_graph = true,
+                                   .props = p->poolProps}};
     }
     return r;
 }

@@ -75,7 +75,8 @@ static CUresult alloc_async(CUdeviceptr *out, size_t size, CUmemoryPool handle, 
     if (r == CUDA_SUCCESS) {
         struct work w = {.kind = WORK_ALLOC, .mem = {.ptr = a->base, .size = size, .id = a->id}};
         CUdeviceptr p = a->base;
-        a->graph = s->capture != NULL;
+        a->graph = w.mem.of_graph = s->capture != NULL;
+        a->holders = a->graph;
         r = s->capture ? capture_add(s, &w) : stream_enqueue(s, &w, NULL, 0);
         if (r == CUDA_SUCCESS)
             *out = p;

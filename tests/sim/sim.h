@@ -179,6 +179,7 @@ struct alloc {
     struct pool *pool; /* of a stream-ordered allocation */
     bool freed;        /* by cuMemFreeAsync: not the program's any more */
     bool graph;        /* made by an allocation node */
+    unsigned holders;  /* then: the node, and execs with it */
     struct stream *free_stream;
     uint64_t free_gen;
 };
@@ -197,6 +198,8 @@ void alloc_release_ctx(struct ctx *ctx);
 void alloc_free_done(CUdeviceptr p, uint64_t id);
 CUresult alloc_new(struct ctx *ctx, enum alloc_kind kind, size_t size, struct alloc **out);
 void alloc_drop(struct alloc *a);
+/* One holder more or less (change: 1, -1) of a graph's memory; the last one takes it along. */
+void alloc_hold(CUdeviceptr p, uint64_t id, int change);
 void alloc_init(void);
 unsigned alloc_count(void);
 struct alloc *alloc_at(unsigned i);              /* in order of address */
@@ -293,6 +296,7 @@ struct work {
             CUdeviceptr ptr;
             size_t size;
             uint64_t id;
+            bool of_graph; /* an allocation that nodes and execs hold */
             CUmemPoolProps props;
         } mem;
         struct {

@@ -20,6 +20,10 @@ void work_clear(struct work *w)
     case WORK_WAIT:
         marker_drop(w->event.marker);
         break;
+    case WORK_ALLOC:
+        if (w->mem.of_graph)
+            alloc_hold(w->mem.ptr, w->mem.id, -1);
+        break;
     case WORK_GRAPH:
         for (unsigned i = 0; i < w->graph.nmarkers; i++)
             marker_drop(w->graph.markers[i]);
@@ -55,6 +59,10 @@ CUresult work_copy(struct work *to, const struct work *from)
             return CUDA_SUCCESS;
         plan_drop(to->graph.plan);
         break;
+    case WORK_ALLOC:
+        if (to->mem.of_graph)
+            alloc_hold(to->mem.ptr, to->mem.id, 1);
+        return CUDA_SUCCESS;
     default:
         return CUDA_SUCCESS;
     }
