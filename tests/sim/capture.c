@@ -267,7 +267,7 @@ CUresult capture_wait(struct stream *s, struct event *e, unsigned flags)
         return capture_add(s, &w);
     }
     if (!e->capture_id) {
-        if (!e->marker)
+        if (!e->marker || !c)
             return CUDA_SUCCESS;
         c->invalid = true;
         return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
