@@ -64,3 +64,5 @@ endif
 .PHONY: samples
 
 CLEANFILES += $(SIM_SAMPLES) $(SAMPLE_BINARIES) $(GPU_OBJECTS) tests/samples/harness.o
+
+include tests/samples/patterns/local.mk
