@@ -70,6 +70,11 @@ class Bench:
 
     # -- One program -------------------------------------------------------------
 
+    def settings(self, program):
+        """Settings for a program from a file: what it asks for, with other delays each."""
+        asked = {**setting(0, self.gpu), **programs.environment(program)}
+        return [asked if self.gpu else {**asked, "AGSIM_SEED": seed} for seed in (1, 2, 3)]
+
     def rate(self, program, settings, repeat, stall=None):
         """The share of runs of a program in which the two sides differ, and how."""
         name = self.path("candidate.prog")
@@ -92,7 +97,7 @@ class Bench:
 
     def shrink(self, program, setting, seconds=180):
         """A smaller program that fails as well; None if this one alone does not fail."""
-        settings = [dict(setting, AGSIM_SEED=s) for s in (1, 2)]
+        settings = [{**setting, "AGSIM_SEED": seed} for seed in (1, 2)]
         end = time.monotonic() + seconds
         for repeat in (3, 20, 100):
             rate, what = self.rate(program, settings, repeat)

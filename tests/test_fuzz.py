@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+"""Differential fuzzing: random programs do the same without and with the library.
+
+AG_FUZZ_COUNT says how many programs (2000), AG_FUZZ_SEED which is the first (1). What once failed
+is in fuzz/regressions and is run each time.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import helpers
+
+FUZZ = pathlib.Path(__file__).resolve().parent / "fuzz"
+sys.path.insert(0, str(FUZZ))
+
+import fuzzing  # noqa: E402  (needs the path above)
+import programs  # noqa: E402
+
+COUNT = int(os.environ.get("AG_FUZZ_COUNT") or 2000)
+SEED = int(os.environ.get("AG_FUZZ_SEED") or 1)
+REGRESSIONS = sorted((FUZZ / "regressions").glob("*.prog"))
+
+
+@pytest.fixture(scope="module")
+def bench():
+    return fuzzing.Bench()
+
+
+def run(*arguments):
+    """The command, as a user runs it."""
+    return subprocess.run([sys.executable, FUZZ / "run", *map(str, arguments)],
+                          env={**os.environ, "AG_BUILD": str(helpers.build_dir())},
+                          capture_output=True, text=True, timeout=3600)
+
+
+# -- The library ----------------------------------------------------------------
+
+@pytest.mark.parametrize("file", REGRESSIONS, ids=[file.stem for file in REGRESSIONS])
+def test_regression(bench, file):
+    program = file.read_text()
+    assert bench.rate(program, bench.settings(program), repeat=20) == (0, "")
+
+
+def test_fresh_programs(tmp_path):
+    done = run("--seed", SEED, "--count", COUNT, "--save", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{COUNT} programs" in done.stdout
+
+
+# -- The fuzzer -----------------------------------------------------------------
+
+def test_finds_a_swap_and_shrinks_it(tmp_path):
+    """With a library that breaks the order of launches it must fail, and say with how little."""
+    swap = helpers.build_dir() / "tests" / "fuzz" / "libswap.so"
+    bench = fuzzing.Bench(library=swap)
+    tally = fuzzing.campaign(bench, seed=1, count=100)
+    swapped = [(seed, how) for seed, what, how in tally.failures if what == "difference"]
+    assert swapped
+    seed, how = swapped[0]
+    program = bench.program(seed)
+    smaller = bench.shrink(program, how, seconds=60)
+    assert programs.size(programs.parse(smaller)) <= 12, smaller
+    assert bench.rate(smaller, bench.settings(smaller), repeat=2)[1] == "difference"
+    path = fuzzing.save(smaller, seed, "difference", how, tmp_path)
+    done = run("--library", swap, path)
+    assert done.returncode == 1 and "difference" in done.stdout, done.stdout + done.stderr
+
+
+def test_fails_when_nothing_is_replayed():
+    """Such programs prove nothing."""
+    done = run("--count", 20, "--env", "AUTOGRAPH_GRAPH_EXECS=0")
+    assert done.returncode == 1 and "proves nothing" in done.stdout, done.stdout + done.stderr
+
+
+def test_notices_a_hang_and_a_crash():
+    hang = fuzzing.Bench(binary="/bin/sleep", stall=0.5)
+    side = hang.start(["60"], preload=False, setting={})
+    while side.running():
+        pass
+    assert side.end == "hang"
+    crash = fuzzing.Bench(binary="/bin/sh")
+    side = crash.start(["-c", "kill -SEGV $$"], preload=False, setting={})
+    while side.running():
+        pass
+    assert side.end == "crash (SIGSEGV)"
+
+
+def test_programs_do_not_depend_on_chance():
+    tally = fuzzing.campaign(fuzzing.Bench(library="none"), seed=SEED, count=300)
+    assert tally.programs == 300 and not tally.failures
+
+
+def test_text_says_everything(bench, tmp_path):
+    """A seed's program read back from its text does what the seed's program does."""
+    for seed in range(1, 40):
+        program = bench.program(seed)
+        assert programs.text(programs.parse(program)) == program
+        file = tmp_path / "p.prog"
+        file.write_text(program)
+        sides = [bench.start(arguments, preload=False, setting=fuzzing.setting(0), tag=tag)
+                 for tag, arguments in (("a", ["--seed", seed]), ("b", [file]))]
+        while any(side.running() for side in sides):
+            pass
+        assert sides[0].results() == sides[1].results() != []
+
+
+def test_says_where_a_text_is_wrong(bench, tmp_path):
+    file = tmp_path / "p.prog"
+    file.write_text("program\ncontext\nlane\nkernel lane=x\n")
+    done = subprocess.run([bench.binary, file], capture_output=True, text=True,
+                          env=helpers.environment(preload=False))
+    assert done.returncode == 1 and f"{file}:4: no number: x" in done.stderr
