@@ -204,8 +204,9 @@ static CUresult attr_event(const CUlaunchAttribute *a, struct stream *s, struct 
         return CUDA_SUCCESS;
     }
     *e = obj_get(OBJ_EVENT, handle);
-    bool ok = *e && (*e)->ctx == s->ctx && (*e)->flags & CU_EVENT_DISABLE_TIMING && !flags;
-    return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (!*e || (*e)->ctx != s->ctx || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    return (*e)->flags & CU_EVENT_DISABLE_TIMING ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 static CUresult launch(CUfunction handle, const CUlaunchConfig *c, void **params, void **extra)

@@ -468,8 +468,10 @@ CUresult sim_cuStreamBatchMemOp_v2(CUstream stream, unsigned n, CUstreamBatchMem
                                    unsigned flags)
 {
     struct stream *s;
-    if (!n || n > 256 || !ops || flags)
+    if (n > 256 || (n && !ops) || flags)
         return CUDA_ERROR_INVALID_VALUE;
+    if (!n)
+        return CUDA_SUCCESS;
     sim_lock();
     CUresult r = stream_get(stream, &s);
     struct work *w = r == CUDA_SUCCESS ? calloc(n, sizeof *w) : NULL;
