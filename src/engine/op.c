@@ -35,6 +35,13 @@ static void hold(struct ag_stream *stream, struct ag_node *node)
 
 static bool step(struct ag_stream *stream, bool described, const struct ag_described *call);
 
+/* Whether ops of this stream, called with this context, may be held at all. While the program
+   captures, the driver is not even asked about them: a question can end a capture. */
+static bool eligible(const struct ag_stream *stream, CUcontext current)
+{
+    return !stream->plain && stream->context->ctx == current && atomic_load(&ag_captures) == 0;
+}
+
 /* The lock is held. */
 __attribute__((noinline)) static bool
 kernel_slow(struct ag_stream *stream, const struct ag_kernel_call *call, CUcontext current)
@@ -44,7 +51,7 @@ kernel_slow(struct ag_stream *stream, const struct ag_kernel_call *call, CUconte
         stream->counters.ops++;
         return false;
     }
-    bool described = stream->context->ctx == current && ag_describe_kernel(&op, call, current);
+    bool described = eligible(stream, current) && ag_describe_kernel(&op, call, current);
     return step(stream, described, &op);
 }
 
@@ -102,7 +109,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
     if (ag_recorder_asleep(&stream->recorder))                                                     \
         stream->counters.ops++;                                                                    \
     else                                                                                           \
-        held = step(stream, stream->context->ctx == current && describe(&op, call), &op);          \
+        held = step(stream, eligible(stream, current) && describe(&op, call), &op);                \
     pthread_mutex_unlock(&stream->lock);                                                           \
     return held
 
@@ -171,9 +178,8 @@ bool ag_engine_event(const struct ag_event_call *call)
     if (ag_recorder_asleep(&stream->recorder)) {
         stream->counters.ops++;
     } else {
-        uint64_t serial = context->ctx == current && !stream->plain
-                              ? ag_event_serial(call->event, context, call->wait)
-                              : 0;
+        uint64_t serial =
+            eligible(stream, current) ? ag_event_serial(call->event, context, call->wait) : 0;
         held = step(stream, ag_describe_event(&op, call, serial), &op);
         /* Held or not: sequences must be cut at the same places either way. */
         if (serial != 0 && stream->recorder.cursor->depth != 0) {
@@ -220,7 +226,7 @@ static void record(struct ag_stream *stream, const struct ag_described *call)
 static bool step(struct ag_stream *stream, bool described, const struct ag_described *call)
 {
     struct ag_recorder *rec = &stream->recorder;
-    if (!described || stream->plain || atomic_load(&ag_captures) != 0) {
+    if (!described) {
         ag_stream_end(stream, true, AG_REASON_STREAM_BARRIER);
         stream->counters.ops++;
         stream->last = NULL;

@@ -14,6 +14,7 @@
 #include "driver/driver.h"
 #include "engine/event.h"
 #include "graph/node.h"
+#include "observe/log.h"
 
 /* -- Relay ---------------------------------------------------------------- */
 
@@ -48,14 +49,19 @@ static bool relayed(const struct ag_stream *stream)
     return stream->kind == AG_STREAM_PER_THREAD && stream->owner != &ag_self;
 }
 
-static void count_error(struct ag_stream *stream, CUresult result)
+/* One failed driver call of ours: the program does not see it, who asks for warnings does. */
+static void note_error(struct ag_stream *stream, CUresult result, const char *what)
 {
-    stream->counters.errors += result != CUDA_SUCCESS;
+    if (__builtin_expect(result == CUDA_SUCCESS, 1))
+        return;
+    stream->counters.errors++;
+    ag_log(AG_LOG_WARNING, "error %d of CUDA when %s", (int)result, what);
 }
 
 void ag_stream_absorb(struct ag_stream *stream)
 {
-    count_error(stream, ag_real.cuStreamWaitEvent(stream->handle, stream->done, 0));
+    note_error(stream, ag_real.cuStreamWaitEvent(stream->handle, stream->done, 0),
+               "waiting for relayed work");
     stream->relayed = false;
     if (!stream->open)
         atomic_fetch_sub(&ag_held_streams, 1);
@@ -104,7 +110,7 @@ bool ag_stream_hold_begins(struct ag_stream *stream, struct ag_node *head)
         }
         CUresult result = ag_real.cuEventRecord(stream->mark, stream->handle);
         if (result != CUDA_SUCCESS) {
-            count_error(stream, result);
+            note_error(stream, result, "marking where a hold begins");
             return false;
         }
     }
@@ -136,7 +142,7 @@ static void trace_drop(struct ag_stream *stream, struct ag_trace *trace)
         link = &(*link)->next;
     *link = trace->next;
     ag_node_set_trace(trace->leaf, NULL);
-    count_error(stream, ag_trace_destroy(trace));
+    note_error(stream, ag_trace_destroy(trace), "destroying a trace");
     ag_context_give_exec(stream->context);
 }
 
@@ -189,14 +195,15 @@ static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle
        may be unsafe in it; ours touch no stream that it captures. */
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     CUresult result = ag_real.cuThreadExchangeStreamCaptureMode(&mode);
-    count_error(stream, result);
+    note_error(stream, result, "setting the capture mode");
     if (result != CUDA_SUCCESS) {
         ag_context_give_exec(stream->context);
         return;
     }
     struct ag_trace *trace = ag_trace_build(leaf, stream->context->ctx, stream->handle, &result);
-    count_error(stream, result);
-    count_error(stream, ag_real.cuThreadExchangeStreamCaptureMode(&mode));
+    note_error(stream, result, "making a trace");
+    note_error(stream, ag_real.cuThreadExchangeStreamCaptureMode(&mode),
+               "setting the capture mode back");
     if (trace == NULL) {
         leaf->bad = true; /* never tried again */
         ag_context_give_exec(stream->context);
@@ -207,6 +214,8 @@ static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle
     stream->traces = trace;
     ag_node_set_trace(leaf, trace);
     stream->counters.traces++;
+    ag_log(AG_LOG_NOTE, "made a trace of %u ops in stream %p", trace->length,
+           (void *)stream->handle);
 }
 
 void ag_stream_grow(struct ag_stream *stream)
@@ -262,7 +271,7 @@ static uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream 
     struct ag_trace *trace = stream->path[length]->trace;
     CUresult result = ag_trace_replay(trace, target, &stream->counters);
     if (result != CUDA_SUCCESS) {
-        count_error(stream, result);
+        note_error(stream, result, "replaying a trace");
         trace->leaf->bad = true;
         trace_drop(stream, trace);
         return 0;
@@ -285,15 +294,15 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     if (!ag_context_enter(stream->context, &pushed))
         stream->counters.errors++; /* the calls below fail and are counted */
     if (relay)
-        count_error(stream, ag_real.cuStreamWaitEvent(target, stream->mark, 0));
+        note_error(stream, ag_real.cuStreamWaitEvent(target, stream->mark, 0), "relaying held ops");
     uint32_t replayed = submit_prefix(stream, held, target);
     for (uint32_t i = replayed + 1; i <= held; i++)
-        count_error(stream, ag_node_submit(stream->path[i], target));
+        note_error(stream, ag_node_submit(stream->path[i], target), "submitting a held op");
     for (unsigned i = 0; i < stream->free_count; i++)
-        count_error(stream, ag_real.cuMemFreeAsync(stream->frees[i], target));
+        note_error(stream, ag_real.cuMemFreeAsync(stream->frees[i], target), "freeing memory");
     stream->free_count = 0;
     if (relay) {
-        count_error(stream, ag_real.cuEventRecord(stream->done, target));
+        note_error(stream, ag_real.cuEventRecord(stream->done, target), "relaying held ops");
         if (!stream->relayed && !stream->open)
             atomic_fetch_add(&ag_held_streams, 1);
         stream->relayed = true;
