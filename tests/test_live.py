@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Liveness: what is held goes out even if the program makes no call of the driver that says so."""
+import json
 import signal
 
 import pytest
@@ -56,3 +57,45 @@ def test_kernel_that_waits_for_the_host_can_deadlock():
     done = helpers.run([compiled.program("live_spin"), "stuck", 3], status=None,
                        env={**SHORT, "AGSIM_GRAPH_FREE": 31, **limits})
     assert done.returncode == -signal.SIGALRM
+
+
+# -- Life -------------------------------------------------------------------------------
+
+# Scenario: status it ends with, and whether its loops last long enough to be replayed.
+LIFE = {"children": (0, True), "simple": (0, True), "leaves_by_exit": (7, True),
+        "leaves_by_return": (6, True), "leaves_at_once": (8, True),
+        "leaves_others_behind": (9, True), "main_thread_exits": (0, True), "threads": (0, False),
+        "shared_stream": (0, True), "signals": (0, True), "streams": (0, True),
+        "contexts": (0, True), "devices": (0, True), "back_and_forth": (0, True),
+        "reset": (0, True), "modules": (0, True), "attributes": (0, True), "callbacks": (0, True),
+        "forbidden": (0, True), "captures": (0, True),
+        "plugins": (0, True)}
+FAILING = {"forbidden": "a call of the driver in a host function flushes other threads' streams on "
+                        "that thread, where the driver permits nothing: the ops are lost"}
+
+
+def life(scenario, seed, **options):
+    plugin = compiled.program("live_plugin.so", "-shared", source="live_plugin")
+    env = {"AUTOGRAPH_TRACE_UNROLL": 12, "AGSIM_DEVICES": 3, "AGSIM_SEED": seed,
+           "LIVE_PLUGIN": plugin, **options.pop("env", {})}
+    return helpers.run([compiled.program("live_life"), scenario], env=env,
+                       status=LIFE[scenario][0], **options)
+
+
+@pytest.mark.parametrize("scenario", [
+    pytest.param(name, marks=[pytest.mark.xfail(strict=True, reason=FAILING[name])]
+                 if name in FAILING else []) for name in LIFE])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_life(scenario, seed, tmp_path):
+    """Whatever begins and ends around held work, the program's output is the same."""
+    report = tmp_path / "report.json"
+    want = life(scenario, seed, preload=False)
+    got = life(scenario, seed, env={"AUTOGRAPH_REPORT": report})
+    assert (got.stdout, got.stderr) == (want.stdout, "")
+    if scenario == "leaves_at_once":
+        assert not report.exists()
+        return
+    counters = json.loads(report.read_text())
+    assert counters["errors"] == 0
+    if LIFE[scenario][1]:
+        assert counters["replays"] > 0

@@ -1,0 +1,623 @@
+/* SPDX-License-Identifier: MIT */
+/* live_life.c: what begins and ends around held work: processes, threads,
+ * streams, contexts, modules, captures. Prints what came out, which is the same
+ * with the library as without it. */
+#define _GNU_SOURCE
+#include "sim_test.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+#include "agsim.h"
+
+enum { N = 32, STEPS = 60, BODY = 6 };
+
+static CUdeviceptr buffer[4];
+
+static void body(CUstream s, CUdeviceptr at, uint32_t step)
+{
+    for (uint32_t i = 0; i < BODY; i++)
+        OK(launch_mix(at, N, i == 2 ? step : i, s));
+}
+
+static void loop(CUstream s, CUdeviceptr at)
+{
+    for (uint32_t step = 0; step < STEPS; step++)
+        body(s, at, step);
+}
+
+static CUstream made(unsigned flags)
+{
+    CUstream s;
+    OK(cuStreamCreate(&s, flags));
+    return s;
+}
+
+static void show(const char *what, CUdeviceptr at)
+{
+    uint32_t host[N], sum = 0;
+    OK(cuMemcpyDtoH(host, at, sizeof host));
+    for (unsigned i = 0; i < N; i++)
+        sum = sum * 31 + host[i];
+    printf("%s %08x\n", what, sum);
+}
+
+/* -- Processes -- */
+
+static void children(void)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    for (unsigned round = 0; round < 6; round++) {
+        int status;
+        loop(s, buffer[0]);
+        fflush(stdout);
+        pid_t child = fork(); /* with held work */
+        CHECK(child >= 0);
+        if (child == 0) {
+            CUdevice d;
+            switch (round % 3) {
+            case 0: /* no CUDA; ends as programs do */
+                printf("child\n");
+                exit(3);
+            case 1: /* another program with CUDA; the library is loaded into it */
+                execl("/proc/self/exe", "live_life", "simple", NULL);
+                _exit(99);
+            default: /* CUDA does not work here, and says so */
+                printf("in the child: %d %d\n", cuDeviceGet(&d, 0), launch_mix(buffer[0], N, 1, s));
+                fflush(stdout);
+                _exit(4);
+            }
+        }
+        body(s, buffer[0], 1);
+        CHECK(waitpid(child, &status, 0) == child);
+        printf("%d\n", status);
+    }
+    OK(cuStreamSynchronize(s));
+}
+
+static void simple(void)
+{
+    loop(NULL, buffer[0]);
+}
+
+/* The work may be cut off, as it may without the library; the process must end. */
+static void leaves_by_exit(void)
+{
+    loop(NULL, buffer[0]);
+    loop(made(CU_STREAM_NON_BLOCKING), buffer[1]);
+    printf("leaves\n");
+    exit(7);
+}
+
+static void leaves_by_return(void)
+{
+    loop(NULL, buffer[0]);
+    loop(CU_STREAM_PER_THREAD, buffer[1]);
+    printf("leaves\n");
+}
+
+static void leaves_at_once(void)
+{
+    loop(NULL, buffer[0]);
+    printf("leaves\n");
+    fflush(stdout);
+    _exit(8);
+}
+
+static void *launches_for_ever(void *arg)
+{
+    OK(cuCtxSetCurrent(ctx));
+    CUstream s = arg ? CU_STREAM_PER_THREAD : made(CU_STREAM_NON_BLOCKING);
+    for (uint32_t i = 0;; i++)
+        if (launch_mix(buffer[arg != NULL], N, i % 3, s) != CUDA_SUCCESS)
+            return NULL; /* the driver is going away */
+}
+
+static void leaves_others_behind(void)
+{
+    pthread_t t;
+    for (uintptr_t i = 0; i < 2; i++)
+        CHECK(pthread_create(&t, NULL, launches_for_ever, (void *)i) == 0);
+    loop(NULL, buffer[2]);
+    usleep(20000);
+    printf("leaves\n");
+    exit(9);
+}
+
+static void *ends_main_thread(void *arg)
+{
+    CHECK(pthread_join(*(pthread_t *)arg, NULL) == 0);
+    OK(cuCtxSetCurrent(ctx));
+    OK(cuCtxSynchronize());
+    show("after the main thread", buffer[1]);
+    exit(0); /* the driver's threads go on, so the process would */
+}
+
+static void main_thread_exits(void)
+{
+    static pthread_t self;
+    pthread_t t;
+    self = pthread_self();
+    CHECK(pthread_create(&t, NULL, ends_main_thread, &self) == 0);
+    loop(CU_STREAM_PER_THREAD, buffer[1]);
+    pthread_exit(NULL);
+}
+
+/* -- Threads -- */
+
+static volatile uint32_t *word;
+
+static void *thread_with_work(void *arg)
+{
+    uint32_t step = (uint32_t)(uintptr_t)arg;
+    OK(cuCtxSetCurrent(ctx));
+    for (uint32_t i = 0; i < 20; i++) {
+        body(CU_STREAM_PER_THREAD, buffer[0], i);
+        OK(launch_word(flag, word, step, CU_STREAM_PER_THREAD));
+    }
+    return NULL; /* some is held now */
+}
+
+static void threads(void)
+{
+    word = host_words(1);
+    for (uintptr_t step = 1; step <= 20; step++) {
+        pthread_t t;
+        CHECK(pthread_create(&t, NULL, thread_with_work, (void *)step) == 0);
+        CHECK(pthread_join(t, NULL) == 0);
+        while (get_word(word) != step)
+            sched_yield();
+        OK(cuCtxSynchronize());
+    }
+}
+
+/* Two threads take turns on one stream. */
+static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t turn;
+
+static void *one_of_two(void *arg)
+{
+    CUstream s = *(CUstream *)arg;
+    OK(cuCtxSetCurrent(ctx));
+    for (;;) {
+        pthread_mutex_lock(&turn_lock);
+        uint32_t mine = turn++;
+        if (mine < 2 * STEPS)
+            body(s, buffer[0], mine / 2);
+        pthread_mutex_unlock(&turn_lock);
+        if (mine >= 2 * STEPS)
+            return NULL;
+        sched_yield();
+    }
+}
+
+static void shared_stream(void)
+{
+    CUstream s = made(CU_STREAM_DEFAULT);
+    pthread_t t[2];
+    for (unsigned i = 0; i < 2; i++)
+        CHECK(pthread_create(&t[i], NULL, one_of_two, &s) == 0);
+    for (unsigned i = 0; i < 2; i++)
+        CHECK(pthread_join(t[i], NULL) == 0);
+    OK(cuStreamSynchronize(s));
+}
+
+static volatile sig_atomic_t ticks;
+
+static void on_tick(int number)
+{
+    (void)number;
+    ticks++;
+}
+
+static void signals(void)
+{
+    struct sigaction action = {.sa_handler = on_tick}; /* no SA_RESTART */
+    struct itimerval often = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
+    CHECK(sigaction(SIGPROF, &action, NULL) == 0 && sigaction(SIGALRM, &action, NULL) == 0);
+    CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
+    for (unsigned round = 0; round < 40 || ticks < 20; round++) {
+        CUstream s = round % 2 ? NULL : made(CU_STREAM_NON_BLOCKING);
+        for (unsigned i = 0; i < 5; i++)
+            body(s, buffer[1], i);
+        OK(cuStreamSynchronize(s));
+        if (s)
+            OK(cuStreamDestroy(s));
+        OK(cuMemsetD32(buffer[1], 5, N)); /* the number of rounds does not show */
+    }
+    CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
+    loop(NULL, buffer[0]);
+}
+
+/* -- Streams -- */
+
+static void streams(void)
+{
+    for (uint32_t step = 0; step < STEPS; step++) {
+        CUstream s = made(step % 3 ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT);
+        for (unsigned i = 0; i < 10; i++)
+            body(s, buffer[step % 4], step);
+        OK(cuStreamDestroy(s)); /* what it holds still has to happen */
+        OK(cuCtxSynchronize());
+    }
+}
+
+/* -- Contexts and devices -- */
+
+static void on_device(CUdevice device, bool primary, unsigned rounds)
+{
+    CUcontext c, popped;
+    CUmodule m;
+    CUfunction f, before = mix;
+    CUdeviceptr at;
+    if (primary) {
+        OK(cuDevicePrimaryCtxRetain(&c, device));
+        OK(cuCtxPushCurrent(c));
+    } else {
+        CUdevice saved = dev;
+        dev = device;
+        OK(create_context(&c));
+        dev = saved;
+    }
+    OK(cuModuleLoadData(&m, agsim_kernels_ptx));
+    OK(cuModuleGetFunction(&f, m, "ag_mix"));
+    mix = f;
+    OK(cuMemAlloc(&at, 4 * N));
+    OK(cuMemsetD32(at, 1, N));
+    OK(cuCtxSynchronize());
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    for (unsigned i = 0; i < rounds; i++) {
+        loop(s, at);
+        OK(cuStreamSynchronize(s));
+        loop(NULL, at);
+        OK(cuCtxSynchronize());
+    }
+    show(primary ? "primary" : "context", at);
+    loop(s, at); /* held when the context goes */
+    mix = before;
+    OK(cuCtxPopCurrent(&popped));
+    if (primary)
+        OK(cuDevicePrimaryCtxRelease(device));
+    else
+        OK(cuCtxDestroy(c));
+}
+
+static void contexts(void)
+{
+    for (unsigned i = 0; i < 6; i++) {
+        on_device(0, false, 2);
+        loop(NULL, buffer[0]);
+    }
+}
+
+static void devices(void)
+{
+    int n;
+    OK(cuDeviceGetCount(&n));
+    for (int i = 0; i < 3 * n; i++)
+        on_device((CUdevice)(i % n), i % n != 0, 2);
+    printf("%d devices\n", n);
+}
+
+/* Work in two contexts at once, from a thread that goes back and forth. */
+static void back_and_forth(void)
+{
+    CUcontext other, popped;
+    CUmodule m;
+    CUfunction f[2] = {mix};
+    CUdeviceptr at[2] = {buffer[0]};
+    OK(create_context(&other));
+    OK(cuModuleLoadData(&m, agsim_kernels_ptx));
+    OK(cuModuleGetFunction(&f[1], m, "ag_mix"));
+    OK(cuMemAlloc(&at[1], 4 * N));
+    OK(cuMemsetD32(at[1], 1, N));
+    OK(cuCtxSynchronize());
+    CUstream s[2] = {NULL, made(CU_STREAM_DEFAULT)};
+    OK(cuCtxPopCurrent(&popped));
+    for (uint32_t step = 0; step < STEPS; step++)
+        for (unsigned i = 0; i < 2; i++) {
+            mix = f[i];
+            if (i)
+                OK(cuCtxPushCurrent(other));
+            body(s[i], at[i], step);
+            body(NULL, at[i], step);
+            if (step % 16 == 15) /* a context's own work only */
+                OK(cuCtxSynchronize());
+            if (i)
+                OK(cuCtxPopCurrent(&popped));
+        }
+    mix = f[0];
+    OK(cuCtxPushCurrent(other));
+    show("other", at[1]);
+    OK(cuCtxPopCurrent(&popped));
+    OK(cuCtxDestroy(other));
+}
+
+static void reset(void)
+{
+    for (unsigned round = 0; round < 4; round++) {
+        loop(NULL, buffer[0]);
+        loop(made(CU_STREAM_NON_BLOCKING), buffer[1]);
+        show("before", buffer[0]);
+        body(NULL, buffer[0], 1);
+        OK(cuDevicePrimaryCtxReset(dev));
+        /* All is gone; the context's handle is good again. */
+        start();
+        for (unsigned i = 0; i < 4; i++) {
+            OK(cuMemAlloc(&buffer[i], 4 * N));
+            OK(cuMemsetD32(buffer[i], i + 1, N));
+        }
+    }
+    loop(NULL, buffer[0]);
+}
+
+/* -- Modules -- */
+
+static void add_two(const struct agsim_launch *l, void **params)
+{
+    uint32_t *at = (uint32_t *)*(uint64_t *)params[0];
+    (void)l;
+    at[0] = at[0] * 31 + *(uint32_t *)params[1];
+}
+
+static void add_three(const struct agsim_launch *l, void **params)
+{
+    uint32_t *at = (uint32_t *)*(uint64_t *)params[2];
+    (void)l;
+    at[0] = at[0] * 37 + *(uint32_t *)params[0] + (uint32_t) * (uint64_t *)params[1];
+}
+
+/* The handle comes back with other parameters. */
+static void modules(void)
+{
+    const void *image[2] = {agsim_register_kernel("life", 2, (const size_t[]){8, 4}, add_two),
+                            agsim_register_kernel("life", 3, (const size_t[]){4, 8, 8}, add_three)};
+    CUfunction last = NULL;
+    unsigned same = 0;
+    for (unsigned round = 0; round < 12; round++) {
+        CUmodule m;
+        CUfunction f;
+        OK(cuModuleLoadData(&m, image[round % 2]));
+        OK(cuModuleGetFunction(&f, m, "life"));
+        same += f == last;
+        last = f;
+        for (uint32_t step = 0; step < STEPS; step++) {
+            uint64_t wide = step * 3;
+            void *two[] = {&buffer[0], &step}, *three[] = {&step, &wide, &buffer[0]};
+            OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, round % 2 ? three : two, NULL));
+            OK(launch_mix(buffer[1], N, step, NULL));
+        }
+        if (round % 3 == 0)
+            OK(cuCtxSynchronize());
+        OK(cuModuleUnload(m)); /* held launches of it still have to happen */
+    }
+    CHECK(same > 0);
+}
+
+static void attributes(void)
+{
+    unsigned failures = 0;
+    for (unsigned round = 0; round < 10; round++) {
+        bool more = round % 2;
+        OK(cuFuncSetAttribute(mix, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                              more ? 100000 : 0));
+        for (uint32_t step = 0; step < STEPS; step++) {
+            uint32_t n = N;
+            void *args[] = {&buffer[0], &n, &step};
+            failures +=
+                cuLaunchKernel(mix, 1, 1, 1, N, 1, 1, 90000, NULL, args, NULL) != CUDA_SUCCESS;
+            OK(launch_mix(buffer[0], N, 3, NULL));
+        }
+    }
+    printf("%u launches failed\n", failures);
+}
+
+/* -- Callbacks -- */
+
+static pthread_cond_t asked = PTHREAD_COND_INITIALIZER;
+static unsigned requests;
+
+static void host_function(void *arg)
+{
+    pthread_mutex_lock(&turn_lock);
+    requests += (unsigned)(uintptr_t)arg;
+    pthread_cond_signal(&asked);
+    pthread_mutex_unlock(&turn_lock);
+}
+
+/* The callback lets another thread launch. */
+static void *on_request(void *arg)
+{
+    OK(cuCtxSetCurrent(ctx));
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    (void)arg;
+    for (unsigned served = 0; served < STEPS; served++) {
+        pthread_mutex_lock(&turn_lock);
+        while (requests == served)
+            pthread_cond_wait(&asked, &turn_lock);
+        pthread_mutex_unlock(&turn_lock);
+        body(s, buffer[2], served);
+    }
+    OK(cuStreamSynchronize(s));
+    return NULL;
+}
+
+static void callbacks(void)
+{
+    pthread_t t;
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    CHECK(pthread_create(&t, NULL, on_request, NULL) == 0);
+    for (uint32_t step = 0; step < STEPS; step++) {
+        body(s, buffer[0], step);
+        OK(cuLaunchHostFunc(s, host_function, (void *)1));
+    }
+    CHECK(pthread_join(t, NULL) == 0);
+    OK(cuStreamSynchronize(s));
+}
+
+static volatile uint32_t stage;
+static CUresult from_callback[2];
+
+static void calls_driver(void *arg)
+{
+    uint32_t step = (uint32_t)(uintptr_t)arg;
+    while (get_word(&stage) != 2 * step + 1)
+        sched_yield();
+    from_callback[0] = launch_mix(buffer[1], N, 1, NULL); /* the driver refuses */
+    from_callback[1] = cuCtxSynchronize();
+    set_word(&stage, 2 * step + 2);
+}
+
+/* Calls in a host function, where the driver permits none, while another thread holds work. */
+static void forbidden(void)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING), other = made(CU_STREAM_NON_BLOCKING);
+    loop(s, buffer[0]);
+    for (uint32_t step = 0; step < STEPS; step++) {
+        OK(cuLaunchHostFunc(other, calls_driver, (void *)(uintptr_t)step));
+        body(s, buffer[0], step);
+        set_word(&stage, 2 * step + 1);
+        while (get_word(&stage) != 2 * step + 2)
+            sched_yield();
+        body(s, buffer[0], step);
+    }
+    printf("%d %d\n", from_callback[0], from_callback[1]);
+}
+
+/* -- Capture -- */
+
+static volatile uint32_t stop;
+
+static void *launches_meanwhile(void *arg)
+{
+    uint32_t step = 0;
+    OK(cuCtxSetCurrent(ctx));
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    (void)arg;
+    do {
+        body(s, buffer[3], step++ % 3);
+        if (step % 4 == 0)
+            sched_yield();
+    } while (!get_word(&stop));
+    return NULL;
+}
+
+static void captures(void)
+{
+    static const CUstreamCaptureMode modes[] = {CU_STREAM_CAPTURE_MODE_GLOBAL,
+                                                CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+                                                CU_STREAM_CAPTURE_MODE_RELAXED};
+    CUstream s = made(CU_STREAM_NON_BLOCKING), joined = made(CU_STREAM_NON_BLOCKING);
+    CUevent fork_event, join_event;
+    pthread_t t;
+    OK(cuEventCreate(&fork_event, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventCreate(&join_event, CU_EVENT_DISABLE_TIMING));
+    CHECK(pthread_create(&t, NULL, launches_meanwhile, NULL) == 0);
+    for (unsigned round = 0; round < 12; round++) {
+        CUgraph graph;
+        CUgraphExec exec;
+        size_t nodes = 0;
+        loop(s, buffer[0]);
+        loop(joined, buffer[1]);
+        OK(cuStreamBeginCapture(s, modes[round % 3]));
+        body(s, buffer[0], round);
+        OK(cuEventRecord(fork_event, s));
+        OK(cuStreamWaitEvent(joined, fork_event, 0));
+        body(joined, buffer[1], round);
+        OK(cuEventRecord(join_event, joined));
+        body(s, buffer[0], 1);
+        OK(cuStreamWaitEvent(s, join_event, 0));
+        if (round % 4 == 3) { /* a mistake: the capture is lost */
+            EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuStreamSynchronize(s));
+            EXPECT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(s, &graph));
+            continue;
+        }
+        OK(cuStreamEndCapture(s, &graph));
+        OK(cuGraphGetNodes(graph, NULL, &nodes));
+        printf("%zu nodes\n", nodes);
+        OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+        for (unsigned i = 0; i < 4; i++) {
+            OK(cuStreamSynchronize(joined));
+            OK(cuGraphLaunch(exec, s));
+            body(s, buffer[0], i);
+            OK(cuStreamSynchronize(s));
+        }
+        OK(cuGraphExecDestroy(exec));
+        OK(cuGraphDestroy(graph));
+    }
+    set_word(&stop, 1);
+    CHECK(pthread_join(t, NULL) == 0);
+    OK(cuCtxSynchronize());
+    OK(cuMemsetD32(buffer[3], 0, N)); /* the other thread's rounds do not show */
+}
+
+/* -- A library that launches -- */
+
+void plugin(CUfunction f, CUdeviceptr at, uint32_t step); /* live_plugin.c */
+
+static void plugins(void)
+{
+    const char *path = getenv("LIVE_PLUGIN");
+    CHECK(path);
+    for (uint32_t step = 0; step < 8; step++) {
+        void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        CHECK(handle);
+        __typeof__(plugin) *launch = (__typeof__(plugin) *)dlsym(handle, "plugin");
+        CHECK(launch);
+        for (unsigned i = 0; i < STEPS; i++)
+            launch(mix, buffer[0], i);
+        CHECK(dlclose(handle) == 0); /* with work of it held */
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } all[] = {{"children", children},
+               {"simple", simple},
+               {"leaves_by_exit", leaves_by_exit},
+               {"leaves_by_return", leaves_by_return},
+               {"leaves_at_once", leaves_at_once},
+               {"leaves_others_behind", leaves_others_behind},
+               {"main_thread_exits", main_thread_exits},
+               {"threads", threads},
+               {"shared_stream", shared_stream},
+               {"signals", signals},
+               {"streams", streams},
+               {"contexts", contexts},
+               {"devices", devices},
+               {"back_and_forth", back_and_forth},
+               {"reset", reset},
+               {"modules", modules},
+               {"attributes", attributes},
+               {"callbacks", callbacks},
+               {"forbidden", forbidden},
+               {"captures", captures},
+               {"plugins", plugins}};
+    unsigned i = 0;
+    CHECK(argc == 2);
+    while (i < sizeof all / sizeof all[0] && strcmp(all[i].name, argv[1]))
+        i++;
+    CHECK(i < sizeof all / sizeof all[0]);
+    alarm(40);
+    start();
+    for (unsigned b = 0; b < 4; b++) {
+        OK(cuMemAlloc(&buffer[b], 4 * N));
+        OK(cuMemsetD32(buffer[b], b + 1, N));
+    }
+    OK(cuCtxSynchronize());
+    all[i].run();
+    if (!strncmp(argv[1], "leaves", 6))
+        return 6;
+    OK(cuCtxSynchronize());
+    for (unsigned b = 0; b < 4; b++)
+        show(argv[1], buffer[b]);
+    return 0;
+}
