@@ -159,6 +159,10 @@ def cases(function):
         if not count:
             continue
         codes = [code for name, code in CODES.items() if (function, name) not in ANSWERS]
+        if helpers.config()["sanitize"]:  # each run takes ten times as long
+            yield scenario, f"{function}:1:{codes[len(scenario) % len(codes)]}"
+            yield scenario, f"{function}:*:{codes[(len(scenario) + 1) % len(codes)]}"
+            continue
         for i, code in enumerate(codes):
             yield scenario, f"{function}:1:{code}"
             if i % 2 == 0:
