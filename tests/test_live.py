@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Liveness: what is held goes out even if the program makes no call of the driver that says so."""
 import json
+import os
 import signal
 
 import pytest
@@ -99,3 +100,24 @@ def test_life(scenario, seed, tmp_path):
     assert counters["errors"] == 0
     if LIFE[scenario][1]:
         assert counters["replays"] > 0
+
+
+# -- Soak ---------------------------------------------------------------------------------
+
+SOAK_OPS = int(os.environ.get("AG_SOAK_OPS", 2_000_000))
+
+
+def test_memory_stays_flat():
+    """Loops that go on changing, streams that come and go: once the budgets are used up, memory no
+    longer grows. AG_SOAK_OPS=100000000 makes it a long one."""
+    report = helpers.build_dir() / "soak.json"
+    done = helpers.run([compiled.program("live_soak"), SOAK_OPS],
+                       env={"AGSIM_DELAY_US": 0, "AUTOGRAPH_REPORT": report,
+                            "AUTOGRAPH_TRACE_MEMORY": 2048},
+                       timeout=60 + SOAK_OPS / 20_000)
+    counters = json.loads(report.read_text())
+    assert counters["ops"]["total"] >= SOAK_OPS and counters["replays"] > 0
+    assert counters["errors"] == 0
+    resident = [int(line) for line in done.stdout.split()]  # KiB, at each eighth
+    assert len(resident) == 8
+    assert max(resident[4:]) < max(resident[1:4]) * 1.05 + 1024
