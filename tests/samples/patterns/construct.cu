@@ -22,6 +22,8 @@ KERNEL(absorb, unsigned *data, const unsigned *other, unsigned size)
 #define ROUNDS 3 /* of the loop */
 
 #ifdef __CUDACC__
+#define LOOP_TYPE cudaGraphNodeTypeConditional
+
 /* The loop's body: ends the loop after the last of its rounds. */
 __global__ void round_of_loop(unsigned *data, unsigned size, unsigned *rounds,
                               cudaGraphConditionalHandle handle)
@@ -34,6 +36,8 @@ __global__ void round_of_loop(unsigned *data, unsigned size, unsigned *rounds,
         cudaGraphSetConditional(handle, *rounds != 0);
     }
 }
+#else
+#define LOOP_TYPE cudaGraphNodeTypeGraph
 #endif
 
 static void count_call(void *counter)
@@ -44,7 +48,7 @@ static void count_call(void *counter)
 /* What the work is done on. */
 struct world {
     unsigned size;
-    unsigned *x, *y, *z, *w, *rounds;
+    unsigned *x, *y, *z, *v, *w, *rounds;
     unsigned calls;          /* of the host function */
     cudaEvent_t ready, done; /* w is there; w may change */
     cudaStream_t stream, other;
@@ -85,6 +89,9 @@ static void plain_step(struct world *o)
         launch_mix(o->stream, o->z, o->size, 7);
     launch_mix(o->stream, o->z, o->size, 8);
     absorb_into(o, o->y, o->z);
+    CHECK(cudaMemsetAsync(o->v, 5, o->bytes(), o->stream));
+    CHECK(cudaMemcpyAsync(o->v, o->y, o->bytes() / 2, cudaMemcpyDeviceToDevice, o->stream));
+    CHECK(cudaLaunchHostFunc(o->stream, count_call, &o->calls));
 }
 
 /* -- By hand --- */
@@ -224,7 +231,7 @@ static cudaGraphNode_t add_loop(struct world *o, cudaGraph_t graph)
 #ifdef __CUDACC__
     cudaGraphConditionalHandle handle;
     CHECK(cudaGraphConditionalHandleCreate(&handle, graph, 1, cudaGraphCondAssignDefault));
-    p.type = cudaGraphNodeTypeConditional;
+    p.type = LOOP_TYPE;
     p.conditional.handle = handle;
     p.conditional.type = cudaGraphCondTypeWhile;
     p.conditional.size = 1;
@@ -242,7 +249,7 @@ static cudaGraphNode_t add_loop(struct world *o, cudaGraph_t graph)
 #else
     CHECK(cudaGraphCreate(&p.graph.graph, 0));
     cudaGraph_t rounds = p.graph.graph;
-    p.type = cudaGraphNodeTypeGraph;
+    p.type = LOOP_TYPE;
     cudaGraphNode_t last = NULL;
     for (int i = 0; i < ROUNDS; i++)
         last = add_mix(rounds, i ? &last : NULL, o->z, o->size, 7);
@@ -275,18 +282,48 @@ static cudaGraphExec_t generic(struct world *o)
     CHECK(cudaGraphRemoveDependencies(graph, &before, &after, NULL, 1));
     cudaGraphNode_t from[3] = {before, loop, before}, to[3] = {loop, after, last};
     CHECK(cudaGraphAddDependencies(graph, from, to, NULL, 3));
-    auto types = inventory(graph, 1, 4);
-    EXPECT(types[cudaGraphNodeTypeKernel] == 3 && types.size() == 2);
+
+    cudaGraphNode_t clear, copy, empty, host;
+    p = {};
+    p.type = cudaGraphNodeTypeMemset;
+    p.memset.dst = o->v;
+    p.memset.value = 5;
+    p.memset.elementSize = 1;
+    p.memset.width = o->bytes();
+    p.memset.height = 1;
+    CHECK(cudaGraphAddNode(&clear, graph, NULL, NULL, 0, &p));
+    p = {};
+    p.type = cudaGraphNodeTypeMemcpy;
+    p.memcpy.copyParams.srcPtr = {o->y, o->bytes(), o->bytes(), 1};
+    p.memcpy.copyParams.dstPtr = {o->v, o->bytes(), o->bytes(), 1};
+    p.memcpy.copyParams.extent = {o->bytes() / 2, 1, 1};
+    p.memcpy.copyParams.kind = cudaMemcpyDeviceToDevice;
+    cudaGraphNode_t both[2] = {last, clear};
+    CHECK(cudaGraphAddNode(&copy, graph, both, NULL, 2, &p));
+    p = {};
+    p.type = cudaGraphNodeTypeEmpty;
+    CHECK(cudaGraphAddNode(&empty, graph, &copy, NULL, 1, &p));
+    p = {};
+    p.type = cudaGraphNodeTypeHost;
+    p.host.fn = count_call;
+    p.host.userData = &o->calls;
+    CHECK(cudaGraphAddNode(&host, graph, &empty, NULL, 1, &p));
+
+    auto types = inventory(graph, 2, 8);
+    EXPECT(types[cudaGraphNodeTypeKernel] == 3 && types[cudaGraphNodeTypeMemset] == 1 &&
+           types[cudaGraphNodeTypeMemcpy] == 1 && types[cudaGraphNodeTypeEmpty] == 1 &&
+           types[cudaGraphNodeTypeHost] == 1);
+    EXPECT(types[LOOP_TYPE] == 1 && types.size() == 6);
     return instantiated(graph);
 }
 
 int main(int argc, char **argv)
 {
     struct options o =
-        parse_options(argc, argv, "A graph of every kind of node.", {1000, 15, 128, 100, 0, false});
+        parse_options(argc, argv, "A graph of every kind of node.", {1000, 16, 128, 100, 0, false});
     struct world world = {};
     world.size = (unsigned)o.size;
-    for (unsigned **array : {&world.x, &world.y, &world.z, &world.w})
+    for (unsigned **array : {&world.x, &world.y, &world.z, &world.v, &world.w})
         *array = device_array<unsigned>(o.size);
     world.rounds = device_array<unsigned>(1);
     world.ready = new_event();
@@ -315,14 +352,16 @@ int main(int argc, char **argv)
             }
         },
         [&] { CHECK(cudaStreamSynchronize(world.stream)); });
-    EXPECT(world.calls == o.warmup + o.iterations + 1);
+    EXPECT(world.calls == 2 * (o.warmup + o.iterations + 1));
     destroy(kinds);
     destroy(loop);
     CHECK(cudaEventDestroy(world.ready));
     CHECK(cudaEventDestroy(world.done));
     CHECK(cudaStreamDestroy(world.stream));
     CHECK(cudaStreamDestroy(world.other));
-    uint64_t hash = checksum(world.z, o.size, checksum(world.w, o.size));
-    report(checksum(world.x, o.size, checksum(world.y, o.size, hash)), o, us);
+    uint64_t hash = CHECKSUM_START;
+    for (unsigned *array : {world.x, world.y, world.z, world.v, world.w})
+        hash = checksum(array, o.size, hash);
+    report(hash, o, us);
     return 0;
 }

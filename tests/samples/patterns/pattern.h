@@ -14,10 +14,12 @@
 
 /* In the runtime of CUDA 12 the calls that know of edge data have names of their own. */
 #if CUDART_VERSION < 13000
-#define cudaGraphAddDependencies    cudaGraphAddDependencies_v2
-#define cudaGraphRemoveDependencies cudaGraphRemoveDependencies_v2
-#define cudaGraphGetEdges           cudaGraphGetEdges_v2
-#define cudaGraphAddNode            cudaGraphAddNode_v2
+#define cudaGraphAddDependencies       cudaGraphAddDependencies_v2
+#define cudaGraphRemoveDependencies    cudaGraphRemoveDependencies_v2
+#define cudaGraphNodeGetDependencies   cudaGraphNodeGetDependencies_v2
+#define cudaGraphNodeGetDependentNodes cudaGraphNodeGetDependentNodes_v2
+#define cudaGraphGetEdges              cudaGraphGetEdges_v2
+#define cudaGraphAddNode               cudaGraphAddNode_v2
 #endif
 
 #define EXPECT(condition) expect((condition), #condition, __FILE__, __LINE__)

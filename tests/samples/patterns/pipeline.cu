@@ -18,7 +18,7 @@ int main(int argc, char **argv)
 {
     struct options o = parse_options(argc, argv, "Copies to the host behind the computation.",
                                      {1000, 16, 128, 100, 0, false});
-    unsigned *data = device_array<unsigned>(o.size), *out[SLOTS], *host[SLOTS];
+    unsigned *data = device_array<unsigned>(o.size), *out[SLOTS] = {}, *host[SLOTS] = {};
     size_t bytes = o.size * sizeof(*data);
     cudaStream_t compute = new_stream(), copies = new_stream();
     cudaEvent_t computed[SLOTS], copied[SLOTS];
