@@ -19,9 +19,9 @@ import helpers
 
 SCENARIOS = {name: {} for name in
              ["arguments", "memsets", "copies", "events", "legacy", "per_thread", "late", "capture",
-              "streams", "kernels", "contexts"]}
+              "streams", "exits", "values", "allocations", "kernels", "contexts"]}
 if "update, strategy" in (helpers.SOURCE / "src/config/options.def").read_text():
-    for scenario in ["arguments", "memsets", "copies", "events"]:
+    for scenario in ["arguments", "memsets", "copies", "events", "values"]:
         for strategy in ["set_params", "exec_update"]:
             SCENARIOS[f"{scenario}/{strategy}"] = {"AUTOGRAPH_UPDATE_STRATEGY": strategy}
 # With threads and the watchdog, the number of calls is not the same in each run, and ops may go
@@ -50,7 +50,7 @@ def submits(function, scenario):
     fall back on: it is like an error of asynchronous execution. The rest of the promise holds."""
     if function in ("cuEventRecord", "cuStreamWaitEvent"):
         return scenario.startswith("events")
-    return re.match(r"cuLaunchKernel|cuMemset|cuMemcpy", function)
+    return re.match(r"cuLaunchKernel|cuMemset|cuMemcpy|cuMemFreeAsync|cuStream(Write|Wait)Value", function)
 
 
 # What is known to be wrong, and whether every run shows it.
@@ -65,6 +65,8 @@ FAILING = {
     "cuGraphKernelNodeSetParams_v2": (True, "not counted"),
     "cuGraphMemsetNodeSetParams": (True, "not counted"),
     "cuGraphMemcpyNodeSetParams": (True, "not counted"),
+    "cuGraphEventRecordNodeSetEvent": (True, "not counted"),
+    "cuGraphEventWaitNodeSetEvent": (True, "not counted"),
 }
 
 
@@ -123,6 +125,8 @@ def uses(scenario):
 def order(scenario, log):
     if scenario in TIMED:
         return sorted(op for ops in log.values() for op in ops if op.startswith("op=kernel"))
+    if scenario == "allocations":  # their addresses depend on what has been freed by then
+        return {stream: [op.split(" args=")[0] for op in ops] for stream, ops in log.items()}
     return log
 
 

@@ -96,22 +96,23 @@ static void copies(void)
 static void events(void)
 {
     CUstream s[2] = {stream_new(CU_STREAM_NON_BLOCKING), stream_new(CU_STREAM_NON_BLOCKING)};
-    CUevent turn[2];
-    for (unsigned i = 0; i < 2; i++)
+    CUevent turn[4]; /* two of each stream, used in turn in some of the steps */
+    for (unsigned i = 0; i < 4; i++)
         note(cuEventCreate(&turn[i], CU_EVENT_DISABLE_TIMING));
     for (uint32_t step = 0; step < STEPS; step++)
         for (unsigned i = 0; i < 2; i++) {
             body(s[i], step);
             note(launch_mix(buffer[0], N, i, s[i]));
-            note(cuEventRecord(turn[i], s[i]));
-            note(cuStreamWaitEvent(s[!i], turn[i], 0));
+            CUevent e = turn[i + (step > STEPS / 2 && step % 2 ? 2 : 0)];
+            note(cuEventRecord(e, s[i]));
+            note(cuStreamWaitEvent(s[!i], e, 0));
             if (step % 8 == 7)
-                note(cuEventSynchronize(turn[i]));
+                note(cuEventSynchronize(e));
         }
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < 2; i++)
         note(cuStreamDestroy(s[i]));
+    for (unsigned i = 0; i < 4; i++)
         note(cuEventDestroy(turn[i]));
-    }
 }
 
 /* The legacy stream orders blocking streams without any call. */
@@ -209,6 +210,106 @@ static void streams(void)
     }
 }
 
+/* Every third round breaks off, at another place each time: what is held goes out op by op. */
+static void exits(void)
+{
+    CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
+    for (uint32_t step = 0; step < 2 * STEPS; step++) {
+        CUdeviceptr at = buffer[step % 2];
+        unsigned end = step > STEPS / 2 && step % 3 == 0 ? 1 + step / 3 % 8 : 9;
+        CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .srcDevice = buffer[2],
+                           .srcPitch = 16,
+                           .srcHeight = 2,
+                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .dstDevice = buffer[3],
+                           .dstPitch = 8,
+                           .dstHeight = 3,
+                           .WidthInBytes = 8,
+                           .Height = 2,
+                           .Depth = 2};
+        CUlaunchAttribute attr = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY, .value = {.priority = -1}};
+        CUlaunchConfig config = {.gridDimX = 1,
+                                 .gridDimY = 1,
+                                 .gridDimZ = 1,
+                                 .blockDimX = N,
+                                 .blockDimY = 1,
+                                 .blockDimZ = 1,
+                                 .hStream = s,
+                                 .attrs = &attr,
+                                 .numAttrs = 1};
+        uint32_t n = N;
+        void *args[] = {&at, &n, &step};
+        for (unsigned i = 0; i < end; i++)
+            switch (i) {
+            case 0:
+                note(cuMemsetD8Async(at, (unsigned char)step, 4, s));
+                break;
+            case 1:
+                note(cuMemsetD16Async(at + 4, (unsigned short)step, 4, s));
+                break;
+            case 2:
+                note(cuMemsetD2D8Async(buffer[2], 8, 7, 3, 2, s));
+                break;
+            case 3:
+                note(cuMemsetD2D16Async(buffer[2] + 32, 8, 8, 3, 2, s));
+                break;
+            case 4:
+                note(cuMemsetD2D32Async(buffer[2] + 64, 16, 9, 2, 3, s));
+                break;
+            case 5:
+                note(cuMemcpy3DAsync(&c, s));
+                break;
+            default:
+                note(i == 6 ? cuLaunchKernelEx(&config, mix, args, NULL)
+                            : launch_mix(buffer[i - 6], N, step, s));
+            }
+        note(cuStreamSynchronize(s));
+    }
+    note(cuStreamDestroy(s));
+}
+
+/* Words written and waited for in stream order, at two addresses in turn. */
+static void values(void)
+{
+    CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
+    for (uint32_t step = 0; step < 2 * STEPS; step++) {
+        CUdeviceptr word = buffer[2] + step % 2 * 16;
+        note(launch_mix(buffer[0], N, step, s));
+        note(cuStreamWriteValue32(s, word, step, 0));
+        note(cuStreamWaitValue32(s, word, step, CU_STREAM_WAIT_VALUE_EQ));
+        note(launch_mix(buffer[2], N, 1, s));
+        note(cuStreamWriteValue64(s, word + 8, step, 0));
+        if (step > STEPS / 2 && step % 5 == 0)
+            note(cuStreamSynchronize(s)); /* and what is held goes out op by op */
+        note(cuStreamWaitValue64(s, word + 8, step, CU_STREAM_WAIT_VALUE_GEQ));
+        note(launch_mix(buffer[1], N, step, s));
+        if (step % 2)
+            note(cuStreamSynchronize(s));
+    }
+    note(cuStreamDestroy(s));
+}
+
+static void allocations(void)
+{
+    CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
+    for (uint32_t step = 0; step < 2 * STEPS; step++) {
+        CUdeviceptr a = 0, b = 0;
+        note(cuMemAllocAsync(&a, 4 * N, s));
+        note(cuMemcpyDtoDAsync(a, buffer[0], 4 * N, s));
+        note(launch_mix(a, N, step, s));
+        note(cuMemAllocAsync(&b, 4 * N, s));
+        note(cuMemcpyDtoDAsync(b, a, 4 * N, s));
+        note(cuMemFreeAsync(a, s));
+        note(launch_mix(b, N, 2, s));
+        note(cuMemcpyDtoDAsync(buffer[0], b, 4 * N, s));
+        note(cuMemFreeAsync(b, s));
+        if (step % 6 == 5)
+            note(cuStreamSynchronize(s));
+    }
+    note(cuStreamDestroy(s));
+}
+
 /* Kernels of a library, launch attributes, and a module that comes and goes. */
 static void kernels(void)
 {
@@ -279,6 +380,7 @@ int main(int argc, char **argv)
     } all[] = {{"arguments", arguments}, {"memsets", memsets},  {"copies", copies},
                {"events", events},       {"legacy", legacy},    {"per_thread", per_thread},
                {"late", late},           {"capture", capture},  {"streams", streams},
+               {"exits", exits},         {"values", values},    {"allocations", allocations},
                {"kernels", kernels},     {"contexts", contexts}};
     unsigned i = 0;
     CHECK(argc == 2);

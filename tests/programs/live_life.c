@@ -229,6 +229,7 @@ static void signals(void)
         if (s)
             OK(cuStreamDestroy(s));
         OK(cuMemsetD32(buffer[1], 5, N)); /* the number of rounds does not show */
+        OK(cuCtxSynchronize());
     }
     CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
     loop(NULL, buffer[0]);
@@ -352,6 +353,7 @@ static void reset(void)
             OK(cuMemAlloc(&buffer[i], 4 * N));
             OK(cuMemsetD32(buffer[i], i + 1, N));
         }
+        OK(cuCtxSynchronize());
     }
     loop(NULL, buffer[0]);
 }

@@ -35,8 +35,9 @@ static void spin_for(volatile uint32_t *at, uint32_t value)
 /* A loop of three kernels, the last of which the host can see. */
 static void body(CUstream s, volatile uint32_t *at, uint32_t step)
 {
-    OK(launch_mix(buffer, N, step, s));
-    OK(launch_mix(buffer, N, 1, s));
+    CUdeviceptr mine = buffer + 4 * N * (CUdeviceptr)(at - word);
+    OK(launch_mix(mine, N, step, s));
+    OK(launch_mix(mine, N, 1, s));
     OK(launch_word(flag, at, step, s));
 }
 
@@ -193,7 +194,8 @@ static void stuck(void)
     OK(launch_word(spin, word, 1, waiter));
     for (uint32_t loop = 0; loop < 400; loop++)
         for (uint32_t step = 0; step < 12; step++) {
-            void *args[] = {&buffer, &(uint32_t){N}, &step};
+            CUdeviceptr mine = buffer + 4 * N * (loop % 8);
+            void *args[] = {&mine, &(uint32_t){N}, &step};
             for (uint32_t i = 0; i < 4; i++)
                 OK(cuLaunchKernel(mix, 1 + loop, 1 + i, 1, N, 1, 1, 0, s[loop % 8], args, NULL));
             (void)cuStreamQuery(s[loop % 8]);
@@ -224,8 +226,9 @@ int main(int argc, char **argv)
     CHECK(i < sizeof all / sizeof all[0]);
     alarm((unsigned)atoi(argv[2]));
     start();
-    OK(cuMemAlloc(&buffer, 4 * N));
-    OK(cuMemsetD32(buffer, 1, N));
+    OK(cuMemAlloc(&buffer, 4 * N * MOST_STREAMS));
+    OK(cuMemsetD32(buffer, 1, N * MOST_STREAMS));
+    OK(cuCtxSynchronize());
     word = host_words(MOST_STREAMS);
     all[i].run();
     OK(cuCtxSynchronize());
