@@ -32,6 +32,8 @@ struct agsim_launch {
     unsigned grid[3], block[3];
     unsigned shared; /* dynamic shared memory, bytes */
     unsigned nparams;
+    int cooperative, mem_sync_domain; /* launch attributes */
+    unsigned cluster[3];              /* 0: none given */
 };
 
 /* Called once per launch, on a thread of the driver, for all threads of the

@@ -75,8 +75,13 @@ CUresult work_copy(struct work *to, const struct work *from)
 static void run_kernel(const struct work *w)
 {
     const struct kernel_def *def = w->kernel.def;
-    struct agsim_launch l = {
-        .name = def->name, .shared = w->kernel.shared, .nparams = def->nparams};
+    const struct kernel_attrs *attrs = &w->kernel.attrs;
+    struct agsim_launch l = {.name = def->name,
+                             .shared = w->kernel.shared,
+                             .nparams = def->nparams,
+                             .cooperative = attrs->cooperative,
+                             .mem_sync_domain = attrs->mem_sync_domain};
+    memcpy(l.cluster, attrs->cluster, sizeof l.cluster);
     memcpy(l.grid, w->kernel.grid, sizeof l.grid);
     memcpy(l.block, w->kernel.block, sizeof l.block);
     void *few[32], **params = few;
