@@ -13,12 +13,12 @@ PATTERNS = {
     "construct": 0.4,
     "modes": 0.8,
     "refused": 0.8,
-    "decode": 0.4,
+    "decode": 0.6,
     "node_params": 0.8,
-    "scan": 0.2,
+    "scan": 0.6,
     "staged": 0.8,
     "other_stream": 0.8,
-    "allocator": 0.2,
+    "allocator": 0.4,
     "pipeline": 0.8,
     "shapes": 0.8,
 }
@@ -98,9 +98,12 @@ def test_checksum_depends_on_the_work(name, tmp_path):
 
 @every_pattern
 def test_plain_loop_is_replayed(name, tmp_path):
-    report = run_pattern(name, [], True, tmp_path, AGSIM_DELAY_US=0)[0].report
-    assert report["replays"] > 0 and report["errors"] <= (name in ALLOCATING)
-    assert report["ops"]["replayed"] >= PATTERNS[name] * report["ops"]["total"]
+    slow = 2 if config()["sanitize"] else 1  # the slower the program, the shorter the traces
+    report = run_pattern(name, ["--iterations", 800], True, tmp_path, AGSIM_DELAY_US=0,
+                         AUTOGRAPH_HOLD_BOUND_US=100000)[0].report
+    assert report["replays"] > 0
+    assert report["ops"]["replayed"] >= PATTERNS[name] / slow * report["ops"]["total"]
+    assert report["errors"] == 0 or name in ALLOCATING
 
 
 @every_pattern
