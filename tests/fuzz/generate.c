@@ -16,6 +16,7 @@
     X(HOST, 8)                                                                                     \
     X(VALUE, 15)                                                                                   \
     X(EXCHANGE, 60)                                                                                \
+    X(PASS, 40)                                                                                    \
     X(SYNC, 25)                                                                                    \
     X(READ, 12)                                                                                    \
     X(POKE, 6)                                                                                     \
@@ -133,6 +134,7 @@ static int cost(const struct statement *list)
             sum += 10;
             break;
         case S_EXCHANGE:
+        case S_PASS:
         case S_HOST:
             sum += 6;
             break;
@@ -217,7 +219,9 @@ static void op_fill(struct generator *g, struct statement *s)
         values(g, s);
         break;
     case S_EXCHANGE:
+    case S_PASS:
         s->other = below(g, g->lanes);
+        s->mode = PICK(g, 80, 12, 8);
         s->how = PICK(g, 50, 12, 14, 6, 6, 4, 4, 4);
         values(g, s);
         break;
@@ -247,7 +251,7 @@ static void op_fill(struct generator *g, struct statement *s)
         s->more = below(g, 2);
         break;
     case S_RENEW:
-        s->n = below(g, 2);
+        s->n = below(g, 3);
         break;
     default:
         values(g, s);

@@ -109,6 +109,8 @@ const enum kernel_layout kernel_variant_layout[KERNEL_VARIANTS] = {
 
 /* -- The simulated driver's side -------------------------------------------- */
 
+_Atomic uint64_t kernel_attributes;
+
 static void fold(const struct agsim_launch *launch, uint64_t dst, uint64_t src, uint32_t n,
                  uint32_t k)
 {
@@ -117,6 +119,10 @@ static void fold(const struct agsim_launch *launch, uint64_t dst, uint64_t src, 
     const volatile uint32_t *s = (const volatile uint32_t *)src;
     uint32_t acc = k + launch->grid[0] * 7 + launch->grid[1] * 11 + launch->block[0] * 13 +
                    launch->block[1] * 17 + launch->shared * 19;
+    uint64_t attributes = (unsigned)launch->cooperative + 2 * (unsigned)launch->mem_sync_domain +
+                          8 * (launch->cluster[0] + launch->cluster[1] + launch->cluster[2]);
+    if (attributes != 0)
+        kernel_attributes += (attributes * 0x9e3779b97f4a7c15u) ^ k;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t x = s[i], y = d[i];
         acc = acc * 1664525 + x + y;

@@ -12,6 +12,12 @@
 
 enum { KERNEL_BIG_WORDS = 128, KERNEL_HUGE_WORDS = 1250 /* over 4 KiB of arguments */ };
 
+#include <stdint.h>
+
+/* On the simulated driver, a sum over all launches of a hash of their attributes, which change no
+   result but must be kept; it does not depend on the order of launches. */
+extern _Atomic uint64_t kernel_attributes;
+
 /* The layouts of the arguments, in the order of kernel_names. */
 enum kernel_layout {
     KERNEL_PLAIN,  /* (u64 dst, u64 src, u32 n, u32 k) */

@@ -80,15 +80,21 @@ static void receive(struct thread *t, const struct step *step)
 static void pass_out(struct thread *t, const struct step *step)
 {
     uint32_t *pass = step->lane->pinned + PINNED_PASS * BUFFER_WORDS;
-    MUST(t, step->lane->api->cuMemcpyDtoHAsync(pass, step->lane->state, BUFFER_WORDS * 4,
+    MUST(t, step->lane->api->cuMemcpyDtoHAsync(pass, step->other, BUFFER_WORDS * 4,
                                                step->lane->stream));
 }
 
-/* The other lane's pinned memory is in step->other, as a number. */
+/* Pinned memory is in step->other, as a number. */
 static void pass_in(struct thread *t, const struct step *step)
 {
     MUST(t, step->lane->api->cuMemcpyHtoDAsync(step->address, (const void *)step->other,
                                                BUFFER_WORDS * 4, step->lane->stream));
+}
+
+static void pass_over(struct thread *t, const struct step *step)
+{
+    MUST(t, step->lane->api->cuMemcpyDtoDAsync(step->address, step->other, BUFFER_WORDS * 4,
+                                               step->lane->stream));
 }
 
 /* -- Edges ---------------------------------------------------------------- */
@@ -162,6 +168,21 @@ static bool may_join(const struct thread *t, const struct lane *from, const stru
            from->context == to->context && (!t->par || to->kind == LANE_NONBLOCKING);
 }
 
+/* The lane takes what is at an address of its context into its state. */
+static void take_in(struct thread *t, struct lane *to, CUdeviceptr from, int mode, uint32_t k)
+{
+    if (mode == 1) {
+        take(t, &(struct step){pass_over, to, NULL, to->b, from, 0, NULL});
+        from = to->b;
+    } else if (mode == 2) {
+        CUdeviceptr pass = (CUdeviceptr)(to->pinned + PINNED_PASS * BUFFER_WORDS);
+        take(t, &(struct step){pass_out, to, NULL, 0, from, 0, NULL});
+        take(t, &(struct step){pass_in, to, NULL, to->b, pass, 0, NULL});
+        from = to->b;
+    }
+    take(t, &(struct step){receive, to, NULL, to->state, from, k, NULL});
+}
+
 static void exchange(struct thread *t, struct lane *to, struct lane *from,
                      const struct statement *s)
 {
@@ -178,17 +199,31 @@ static void exchange(struct thread *t, struct lane *to, struct lane *from,
             to->origin = from->origin;
             to->origin->joined |= 1u << to->index;
         }
-        take(t, &(struct step){receive, to, NULL, to->state, from->state, k, NULL});
+        take_in(t, to, from->state, s->mode, k);
     } else {
         if (from->capturing || to->capturing)
             return;
-        uint32_t *pass = from->pinned + PINNED_PASS * BUFFER_WORDS;
-        take(t, &(struct step){pass_out, from, NULL, 0, 0, 0, NULL});
+        CUdeviceptr pass = (CUdeviceptr)(from->pinned + PINNED_PASS * BUFFER_WORDS);
+        take(t, &(struct step){pass_out, from, NULL, 0, from->state, 0, NULL});
         order_edge(t, from, to, s->how);
-        take(t, &(struct step){pass_in, to, NULL, to->b, (CUdeviceptr)pass, 0, NULL});
+        take(t, &(struct step){pass_in, to, NULL, to->b, pass, 0, NULL});
         take(t, &(struct step){receive, to, NULL, to->state, to->b, k, NULL});
     }
     order_edge(t, to, from, s->how);
+}
+
+static void pass(struct thread *t, struct lane *to, struct lane *from, const struct statement *s)
+{
+    if (from->context != to->context || from->slots_used == SLOTS) {
+        exchange(t, to, from, s);
+        return;
+    }
+    if (from == to || captures(t) != 0)
+        return;
+    CUdeviceptr slot = from->slots + (CUdeviceptr)from->slots_used++ * BUFFER_WORDS * 4;
+    take(t, &(struct step){pass_over, from, NULL, slot, from->state, 0, NULL});
+    order_edge(t, from, to, s->how);
+    take_in(t, to, slot, s->mode, op_value(t, to, s));
 }
 
 /* -- The host looks --------------------------------------------------------- */
@@ -259,11 +294,14 @@ static void renew(struct thread *t, struct lane *l, const struct statement *s)
     if (l->kind == LANE_LEGACY || l->kind == LANE_PER_THREAD || l->share != NULL || l->shared)
         return;
     CUevent event = l->event[l->event_turn++ % 2];
+    bool late = s->n == 2 && !(t->par && t->world->par_captures);
     if (s->n == 1)
         MUST(t, l->api->cuEventRecord(event, l->stream));
-    else
+    else if (!late)
         MUST(t, l->api->cuStreamSynchronize(l->stream));
     MUST(t, l->api->cuStreamDestroy(l->stream));
+    if (late)
+        MUST(t, l->api->cuCtxSynchronize());
     stream_make(t, l);
     if (s->n == 1)
         MUST(t, l->api->cuStreamWaitEvent(l->stream, event, 0));
@@ -271,9 +309,13 @@ static void renew(struct thread *t, struct lane *l, const struct statement *s)
 
 void order_run(struct thread *t, struct lane *l, const struct statement *s)
 {
-    struct lane *other = &t->world->lane[s->other];
-    if (s->kind == S_EXCHANGE) {
-        if (s->other < t->world->nlanes && !(t->par && other->thread != t->index))
+    struct lane *other = t->world->lane + s->other;
+    if (s->kind == S_EXCHANGE || s->kind == S_PASS) {
+        if (s->other < 0 || s->other >= t->world->nlanes || (t->par && other->thread != t->index))
+            return;
+        if (s->kind == S_PASS)
+            pass(t, l, other, s);
+        else
             exchange(t, l, other, s);
     } else if (s->kind == S_SYNC) { /* in a capture it is an error of the program's */
         host_waits(t, l, s->how < EDGE_HOST || s->how >= EDGES ? EDGE_HOST : s->how);

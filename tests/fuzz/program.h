@@ -44,8 +44,11 @@
     X(HOST, "host", false)                                                                         \
     /* cuStreamWriteValue32 to word `at` of dst */                                                 \
     X(VALUE, "value", false)                                                                       \
-    /* values pass from lane `other` to lane; how: enum edge */                                    \
+    /* values pass from lane `other` to lane, which other then waits for; how: enum edge;          \
+       mode: 0 a kernel takes them, 1 a copy, 2 a copy to the host */                              \
     X(EXCHANGE, "exchange", false)                                                                 \
+    /* the same without waiting: what passes is never written again */                             \
+    X(PASS, "pass", false)                                                                         \
     /* how: enum edge, those where the host waits */                                               \
     X(SYNC, "sync", false)                                                                         \
     /* memory of the lane becomes part of the result; how: 0 async, 1 sync, 2 pageable, 3 mapped   \
@@ -72,7 +75,8 @@
     X(LIMIT, "limit", false)                                                                       \
     /* the own kernel's module is unloaded and loaded, with layout n */                            \
     X(RELOAD, "reload", false)                                                                     \
-    /* the lane's stream is destroyed and made again; n: 1 without waiting */                      \
+    /* the lane's stream is destroyed and made again; n: 1 without waiting, 2 waiting afterwards   \
+     */                                                                                            \
     X(RENEW, "renew", false)                                                                       \
     /* the lane's spare memory is freed and allocated */                                           \
     X(REALLOC, "realloc", false)                                                                   \

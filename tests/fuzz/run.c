@@ -115,6 +115,7 @@ static void lane_statement(struct thread *t, const void *of)
         graph_run(t, l, s);
         break;
     case S_EXCHANGE:
+    case S_PASS:
     case S_SYNC:
     case S_READ:
     case S_POKE:
@@ -142,7 +143,7 @@ static void on_lane(struct thread *t, const struct statement *s)
     if (captures(t) != 0 && !l->capturing && s->kind != S_KERNEL && s->kind != S_MEMSET &&
         s->kind != S_EXCHANGE)
         return;
-    bool owner = l->kind == LANE_PER_THREAD && s->kind != S_EXCHANGE;
+    bool owner = l->kind == LANE_PER_THREAD && s->kind != S_EXCHANGE && s->kind != S_PASS;
     thread_call(t, owner ? l->thread : t->index, lane_statement, s);
 }
 

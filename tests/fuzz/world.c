@@ -75,6 +75,7 @@ static void lane_make(struct thread *t, struct lane *l)
     l->a = l->state + BYTES;
     l->b = l->a + BYTES;
     MUST(t, call->cuMemAlloc(&l->spare, BYTES));
+    MUST(t, call->cuMemAlloc(&l->slots, (size_t)SLOTS * BYTES));
     MUST(t, call->cuMemHostAlloc((void **)&l->pinned, PINNED_AREAS * BYTES,
                                  CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
     MUST(t, call->cuMemHostGetDevicePointer(&l->mapped, l->pinned, 0));
@@ -88,6 +89,7 @@ static void lane_make(struct thread *t, struct lane *l)
     MUST(t, call->cuEventCreate(&l->event[1], CU_EVENT_DEFAULT));
     own_load(t, l, 0);
     l->temp = 0;
+    l->slots_used = 0;
     l->flag = 0;
     l->capturing = false;
     l->exec = NULL;
@@ -106,6 +108,7 @@ static void lane_free(struct thread *t, struct lane *l)
         MUST(t, call->cuStreamDestroy(l->stream));
     MUST(t, call->cuMemFree(l->state));
     MUST(t, call->cuMemFree(l->spare));
+    MUST(t, call->cuMemFree(l->slots));
     MUST(t, call->cuMemFreeHost(l->pinned));
 }
 
@@ -373,6 +376,7 @@ bool world_run(const struct statement *program, bool gpu, bool verbose, struct o
         abort();
     w->gpu = gpu;
     w->verbose = verbose;
+    kernel_attributes = 0;
     bool declared = declare(w, &program);
     if (declared) {
         pthread_mutex_init(&w->lock, NULL);
@@ -393,6 +397,7 @@ bool world_run(const struct statement *program, bool gpu, bool verbose, struct o
             pthread_join(t->id, NULL);
             outcome->hash = hash_mix(outcome->hash, t->hash);
         }
+        outcome->hash = hash_mix(outcome->hash, kernel_attributes);
         outcome->ops = w->ops;
         outcome->errors = w->errors;
     }

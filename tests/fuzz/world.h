@@ -25,6 +25,7 @@ enum pinned {
     PINNED_AREAS
 };
 enum { WORD_FLAG, WORD_SPIN };
+enum { SLOTS = 256 };
 
 struct context {
     bool live, primary;
@@ -51,6 +52,8 @@ struct lane {
     const struct api *sync; /* for calls without a stream: they are ordered with this lane's */
 
     CUdeviceptr state, a, b, spare, temp; /* temp: 0 outside TEMP */
+    CUdeviceptr slots;                    /* for PASS, each written once */
+    int slots_used;
     uint32_t *pinned;
     CUdeviceptr mapped;
     uint32_t pageable[BUFFER_WORDS];
