@@ -517,14 +517,38 @@ CUresult sim_cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr *ptr)
     return r;
 }
 
-CUresult sim_cuGraphAddBatchMemOpNode(CUgraphNode *out, CUgraph g, const CUgraphNode *deps,
-                                      size_t n, const CUDA_BATCH_MEM_OP_NODE_PARAMS *v)
+static CUgraphNodeParams from_batch(const CUDA_BATCH_MEM_OP_NODE_PARAMS *v)
 {
     CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
-    if (!v)
-        return CUDA_ERROR_INVALID_VALUE;
     p.memOp.ctx = v->ctx;
     p.memOp.count = v->count;
     p.memOp.paramArray = v->paramArray;
+    return p;
+}
+
+CUresult sim_cuGraphAddBatchMemOpNode(CUgraphNode *out, CUgraph g, const CUgraphNode *deps,
+                                      size_t n, const CUDA_BATCH_MEM_OP_NODE_PARAMS *v)
+{
+    if (!v)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUgraphNodeParams p = from_batch(v);
     return add(out, g, deps, NULL, n, &p);
+}
+
+CUresult sim_cuGraphBatchMemOpNodeSetParams(CUgraphNode node,
+                                            const CUDA_BATCH_MEM_OP_NODE_PARAMS *v)
+{
+    if (!v)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUgraphNodeParams p = from_batch(v);
+    return set(node, &p);
+}
+
+CUresult sim_cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                                const CUDA_BATCH_MEM_OP_NODE_PARAMS *v)
+{
+    if (!v)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUgraphNodeParams p = from_batch(v);
+    return exec_set(exec, node, &p);
 }
