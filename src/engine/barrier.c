@@ -57,6 +57,10 @@ static void order_before_unknown(CUstream handle, bool ptsz, CUcontext current)
 
 void ag_engine_barrier_stream(CUstream handle, bool ptsz, enum ag_reason reason)
 {
+    if (ag_context_refused()) {
+        ag_watchdog_flush();
+        return;
+    }
     CUcontext current = ag_context_current();
     struct ag_stream *stream = ag_stream_peek(handle, ptsz, current);
     if (stream == NULL) {
@@ -78,6 +82,10 @@ void ag_engine_barrier_wait(CUstream handle, bool ptsz, enum ag_reason reason)
 
 void ag_engine_barrier_all(enum ag_reason reason)
 {
+    if (ag_context_refused()) {
+        ag_watchdog_flush();
+        return;
+    }
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next)
         if (busy(stream))
             flush(stream, reason);

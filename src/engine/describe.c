@@ -77,7 +77,7 @@ static bool fields_of(struct ag_described *to, void **extra, const struct ag_lay
         else
             return false;
     }
-    if (buffer == NULL || size == NULL || *size < layout->size ||
+    if (buffer == NULL || size == NULL || *size != layout->size || /* more is an error */
         layout->count > AG_MOST_EXTRA_FIELDS)
         return false;
     for (uint32_t i = 0; i < layout->count; i++)

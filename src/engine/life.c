@@ -9,6 +9,10 @@
 
 void ag_engine_stream_destroy(CUstream handle)
 {
+    if (ag_context_refused()) { /* and so is the call that follows */
+        ag_watchdog_flush();
+        return;
+    }
     struct ag_stream *stream = ag_stream_peek(handle, false, ag_context_current());
     if (stream == NULL || stream->kind == AG_STREAM_LEGACY || stream->kind == AG_STREAM_PER_THREAD)
         return;

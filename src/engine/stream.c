@@ -31,6 +31,12 @@ CUcontext ag_context_current(void)
     return current;
 }
 
+bool ag_context_refused(void)
+{
+    CUcontext current;
+    return ag_real.cuCtxGetCurrent(&current) == CUDA_ERROR_NOT_PERMITTED;
+}
+
 bool ag_context_enter(const struct ag_context *context, bool *pushed)
 {
     *pushed = false;

@@ -130,6 +130,10 @@ void ag_context_leave(bool pushed);
 /* The context of this thread, NULL if there is none. */
 CUcontext ag_context_current(void);
 
+/* Whether this thread is inside a host function of a stream, where the driver refuses to launch and
+   to change contexts (CUDA_ERROR_NOT_PERMITTED). */
+bool ag_context_refused(void);
+
 /* The state of a context, or NULL. */
 struct ag_context *ag_context_peek(CUcontext ctx);
 
@@ -231,5 +235,9 @@ static inline void ag_order_before(const struct ag_stream *stream)
    not be started, and nothing may be held. */
 bool ag_watchdog_wake(void);
 void ag_watchdog_stop(void);
+
+/* Has the watchdog submit all that is held, for a thread that may not; waits for it, a second at
+ * most. */
+void ag_watchdog_flush(void);
 
 #endif

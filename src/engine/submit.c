@@ -60,8 +60,14 @@ static void note_error(struct ag_stream *stream, CUresult result, const char *wh
 
 void ag_stream_absorb(struct ag_stream *stream)
 {
-    note_error(stream, ag_real.cuStreamWaitEvent(stream->handle, stream->done, 0),
-               "waiting for relayed work");
+    bool pushed;
+    CUresult result = CUDA_ERROR_INVALID_CONTEXT;
+    /* The handle means the stream of the context that is current. */
+    if (ag_context_enter(stream->context, &pushed)) {
+        result = ag_real.cuStreamWaitEvent(stream->handle, stream->done, 0);
+        ag_context_leave(pushed);
+    }
+    note_error(stream, result, "waiting for relayed work");
     stream->relayed = false;
     if (!stream->open)
         atomic_fetch_sub(&ag_held_streams, 1);
@@ -291,11 +297,11 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     bool pushed, relay = relayed(stream);
     CUstream target = relay ? stream->relay : stream->handle;
     ag_depth++;
-    if (!ag_context_enter(stream->context, &pushed))
-        stream->counters.errors++; /* the calls below fail and are counted */
+    bool entered = ag_context_enter(stream->context, &pushed);
     if (relay)
         note_error(stream, ag_real.cuStreamWaitEvent(target, stream->mark, 0), "relaying held ops");
-    uint32_t replayed = submit_prefix(stream, held, target);
+    /* Without a context the driver crashes when a node's arguments are set (driver 580). */
+    uint32_t replayed = entered ? submit_prefix(stream, held, target) : 0;
     for (uint32_t i = replayed + 1; i <= held; i++)
         note_error(stream, ag_node_submit(stream->path[i], target), "submitting a held op");
     for (unsigned i = 0; i < stream->free_count; i++)

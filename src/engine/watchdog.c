@@ -16,9 +16,11 @@
 /* Looks without an open sequence after which it goes to sleep. */
 enum { IDLE_LOOKS = 32 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards started, stop */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t served = PTHREAD_COND_INITIALIZER;
 static bool started, stop;
+static unsigned requests, done;    /* flushes that other threads wait for */
 static _Atomic bool asleep = true; /* or not started */
 
 static void look(void)
@@ -35,6 +37,36 @@ static void look(void)
         stream->epoch_seen = stream->epoch;
         pthread_mutex_unlock(&stream->lock);
     }
+}
+
+/* Submits all, if another thread has asked for it. */
+static void serve(void)
+{
+    pthread_mutex_lock(&lock);
+    unsigned last = requests;
+    bool wanted = last != done;
+    pthread_mutex_unlock(&lock);
+    if (!wanted)
+        return;
+    ag_engine_barrier_all(AG_REASON_BARRIER);
+    pthread_mutex_lock(&lock);
+    done = last;
+    pthread_cond_broadcast(&served);
+    pthread_mutex_unlock(&lock);
+}
+
+void ag_watchdog_flush(void)
+{
+    struct timespec end;
+    if (atomic_load(&ag_held_streams) == 0 || clock_gettime(CLOCK_REALTIME, &end) != 0)
+        return;
+    end.tv_sec++;
+    pthread_mutex_lock(&lock);
+    unsigned mine = ++requests;
+    while (started && !stop && (int)(done - mine) < 0)
+        if (pthread_cond_timedwait(&served, &lock, &end) != 0)
+            break;
+    pthread_mutex_unlock(&lock);
 }
 
 /* Waits until a sequence is open; false: the process ends. */
@@ -61,6 +93,7 @@ static void *run(void *unused)
             if (atomic_load(&ag_held_streams) != 0)
                 idle = 0;
             look();
+            serve();
         }
     return NULL;
 }

@@ -142,11 +142,11 @@ BEGIN_CAPTURE(cuStreamBeginCapture_v2_ptsz, true, MODE_PARAMETERS, (stream, mode
 BEGIN_CAPTURE(cuStreamBeginCaptureToGraph, false, GRAPH_PARAMETERS, GRAPH_ARGUMENTS)
 BEGIN_CAPTURE(cuStreamBeginCaptureToGraph_ptsz, true, GRAPH_PARAMETERS, GRAPH_ARGUMENTS)
 
-/* Every result but these two ends the capture: that of an invalidated one is an error as well. */
+/* Any other result ends the capture: that of an invalidated one is an error, and so is that of
+   another thread than the one which began it. */
 static CUresult capture_ended(CUstream stream, bool ptsz, CUresult result)
 {
-    if (active() && result != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD &&
-        result != CUDA_ERROR_ILLEGAL_STATE)
+    if (active() && result != CUDA_ERROR_ILLEGAL_STATE)
         ag_engine_capture_ended(stream, ptsz);
     return result;
 }

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: MIT
+"""Host functions of streams, in which the driver permits little, and the library as little."""
+import compiled
+import helpers
+
+
+def test_work_submitted_in_a_host_function():
+    """It comes behind what the other stream holds, though nothing can be submitted from there."""
+    program = compiled.program("live_callback")
+    plain = helpers.run_logged([program], preload=False)
+    library = helpers.run_logged([program], env={"AUTOGRAPH_HOLD_BOUND_US": 20_000})
+    assert library.stdout == plain.stdout
+    assert library.log == plain.log
+    assert library.report["errors"] == 0 and library.report["replays"] > 0
+    assert library.report["flushes"]["barrier"] > 0, "nothing was held when the function ran"
