@@ -212,8 +212,6 @@ def test_every_exported_function_is_reached(built, how):
         expected = {
             "QUERY": "events: ",
             "STREAM": f"events: stream({stream:#x}, {int(ptsz)}, stream_barrier) ",
-            "WAIT": f"events: wait({stream:#x}, {int(ptsz)}, host_wait) ",
-            "WAIT_ALL": "events: all(host_wait) ",
             "DEFAULT_STREAM": f"events: wait((nil), {int(ptsz)}, host_wait) ",
             "BARRIER": "events: all(barrier) ",
         }.get(kind)
@@ -660,7 +658,7 @@ def test_stream_arguments_are_those_of_the_header():
                   re.findall(r"CUresult\s+(cu[A-Z]\w*)\s*\(([^)]*)\)", text)}
     seen = 0
     for name, slot in SLOTS.items():
-        if slot.kind in ("STREAM", "WAIT"):
+        if slot.kind == "STREAM":
             seen += 1
             streams = [i for i, p in enumerate(prototypes[name]) if re.match(r"CUstream\b", p)]
             assert streams == [slot.argument], name

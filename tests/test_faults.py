@@ -54,21 +54,7 @@ def submits(function, scenario):
 
 
 # What is known to be wrong, and whether every run shows it.
-FAILING = {
-    "cuCtxPushCurrent_v2": (True, "the watchdog submits the legacy stream's ops without a context, "
-                            "and they are lost; in other places the error is not counted"),
-    "cuCtxPopCurrent_v2": (True, "not counted"),
-    "cuStreamCreate": (True, "not counted"),
-    "cuEventCreate": (True, "not counted"),
-    "cuStreamWaitEvent": (False, "ops of a per-thread stream are submitted by another thread, or its "
-                          "next ones by itself, although the wait between them has failed"),
-    "cuGraphKernelNodeSetParams_v2": (True, "not counted"),
-    "cuGraphMemsetNodeSetParams": (True, "not counted"),
-    "cuGraphMemcpyNodeSetParams": (True, "not counted"),
-    "cuGraphBatchMemOpNodeSetParams": (True, "not counted"),
-    "cuGraphEventRecordNodeSetEvent": (True, "not counted"),
-    "cuGraphEventWaitNodeSetEvent": (True, "not counted"),
-}
+FAILING = {}
 
 
 def functions():

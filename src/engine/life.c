@@ -156,7 +156,7 @@ void ag_engine_stop(void)
 
 void ag_engine_counters(struct ag_counters *sum)
 {
-    *sum = (struct ag_counters){0};
+    *sum = (struct ag_counters){.errors = atomic_load(&ag_context_errors)};
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
         pthread_mutex_lock(&stream->lock);
         const struct ag_counters *add = &stream->counters;

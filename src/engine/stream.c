@@ -11,6 +11,7 @@ _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec"))
 _Atomic uint32_t ag_stream_generation = 1;
 _Atomic int ag_program_execs;
 _Atomic int ag_captures;
+_Atomic unsigned ag_context_errors;
 
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static struct ag_context *contexts;       /* registry; never freed, ctx NULL when dead */
@@ -43,14 +44,16 @@ bool ag_context_enter(const struct ag_context *context, bool *pushed)
     if (ag_context_current() == context->ctx)
         return true;
     *pushed = ag_real.cuCtxPushCurrent_v2(context->ctx) == CUDA_SUCCESS;
+    if (!*pushed)
+        atomic_fetch_add(&ag_context_errors, 1);
     return *pushed;
 }
 
 void ag_context_leave(bool pushed)
 {
     CUcontext popped;
-    if (pushed)
-        (void)ag_real.cuCtxPopCurrent_v2(&popped); /* it is what was pushed: cannot fail */
+    if (pushed && ag_real.cuCtxPopCurrent_v2(&popped) != CUDA_SUCCESS)
+        atomic_fetch_add(&ag_context_errors, 1);
 }
 
 static struct ag_context *context_find(CUcontext ctx)

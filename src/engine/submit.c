@@ -16,6 +16,17 @@
 #include "graph/node.h"
 #include "observe/log.h"
 
+/* -- Failures ------------------------------------------------------------- */
+
+/* One failed driver call of ours: the program does not see it, who asks for warnings does. */
+static void note_error(struct ag_stream *stream, CUresult result, const char *what)
+{
+    if (__builtin_expect(result == CUDA_SUCCESS, 1))
+        return;
+    stream->counters.errors++;
+    ag_log(AG_LOG_WARNING, "error %d of CUDA when %s", (int)result, what);
+}
+
 /* -- Relay ---------------------------------------------------------------- */
 
 /* A context gives some streams freely; creating more (seen on driver 580: fewer than 40) waits for
@@ -27,21 +38,35 @@ static bool relay_make(struct ag_stream *stream)
     struct ag_context *context = stream->context;
     if (stream->relay != NULL)
         return true;
-    if (atomic_fetch_add(&context->relays, 1) >= MOST_RELAYS ||
-        ag_real.cuStreamCreate(&stream->relay, CU_STREAM_DEFAULT) != CUDA_SUCCESS) {
+    if (atomic_fetch_add(&context->relays, 1) >= MOST_RELAYS) {
         atomic_fetch_sub(&context->relays, 1);
-        stream->relay = NULL;
         return false;
     }
-    if (ag_real.cuEventCreate(&stream->mark, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) {
-        if (ag_real.cuEventCreate(&stream->done, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS)
-            return true;
-        (void)ag_real.cuEventDestroy_v2(stream->mark); /* new and unused */
+    CUresult result = ag_real.cuStreamCreate(&stream->relay, CU_STREAM_DEFAULT);
+    if (result == CUDA_SUCCESS) {
+        result = ag_real.cuEventCreate(&stream->mark, CU_EVENT_DISABLE_TIMING);
+        if (result == CUDA_SUCCESS) {
+            result = ag_real.cuEventCreate(&stream->done, CU_EVENT_DISABLE_TIMING);
+            if (result == CUDA_SUCCESS)
+                return true;
+            (void)ag_real.cuEventDestroy_v2(stream->mark); /* new and unused */
+        }
+        (void)ag_real.cuStreamDestroy_v2(stream->relay); /* new and unused */
     }
-    (void)ag_real.cuStreamDestroy_v2(stream->relay); /* new and unused */
+    note_error(stream, result, "making a relay");
     atomic_fetch_sub(&context->relays, 1);
     stream->relay = NULL;
     return false;
+}
+
+/* Puts an event of ours before the next work of a stream; if need be, by waiting for it here. */
+static void wait_for(struct ag_stream *stream, CUstream target, CUevent event)
+{
+    CUresult result = ag_real.cuStreamWaitEvent(target, event, 0);
+    if (result == CUDA_SUCCESS)
+        return;
+    note_error(stream, result, "waiting for relayed work");
+    note_error(stream, ag_real.cuEventSynchronize(event), "waiting for relayed work on the host");
 }
 
 static bool relayed(const struct ag_stream *stream)
@@ -49,25 +74,14 @@ static bool relayed(const struct ag_stream *stream)
     return stream->kind == AG_STREAM_PER_THREAD && stream->owner != &ag_self;
 }
 
-/* One failed driver call of ours: the program does not see it, who asks for warnings does. */
-static void note_error(struct ag_stream *stream, CUresult result, const char *what)
-{
-    if (__builtin_expect(result == CUDA_SUCCESS, 1))
-        return;
-    stream->counters.errors++;
-    ag_log(AG_LOG_WARNING, "error %d of CUDA when %s", (int)result, what);
-}
-
 void ag_stream_absorb(struct ag_stream *stream)
 {
     bool pushed;
-    CUresult result = CUDA_ERROR_INVALID_CONTEXT;
     /* The handle means the stream of the context that is current. */
     if (ag_context_enter(stream->context, &pushed)) {
-        result = ag_real.cuStreamWaitEvent(stream->handle, stream->done, 0);
+        wait_for(stream, stream->handle, stream->done);
         ag_context_leave(pushed);
     }
-    note_error(stream, result, "waiting for relayed work");
     stream->relayed = false;
     if (!stream->open)
         atomic_fetch_sub(&ag_held_streams, 1);
@@ -189,6 +203,8 @@ void ag_stream_want_none(struct ag_stream *stream)
     stream->wanted_count = 0;
 }
 
+enum { MOST_FAILURES = 3 };
+
 static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
     if (relayed(stream) || atomic_load(&ag_captures) != 0 || capturing(stream))
@@ -211,7 +227,8 @@ static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle
     note_error(stream, ag_real.cuThreadExchangeStreamCaptureMode(&mode),
                "setting the capture mode back");
     if (trace == NULL) {
-        leaf->bad = true; /* never tried again */
+        /* Addresses in it may have been freed meanwhile: tried again, but not for ever. */
+        leaf->bad = ++leaf->failures == MOST_FAILURES;
         ag_context_give_exec(stream->context);
         return;
     }
@@ -299,7 +316,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     ag_depth++;
     bool entered = ag_context_enter(stream->context, &pushed);
     if (relay)
-        note_error(stream, ag_real.cuStreamWaitEvent(target, stream->mark, 0), "relaying held ops");
+        wait_for(stream, target, stream->mark);
     /* Without a context the driver crashes when a node's arguments are set (driver 580). */
     uint32_t replayed = entered ? submit_prefix(stream, held, target) : 0;
     for (uint32_t i = replayed + 1; i <= held; i++)

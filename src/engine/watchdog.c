@@ -32,8 +32,12 @@ static void look(void)
            driver call that waits for the GPU. */
         if (pthread_mutex_trylock(&stream->lock) != 0)
             continue;
-        if (stream->held != 0 && stream->epoch == stream->epoch_seen)
+        bool pushed;
+        if (stream->held != 0 && stream->epoch == stream->epoch_seen &&
+            ag_context_enter(stream->context, &pushed)) {
             ag_stream_submit(stream, AG_REASON_WATCHDOG);
+            ag_context_leave(pushed);
+        }
         stream->epoch_seen = stream->epoch;
         pthread_mutex_unlock(&stream->lock);
     }

@@ -95,8 +95,10 @@ static CUresult update(struct ag_trace *trace, struct ag_counters *counters)
             continue;
         CUresult result =
             ag_node_patch_source(step->node, step->func, step->graph_node, trace->ctx);
-        if (result != CUDA_SUCCESS)
+        if (result != CUDA_SUCCESS) {
+            counters->errors++;
             return result;
+        }
         step->source_version = step->node->version;
     }
     CUgraphExecUpdateResultInfo info = {.result = CU_GRAPH_EXEC_UPDATE_ERROR};

@@ -23,8 +23,6 @@
 
 #define QUERY(name)          use_real
 #define STREAM(name)         use_thunk
-#define WAIT(name)           use_thunk
-#define WAIT_ALL(name)       use_thunk
 #define DEFAULT_STREAM(name) use_thunk
 #define BARRIER(name)        use_thunk
 #define OP(name)             use_door name

@@ -260,12 +260,6 @@ ag_thunk_barrier(const struct ag_slot *slot, const uintptr_t *registers, const u
     case AG_CLASS_STREAM:
         ag_engine_barrier_stream(stream, slot->ptsz, AG_REASON_STREAM_BARRIER);
         break;
-    case AG_CLASS_WAIT:
-        ag_engine_barrier_wait(stream, slot->ptsz, AG_REASON_HOST_WAIT);
-        break;
-    case AG_CLASS_WAIT_ALL:
-        ag_engine_barrier_all(AG_REASON_HOST_WAIT);
-        break;
     case AG_CLASS_DEFAULT_STREAM:
         ag_engine_barrier_wait(NULL, slot->ptsz, AG_REASON_HOST_WAIT);
         break;

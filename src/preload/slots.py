@@ -16,7 +16,7 @@ import re
 import subprocess
 import sys
 
-CLASS_ROW = re.compile(r"^(QUERY|STREAM|WAIT|WAIT_ALL|DEFAULT_STREAM|OP|WRAP)\((\w+)(?:, (\d+))?\)$")
+CLASS_ROW = re.compile(r"^(QUERY|STREAM|DEFAULT_STREAM|OP|WRAP)\((\w+)(?:, (\d+))?\)$")
 
 
 def read_classes(path):
@@ -35,7 +35,7 @@ def read_classes(path):
             match = CLASS_ROW.match(row)
             if not match or match[2] in classes:
                 sys.exit(f"{path}:{number}: not a row of the table, or a second one: {row}")
-            if (match[1] in ("STREAM", "WAIT")) != (match[3] is not None):
+            if (match[1] == "STREAM") != (match[3] is not None):
                 sys.exit(f"{path}:{number}: {match[1]} and stream argument do not agree: {row}")
             classes[match[2]] = (match[1], int(match[3] or 0))
     return classes
