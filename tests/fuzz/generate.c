@@ -42,9 +42,11 @@ struct generator {
     int threads, contexts, lanes;
     int lane_thread[MOST_LANES];
     int weight[S_KINDS];
-    int vary;      /* percent of arguments that change */
-    int long_body; /* percent of bodies with many statements */
-    int templates; /* kernels are mostly one of these */
+    int vary;        /* percent of arguments that change */
+    int interrupted; /* percent of statements with an interruption */
+    int handed;      /* percent of statements for any thread */
+    int long_body;   /* percent of bodies with many statements */
+    int templates;   /* kernels are mostly one of these */
     struct statement *template[MOST_TEMPLATES];
     struct statement *body[MOST_BODIES]; /* earlier bodies, to begin others like them */
     int bodies;
@@ -97,6 +99,8 @@ static int cost(const struct statement *list)
     int sum = 0;
     for (const struct statement *s = list; s != NULL; s = s->next) {
         int body = s->body != NULL ? cost(s->body) : 0;
+        if (s->thread != 0 && s->kind != S_ON)
+            sum += 10;
         switch (s->kind) {
         case S_LOOP:
             sum += (s->n + s->more / 2) * body;
@@ -173,7 +177,7 @@ static void kernel_fill(struct generator *g, struct statement *s)
     s->shared = ONE_OF(g, 0, 0, 0, 0, 1024, 49152);
     if (s->n == KERNEL_LAYOUTS && chance(g, 30))
         s->shared = ONE_OF(g, 50000, 60000, 100000);
-    s->more = chance(g, 15);
+    s->more = (chance(g, 15) ? 1 : 0) + (s->attrs != 0 && chance(g, 40) ? 2 : 0);
     values(g, s);
 }
 
@@ -297,6 +301,8 @@ static struct statement *loop(struct generator *g, struct place at, int count, i
     return s;
 }
 
+static struct statement *one(struct generator *g, struct place at, int lane, int kind);
+
 static struct statement *any(struct generator *g, struct place at, int lane)
 {
     int kind = pick(g, g->weight, S_KINDS);
@@ -307,6 +313,11 @@ static struct statement *any(struct generator *g, struct place at, int lane)
         kind = S_KERNEL;
     if (kind == S_LOOP)
         return loop(g, at, between(g, 1, 6), 60);
+    return one(g, at, lane, kind);
+}
+
+static struct statement *one(struct generator *g, struct place at, int lane, int kind)
+{
     struct statement *s = statement_new(kind);
     s->lane = lane;
     at.depth++;
@@ -333,6 +344,28 @@ static struct statement *any(struct generator *g, struct place at, int lane)
     } else {
         op_fill(g, s);
     }
+    if (kind != S_IF && kind != S_ON && at.thread < 0 && chance(g, g->handed))
+        s->thread = 1 + below(g, g->threads);
+    return s;
+}
+
+/*
+ * A barrier that comes now and then, and so finds a trace begun: whatever interrupts it must see
+ * the ops that are held.
+ */
+static struct statement *interruption(struct generator *g, struct place at, int lane)
+{
+    static const int kinds[] = {S_SYNC,  S_READ,    S_POKE,     S_CAPTURE, S_GRAPH,
+                                S_HOST,  S_REPLAY,  S_RENEW,    S_RELOAD,  S_FAIL,
+                                S_LIMIT, S_REALLOC, S_EXCHANGE, S_PASS};
+    struct statement *s = statement_new(S_IF);
+    s->n = between(g, 3, 9);
+    s->how = 1;
+    s->k = below(g, 100);
+    int kind = kinds[below(g, (int)(sizeof kinds / sizeof kinds[0]))];
+    if (kind == S_CAPTURE && at.capture)
+        kind = S_KERNEL;
+    s->body = one(g, at, lane, kind);
     return s;
 }
 
@@ -353,6 +386,10 @@ static struct statement *block(struct generator *g, struct place at, int count, 
             lane = any_lane(g, &at);
         *end = any(g, at, lane);
         end = &(*end)->next;
+        if (at.loops > 0 && chance(g, g->interrupted)) {
+            *end = interruption(g, at, lane);
+            end = &(*end)->next;
+        }
     }
     if (g->bodies < MOST_BODIES && chance(g, 30))
         g->body[g->bodies++] = program_clone(first);
@@ -402,6 +439,8 @@ static void character(struct generator *g)
     g->long_body = ONE_OF(g, 0, 0, 20, 80);
     if (g->threads == 1)
         g->weight[S_ON] = 0;
+    g->interrupted = ONE_OF(g, 0, 0, 10, 30);
+    g->handed = g->threads > 1 ? ONE_OF(g, 0, 0, 10) : 0;
     g->templates = below(g, MOST_TEMPLATES + 1);
     for (int i = 0; i < g->templates; i++) {
         g->template[i] = statement_new(S_KERNEL);

@@ -214,13 +214,17 @@ CUresult op_launch(struct thread *t, struct lane *l, const struct statement *s, 
 
 static void kernel(struct thread *t, struct lane *l, const struct statement *s)
 {
+    struct statement now = *s;
     int dst = s->dst, src = s->src;
-    if (s->more & 1 && t->depth > 0 && t->trip[t->depth - 1] & 1) {
+    bool odd = t->depth > 0 && t->trip[t->depth - 1] & 1;
+    if (s->more & 1 && odd) {
         dst = s->src;
         src = s->dst;
     }
+    if (s->more & 2 && odd)
+        now.attrs = s->attrs == ATTR_COOPERATIVE ? ATTR_DOMAIN : ATTR_COOPERATIVE;
     CUresult result =
-        op_launch(t, l, s, lane_buffer(l, dst), lane_buffer(l, src), op_value(t, l, s));
+        op_launch(t, l, &now, lane_buffer(l, dst), lane_buffer(l, src), op_value(t, l, s));
     if (s->attrs != 0 || (s->n == KERNEL_LAYOUTS && s->shared != 0))
         note(t, result); /* may fail, for the lane's limit or what the device can do */
     else

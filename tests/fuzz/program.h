@@ -6,6 +6,8 @@
  * stream with memory of its own, which only its ops touch; values pass between lanes by EXCHANGE
  * alone, which orders them. So what a program leaves in memory does not depend on chance.
  *
+ * A statement of a lane may name a thread (1 and up) that does it while the others wait.
+ *
  * Text: a statement a line, `name field=value ...`, fields that are 0 left out; a block's line ends
  * with `{`, and a line `}` ends the block; `#` begins a comment line.
  */
@@ -34,7 +36,8 @@
     /* the blocks in it, all ON, at the same time */                                               \
     X(PAR, "par", true)                                                                            \
     /* n: layout, KERNEL_LAYOUTS is the lane's own kernel; how: kind of call; attrs: bits;         \
-       dst, src; size: words; more: 1 dst and src change places every other time */                \
+       dst, src; size: words; more: 1 dst and src change places every other trip, 2 attrs change   \
+     */                                                                                            \
     X(KERNEL, "kernel", false)                                                                     \
     /* n: element width; how: 0 1D, 1 2D, 2 synchronous; dst; at, size: words */                   \
     X(MEMSET, "memset", false)                                                                     \

@@ -144,7 +144,10 @@ static void on_lane(struct thread *t, const struct statement *s)
         s->kind != S_EXCHANGE)
         return;
     bool owner = l->kind == LANE_PER_THREAD && s->kind != S_EXCHANGE && s->kind != S_PASS;
-    thread_call(t, owner ? l->thread : t->index, lane_statement, s);
+    int thread = owner ? l->thread : t->index;
+    if (!owner && !t->par && s->thread > 0 && s->thread <= w->nthreads && captures(t) == 0)
+        thread = s->thread - 1;
+    thread_call(t, thread, lane_statement, s);
 }
 
 void run(struct thread *t, const struct statement *list)
