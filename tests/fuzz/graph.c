@@ -46,8 +46,8 @@ static void renew(struct thread *t, struct lane *l, CUgraph graph, bool update)
         CUgraphExecUpdateResultInfo info;
         memset(&info, 0, sizeof info);
         CUresult result = l->api->cuGraphExecUpdate(l->exec, graph, &info);
-        note(t, result);
-        note(t, (CUresult)info.result);
+        note(t, result, "cuGraphExecUpdate");
+        note(t, (CUresult)info.result, "its result");
         if (result == CUDA_SUCCESS)
             return;
     }
@@ -62,7 +62,7 @@ static void capture(struct thread *t, struct lane *l, const struct statement *s)
         return;
     int mode = t->par && s->mode % 3 == 0 ? 1 : s->mode % 3;
     CUresult result = l->api->cuStreamBeginCapture(l->stream, (CUstreamCaptureMode)mode);
-    note(t, result);
+    note(t, result, "cuStreamBeginCapture");
     if (result != CUDA_SUCCESS)
         return; /* the legacy stream cannot */
     CUgraph graph = NULL;
@@ -80,8 +80,8 @@ static void capture(struct thread *t, struct lane *l, const struct statement *s)
         if (l->joined & 1u << i)
             w->lane[i].capturing = false;
     l->capturing = false;
-    note(t, result);
-    note(t, (CUresult)(graph != NULL));
+    note(t, result, "cuStreamEndCapture");
+    note(t, (CUresult)(graph != NULL), "there is a graph");
     if (result != CUDA_SUCCESS || graph == NULL) {
         l->joined = joined;
         return;

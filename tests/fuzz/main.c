@@ -14,16 +14,16 @@
 #include "world.h"
 
 static const char usage[] =
-    "usage: fuzz [--gpu] [--verbose] [--repeat N] --seed A [--count N]\n"
-    "       fuzz [--gpu] [--verbose] [--repeat N] PROGRAM...\n"
+    "usage: fuzz [--gpu] [--trace] [--repeat N] --seed A [--count N]\n"
+    "       fuzz [--gpu] [--trace] [--repeat N] PROGRAM...\n"
     "       fuzz --print --seed A\n"
     "  --gpu      a real driver: contexts are kept, what it cannot survive is left out\n"
     "  --repeat   runs each program that often\n"
     "  --print    prints the program of a seed instead of running it\n"
-    "  --verbose  tells of each unexpected error code\n";
+    "  --trace    tells of everything that becomes part of the result, on stderr\n";
 
 struct options {
-    bool gpu, verbose;
+    bool gpu, trace;
     int repeat;
 };
 
@@ -32,7 +32,7 @@ static bool run_program(const struct options *options, const struct statement *p
 {
     for (int i = 0; i < options->repeat; i++) {
         struct outcome outcome = {0};
-        if (!world_run(program, options->gpu, options->verbose, &outcome))
+        if (!world_run(program, options->gpu, options->trace, &outcome))
             return false;
         printf("%s %016llx %lu %u\n", name, (unsigned long long)outcome.hash, outcome.ops,
                outcome.errors);
@@ -70,7 +70,7 @@ int main(int argc, char **argv)
     static const struct option names[] = {
         {"seed", required_argument, NULL, 's'},   {"count", required_argument, NULL, 'n'},
         {"repeat", required_argument, NULL, 'r'}, {"gpu", no_argument, NULL, 'g'},
-        {"print", no_argument, NULL, 'p'},        {"verbose", no_argument, NULL, 'v'},
+        {"print", no_argument, NULL, 'p'},        {"trace", no_argument, NULL, 't'},
         {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
     };
     struct options options = {.repeat = 1};
@@ -94,8 +94,8 @@ int main(int argc, char **argv)
         case 'p':
             print = true;
             break;
-        case 'v':
-            options.verbose = true;
+        case 't':
+            options.trace = true;
             break;
         default:
             fputs(usage, c == 'h' ? stdout : stderr);

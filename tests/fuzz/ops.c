@@ -226,7 +226,7 @@ static void kernel(struct thread *t, struct lane *l, const struct statement *s)
     CUresult result =
         op_launch(t, l, &now, lane_buffer(l, dst), lane_buffer(l, src), op_value(t, l, s));
     if (s->attrs != 0 || (s->n == KERNEL_LAYOUTS && s->shared != 0))
-        note(t, result); /* may fail, for the lane's limit or what the device can do */
+        note(t, result, "kernel"); /* may fail, for the lane's limit or what the device can do */
     else
         must_succeed(t, result, "kernel");
 }
@@ -421,7 +421,7 @@ static void fail(struct thread *t, struct lane *l, const struct statement *s)
     default:
         result = l->api->cuLaunchKernel(f, grid, 1, 1, block, 1, 1, shared, stream, a.params, NULL);
     }
-    note(t, result);
+    note(t, result, "a call that must fail");
     if (result == CUDA_SUCCESS)
         must_succeed(t, CUDA_ERROR_UNKNOWN, "a call that must fail does not");
 }
@@ -473,7 +473,7 @@ void op_run(struct thread *t, struct lane *l, const struct statement *s)
         fail(t, l, s);
         break;
     case S_LIMIT:
-        note(t, l->api->cuFuncSetAttribute(l->own, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+        NOTE(t, l->api->cuFuncSetAttribute(l->own, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                            s->n));
         break;
     case S_RELOAD:

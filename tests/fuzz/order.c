@@ -228,12 +228,6 @@ static void pass(struct thread *t, struct lane *to, struct lane *from, const str
 
 /* -- The host looks --------------------------------------------------------- */
 
-static void look(struct thread *t, const uint32_t *words)
-{
-    for (int i = 0; i < BUFFER_WORDS; i++)
-        t->hash = hash_mix(t->hash, words[i]);
-}
-
 static void read_back(struct thread *t, struct lane *l, const struct statement *s)
 {
     uint32_t words[BUFFER_WORDS] = {0}, *pinned = l->pinned + PINNED_READ * BUFFER_WORDS;
@@ -243,19 +237,19 @@ static void read_back(struct thread *t, struct lane *l, const struct statement *
         if (l->kind == LANE_NONBLOCKING)
             host_waits(t, l, EDGE_HOST);
         MUST(t, l->sync->cuMemcpyDtoH(words, l->state, sizeof words));
-        look(t, words);
+        look(t, words, BUFFER_WORDS);
     } else if (s->how == 2) {
         MUST(t, call->cuMemcpyDtoHAsync(words, l->state, sizeof words, l->stream));
-        look(t, words);
+        look(t, words, BUFFER_WORDS);
     } else if (s->how == 3) {
         struct statement launch = {.kind = S_KERNEL, .n = s->n % KERNEL_NONE};
         MUST(t, op_launch(t, l, &launch, lane_buffer(l, BUFFER_HOST), l->state, op_value(t, l, s)));
         host_waits(t, l, EDGE_HOST_EVENT);
-        look(t, l->pinned + PINNED_MAPPED * BUFFER_WORDS);
+        look(t, l->pinned + PINNED_MAPPED * BUFFER_WORDS, BUFFER_WORDS);
     } else {
         MUST(t, call->cuMemcpyDtoHAsync(pinned, l->state, sizeof words, l->stream));
         host_waits(t, l, s->mode % 2 ? EDGE_HOST_EVENT_QUERY : EDGE_HOST);
-        look(t, pinned);
+        look(t, pinned, BUFFER_WORDS);
     }
 }
 

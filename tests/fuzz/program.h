@@ -199,6 +199,7 @@ struct statement *statement_new(enum statement_kind kind);
 struct statement *program_clone(const struct statement *list); /* with all that follows */
 void program_free(struct statement *list);
 
+void statement_print(FILE *to, const struct statement *s); /* its line, without its block */
 void program_print(FILE *to, const struct statement *list);
 /* NULL, after a line on stderr, if the text is no program. */
 struct statement *program_read(FILE *from, const char *name);

@@ -104,6 +104,7 @@ static void lane_statement(struct thread *t, const void *of)
     const struct statement *s = of;
     struct world *w = t->world;
     struct lane *l = &w->lane[s->lane];
+    t->statement = s;
     world_enter(t, l->context);
     switch (s->kind) {
     case S_TEMP:

@@ -67,15 +67,21 @@ void program_free(struct statement *list)
 
 /* -- Printing ------------------------------------------------------------- */
 
+void statement_print(FILE *to, const struct statement *s)
+{
+    fprintf(to, "%s", kinds[s->kind].name);
+    for (int i = 0; i < FIELD_COUNT; i++) {
+        int value = *(const int *)((const char *)s + fields[i].offset);
+        if (value != 0)
+            fprintf(to, " %s=%d", fields[i].name, value);
+    }
+}
+
 static void print(FILE *to, const struct statement *list, int depth)
 {
     for (; list != NULL; list = list->next) {
-        fprintf(to, "%*s%s", depth * 2, "", kinds[list->kind].name);
-        for (int i = 0; i < FIELD_COUNT; i++) {
-            int value = *(const int *)((const char *)list + fields[i].offset);
-            if (value != 0)
-                fprintf(to, " %s=%d", fields[i].name, value);
-        }
+        fprintf(to, "%*s", depth * 2, "");
+        statement_print(to, list);
         if (!kinds[list->kind].block) {
             fprintf(to, "\n");
             continue;

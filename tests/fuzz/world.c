@@ -11,19 +11,38 @@ uint64_t hash_mix(uint64_t hash, uint64_t value)
     return hash ^ hash >> 29;
 }
 
-void note(struct thread *t, CUresult result)
+static void trace(const struct thread *t, const char *what, uint64_t value)
+{
+    flockfile(stderr);
+    fprintf(stderr, "thread %d: %s: %llx", t->index, what, (unsigned long long)value);
+    if (t->statement != NULL) {
+        fprintf(stderr, " in ");
+        statement_print(stderr, t->statement);
+    }
+    fprintf(stderr, "\n");
+    funlockfile(stderr);
+}
+
+void note(struct thread *t, CUresult result, const char *what)
 {
     t->hash = hash_mix(t->hash, result);
+    if (t->world->trace)
+        trace(t, what, result);
 }
 
 void must_succeed(struct thread *t, CUresult result, const char *what)
 {
-    note(t, result);
-    if (result == CUDA_SUCCESS || captures(t) != 0)
-        return;
-    t->world->errors++;
-    if (t->world->verbose)
-        fprintf(stderr, "fuzz: error %d: %s\n", result, what);
+    note(t, result, what);
+    if (result != CUDA_SUCCESS && captures(t) == 0)
+        t->world->errors++;
+}
+
+void look(struct thread *t, const uint32_t *words, int count)
+{
+    for (int i = 0; i < count; i++)
+        t->hash = hash_mix(t->hash, words[i]);
+    if (t->world->trace)
+        trace(t, "memory", t->hash);
 }
 
 void world_enter(struct thread *t, const struct context *context)
@@ -119,10 +138,8 @@ static void lane_look(struct thread *t, const struct lane *l)
     MUST(t, l->sync->cuMemcpyDtoH(words, l->state, 3 * BUFFER_WORDS * sizeof *words));
     MUST(t,
          l->sync->cuMemcpyDtoH(words + 3 * BUFFER_WORDS, l->spare, BUFFER_WORDS * sizeof *words));
-    for (int i = 0; i < 4 * BUFFER_WORDS; i++)
-        t->hash = hash_mix(t->hash, words[i]);
-    for (int i = 0; i < PINNED_WORDS * BUFFER_WORDS; i++)
-        t->hash = hash_mix(t->hash, l->pinned[i]);
+    look(t, words, 4 * BUFFER_WORDS);
+    look(t, l->pinned, PINNED_WORDS * BUFFER_WORDS);
 }
 
 /* -- Contexts ------------------------------------------------------------- */
@@ -357,6 +374,7 @@ static void main_job(struct thread *t, const void *program)
     for (int i = 0; i < w->ncontexts; i++)
         context_fill(t, &w->context[i]);
     run(t, program);
+    t->statement = NULL;
     for (int i = 0; i < w->ncontexts; i++)
         context_look(t, &w->context[i]);
     for (struct lane *l = w->lane; l < w->lane + w->nlanes; l++) {
@@ -369,13 +387,13 @@ static void main_job(struct thread *t, const void *program)
         context_free(t, &w->context[i]);
 }
 
-bool world_run(const struct statement *program, bool gpu, bool verbose, struct outcome *outcome)
+bool world_run(const struct statement *program, bool gpu, bool trace, struct outcome *outcome)
 {
     struct world *w = calloc(1, sizeof *w);
     if (w == NULL)
         abort();
     w->gpu = gpu;
-    w->verbose = verbose;
+    w->trace = trace;
     kernel_attributes = 0;
     bool declared = declare(w, &program);
     if (declared) {

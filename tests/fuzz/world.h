@@ -83,6 +83,8 @@ struct thread {
     pthread_t id;
     uint64_t hash; /* of all return codes and data read, in this thread's order */
 
+    const struct statement *statement; /* that it does now */
+
     const struct context *current;
     unsigned generation; /* of current */
 
@@ -99,7 +101,7 @@ struct thread {
 };
 
 struct world {
-    bool gpu, verbose;
+    bool gpu, trace;
     enum api_route route;
     int nthreads, ncontexts, nlanes;
     bool par_captures;
@@ -121,7 +123,7 @@ struct outcome {
 };
 
 /* Runs a program in a world of its own; false, after a line on stderr, if there can be none. */
-bool world_run(const struct statement *program, bool gpu, bool verbose, struct outcome *outcome);
+bool world_run(const struct statement *program, bool gpu, bool trace, struct outcome *outcome);
 
 /* Captures under way that what the thread does may disturb. */
 static inline int captures(const struct thread *t)
@@ -133,11 +135,15 @@ static inline int captures(const struct thread *t)
 
 uint64_t hash_mix(uint64_t hash, uint64_t value);
 
-/* A return code becomes part of the result. */
-void note(struct thread *t, CUresult result);
+/* A return code becomes part of the result; `what` is for the trace. */
+void note(struct thread *t, CUresult result, const char *what);
 /* The same, and it is an error if it is not CUDA_SUCCESS and no capture explains that. */
 void must_succeed(struct thread *t, CUresult result, const char *what);
+#define NOTE(t, call) note(t, call, #call)
 #define MUST(t, call) must_succeed(t, call, #call)
+
+/* Words that the host has read become part of the result. */
+void look(struct thread *t, const uint32_t *words, int count);
 
 /* Makes the lane's context current. */
 void world_enter(struct thread *t, const struct context *context);
