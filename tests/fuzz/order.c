@@ -110,8 +110,7 @@ static bool ordered_by_legacy(const struct lane *a, const struct lane *b)
            a->kind != LANE_NONBLOCKING && b->kind != LANE_NONBLOCKING;
 }
 
-/* The host waits for what the lane's stream has. */
-static void host_waits(struct thread *t, struct lane *l, int how)
+void order_wait(struct thread *t, struct lane *l, int how)
 {
     const struct api *call = l->api;
     if (how == EDGE_HOST_CONTEXT && t->par && t->world->par_captures)
@@ -148,7 +147,7 @@ bool order_edge(struct thread *t, struct lane *from, struct lane *to, int how)
     if (how == EDGE_LEGACY)
         return true;
     if (how >= EDGE_HOST) {
-        host_waits(t, from, how);
+        order_wait(t, from, how);
     } else if (how == EDGE_VALUE) {
         CUdeviceptr address = word_address(from, WORD_FLAG);
         take(t, &(struct step){write_value, from, NULL, address, 0, ++from->flag, NULL});
@@ -235,7 +234,7 @@ static void read_back(struct thread *t, struct lane *l, const struct statement *
     t->world->ops++;
     if (s->how == 1) {
         if (l->kind == LANE_NONBLOCKING)
-            host_waits(t, l, EDGE_HOST);
+            order_wait(t, l, EDGE_HOST);
         MUST(t, l->sync->cuMemcpyDtoH(words, l->state, sizeof words));
         look(t, words, BUFFER_WORDS);
     } else if (s->how == 2) {
@@ -244,11 +243,11 @@ static void read_back(struct thread *t, struct lane *l, const struct statement *
     } else if (s->how == 3) {
         struct statement launch = {.kind = S_KERNEL, .n = s->n % KERNEL_NONE};
         MUST(t, op_launch(t, l, &launch, lane_buffer(l, BUFFER_HOST), l->state, op_value(t, l, s)));
-        host_waits(t, l, EDGE_HOST_EVENT);
+        order_wait(t, l, EDGE_HOST_EVENT);
         look(t, l->pinned + PINNED_MAPPED * BUFFER_WORDS, BUFFER_WORDS);
     } else {
         MUST(t, call->cuMemcpyDtoHAsync(pinned, l->state, sizeof words, l->stream));
-        host_waits(t, l, s->mode % 2 ? EDGE_HOST_EVENT_QUERY : EDGE_HOST);
+        order_wait(t, l, s->mode % 2 ? EDGE_HOST_EVENT_QUERY : EDGE_HOST);
         look(t, pinned, BUFFER_WORDS);
     }
 }
@@ -276,7 +275,7 @@ static void spin(struct thread *t, struct lane *l, const struct statement *s)
 
 static void poke(struct thread *t, struct lane *l, const struct statement *s)
 {
-    host_waits(t, l, s->how < EDGE_HOST || s->how >= EDGES ? EDGE_HOST : s->how);
+    order_wait(t, l, s->how < EDGE_HOST || s->how >= EDGES ? EDGE_HOST : s->how);
     uint32_t *words = l->pinned + PINNED_SOURCE * BUFFER_WORDS, k = op_value(t, l, s);
     for (uint32_t i = 0; i < BUFFER_WORDS; i++)
         words[i] = words[i] * 31 + k;
@@ -312,7 +311,7 @@ void order_run(struct thread *t, struct lane *l, const struct statement *s)
         else
             exchange(t, l, other, s);
     } else if (s->kind == S_SYNC) { /* in a capture it is an error of the program's */
-        host_waits(t, l, s->how < EDGE_HOST || s->how >= EDGES ? EDGE_HOST : s->how);
+        order_wait(t, l, s->how < EDGE_HOST || s->how >= EDGES ? EDGE_HOST : s->how);
     } else if (l->capturing) {
         return;
     } else if (s->kind == S_READ) {

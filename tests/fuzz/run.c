@@ -81,6 +81,8 @@ static void temp(struct thread *t, struct lane *l, const struct statement *s)
     if (nested || l->temp == 0 || generation != l->context->generation)
         return;
     world_enter(t, l->context);
+    if (s->how == 2) /* cuMemFree does not wait for those who use stream-ordered memory */
+        order_wait(t, l, EDGE_HOST);
     if (s->how == 0)
         MUST(t, call->cuMemFreeAsync(l->temp, l->stream));
     else

@@ -186,6 +186,9 @@ void order_run(struct thread *t, struct lane *l, const struct statement *s);
 /* What `from` has done is done before what `to` does from now on. False: in a broken capture. */
 bool order_edge(struct thread *t, struct lane *from, struct lane *to, int how);
 
+/* The host waits for what the lane's stream has; how: enum edge. */
+void order_wait(struct thread *t, struct lane *l, int how);
+
 /* graph.c: the program's own graphs. */
 void graph_run(struct thread *t, struct lane *l, const struct statement *s);
 
