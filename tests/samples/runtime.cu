@@ -79,15 +79,15 @@ static void test_errors(void)
     EXPECT(cudaGetLastError() == cudaSuccess);
 
     LAUNCH(mix, 0, BLOCK, 0, 0, data, SIZE, 1);
-    EXPECT(cudaGetLastError() == cudaErrorInvalidConfiguration);
+    EXPECT(cudaGetLastError() == cudaErrorInvalidValue);
     LAUNCH(mix, 1, 2048, 0, 0, data, SIZE, 1);
-    EXPECT(cudaGetLastError() == cudaErrorInvalidConfiguration);
+    EXPECT(cudaGetLastError() == cudaErrorInvalidValue);
     LAUNCH(other, 1, 1, 1 << 20, 0, data);
     EXPECT(cudaGetLastError() == cudaErrorInvalidValue);
     static int no_kernel;
     EXPECT(cudaLaunchKernel(&no_kernel, dim3(1), dim3(1), NULL, 0, 0) ==
-           cudaErrorInvalidDeviceFunction);
-    EXPECT(cudaGetLastError() == cudaErrorInvalidDeviceFunction);
+           cudaErrorInvalidResourceHandle);
+    EXPECT(cudaGetLastError() == cudaErrorInvalidResourceHandle);
 
     int count;
     CHECK(cudaGetDeviceCount(&count));

@@ -213,7 +213,7 @@ cudaError_t rt_result(cudaError_t error);
 /* -- Kernels (cudart_kernel.c) --- */
 
 /* The kernel of a host function, loaded now if it is not; or FUNC itself if it is a kernel's
- * handle. cudaErrorInvalidDeviceFunction: neither. */
+ * handle. cudaErrorInvalidResourceHandle: neither. */
 cudaError_t rt_kernel(const void *func, CUkernel *kernel);
 
 /* The host function of a kernel, or the kernel itself if it has none. */

@@ -162,7 +162,7 @@ cudaError_t rt_kernel(const void *func, CUkernel *kernel)
         HASH_FIND(by_kernel, functions_by_kernel, kernel, sizeof(*kernel), f);
         HASH_FIND(hh, handles, kernel, sizeof(*kernel), h);
         if (!f && !h)
-            error = cudaErrorInvalidDeviceFunction;
+            error = cudaErrorInvalidResourceHandle;
     }
     pthread_mutex_unlock(&lock);
     return error;

@@ -17,23 +17,12 @@
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments,
                                size_t shared, cudaStream_t stream);
 
-/* The driver calls a bad configuration an invalid value, the runtime has a name for it. */
-static cudaError_t launch_error(CUresult result, dim3 grid, dim3 block)
-{
-    unsigned long long threads = (unsigned long long)block.x * block.y * block.z;
-    if (result == CUDA_ERROR_INVALID_VALUE &&
-        (!grid.x || !grid.y || !grid.z || threads == 0 || threads > 1024))
-        return cudaErrorInvalidConfiguration;
-    return (cudaError_t)result;
-}
-
 static cudaError_t launch(CUkernel kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
                           cudaStream_t stream)
 {
-    return launch_error(DRIVER.cuLaunchKernel((CUfunction)kernel, grid.x, grid.y, grid.z, block.x,
+    return (cudaError_t)DRIVER.cuLaunchKernel((CUfunction)kernel, grid.x, grid.y, grid.z, block.x,
                                               block.y, block.z, (unsigned)shared, stream, arguments,
-                                              NULL),
-                        grid, block);
+                                              NULL);
 }
 
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments,
@@ -78,8 +67,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *fu
         .attrs = (CUlaunchAttribute *)config->attrs,
         .numAttrs = config->numAttrs,
     };
-    return rt_result(launch_error(DRIVER.cuLaunchKernelEx(&c, (CUfunction)kernel, arguments, NULL),
-                                  config->gridDim, config->blockDim));
+    return rt_result((cudaError_t)DRIVER.cuLaunchKernelEx(&c, (CUfunction)kernel, arguments, NULL));
 }
 
 cudaError_t cudaLaunchCooperativeKernel(const void *func, dim3 grid, dim3 block, void **arguments,
@@ -91,10 +79,9 @@ cudaError_t cudaLaunchCooperativeKernel(const void *func, dim3 grid, dim3 block,
         error = rt_kernel(func, &kernel);
     if (error)
         return rt_result(error);
-    return rt_result(launch_error(
-        DRIVER.cuLaunchCooperativeKernel((CUfunction)kernel, grid.x, grid.y, grid.z, block.x,
-                                         block.y, block.z, (unsigned)shared, stream, arguments),
-        grid, block));
+    return rt_result((cudaError_t)DRIVER.cuLaunchCooperativeKernel(
+        (CUfunction)kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared,
+        stream, arguments));
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data)
