@@ -194,6 +194,8 @@ CUresult sim_cuStreamGetFlags(CUstream handle, unsigned *flags)
     sim_lock();
     CUresult r = stream_get(handle, &s);
     if (r == CUDA_SUCCESS)
+        r = stream_check_sync(s); /* seen on driver 580: no capture survives it; so below */
+    if (r == CUDA_SUCCESS)
         *flags = s->flags;
     sim_unlock();
     return r;
@@ -207,6 +209,8 @@ CUresult sim_cuStreamGetId(CUstream handle, unsigned long long *id)
     sim_lock();
     CUresult r = stream_get(handle, &s);
     if (r == CUDA_SUCCESS)
+        r = stream_check_sync(s);
+    if (r == CUDA_SUCCESS)
         *id = s->o.id;
     sim_unlock();
     return r;
@@ -219,6 +223,8 @@ CUresult sim_cuStreamGetDevice(CUstream handle, CUdevice *dev)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     CUresult r = stream_get(handle, &s);
+    if (r == CUDA_SUCCESS)
+        r = stream_check_sync(s);
     if (r == CUDA_SUCCESS)
         *dev = s->ctx->device;
     sim_unlock();
