@@ -35,7 +35,7 @@ prepare() {
     done
     if [ $fresh = no ]; then
         # shellcheck disable=SC2016,SC2086 # expanded by the inner shell; words are wanted
-        step configure "configuring in build/ ($*)" sh -c \
+        step configure "configuring in build/ (${*:-default options})" sh -c \
             'cd build && { [ ! -f Makefile ] || make -s distclean; }; ../configure "$@"' sh "$@" \
             ${AG_CONFIGURE:-}
     fi
