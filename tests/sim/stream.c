@@ -186,6 +186,13 @@ CUresult sim_cuStreamGetPriority(CUstream handle, int *priority)
     return r;
 }
 
+/* Seen on driver 580: no capture of a stream survives it that the stream's flags, number or device
+ * are asked for; unlike a synchronisation, any other stream's may be. */
+static CUresult check_question(struct stream *s)
+{
+    return s->capture ? stream_check_sync(s) : capture_check_legacy(s);
+}
+
 CUresult sim_cuStreamGetFlags(CUstream handle, unsigned *flags)
 {
     struct stream *s;
@@ -194,7 +201,7 @@ CUresult sim_cuStreamGetFlags(CUstream handle, unsigned *flags)
     sim_lock();
     CUresult r = stream_get(handle, &s);
     if (r == CUDA_SUCCESS)
-        r = stream_check_sync(s); /* seen on driver 580: no capture survives it; so below */
+        r = check_question(s);
     if (r == CUDA_SUCCESS)
         *flags = s->flags;
     sim_unlock();
@@ -209,7 +216,7 @@ CUresult sim_cuStreamGetId(CUstream handle, unsigned long long *id)
     sim_lock();
     CUresult r = stream_get(handle, &s);
     if (r == CUDA_SUCCESS)
-        r = stream_check_sync(s);
+        r = check_question(s);
     if (r == CUDA_SUCCESS)
         *id = s->o.id;
     sim_unlock();
@@ -224,7 +231,7 @@ CUresult sim_cuStreamGetDevice(CUstream handle, CUdevice *dev)
     sim_lock();
     CUresult r = stream_get(handle, &s);
     if (r == CUDA_SUCCESS)
-        r = stream_check_sync(s);
+        r = check_question(s);
     if (r == CUDA_SUCCESS)
         *dev = s->ctx->device;
     sim_unlock();
