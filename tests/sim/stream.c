@@ -173,6 +173,14 @@ CUresult sim_cuStreamDestroy(CUstream handle)
     return sim_cuStreamDestroy_v2(handle);
 }
 
+/* Seen on driver 580: no capture of a stream survives it that the stream's flags, number or device
+ * are asked for; unlike a synchronisation, any other stream's may be. The priority may be asked
+ * for. */
+static CUresult check_question(struct stream *s)
+{
+    return s->capture ? stream_check_sync(s) : capture_check_legacy(s);
+}
+
 CUresult sim_cuStreamGetPriority(CUstream handle, int *priority)
 {
     struct stream *s;
@@ -181,16 +189,11 @@ CUresult sim_cuStreamGetPriority(CUstream handle, int *priority)
     sim_lock();
     CUresult r = stream_get(handle, &s);
     if (r == CUDA_SUCCESS)
+        r = capture_check_legacy(s);
+    if (r == CUDA_SUCCESS)
         *priority = s->priority;
     sim_unlock();
     return r;
-}
-
-/* Seen on driver 580: no capture of a stream survives it that the stream's flags, number or device
- * are asked for; unlike a synchronisation, any other stream's may be. */
-static CUresult check_question(struct stream *s)
-{
-    return s->capture ? stream_check_sync(s) : capture_check_legacy(s);
 }
 
 CUresult sim_cuStreamGetFlags(CUstream handle, unsigned *flags)
