@@ -156,7 +156,7 @@ void ag_engine_stream_attributes(CUstream stream, bool ptsz);
 
 /* Around the program's own capture. Before the call (flushes all); after a successful begin; after
  * an end. */
-void ag_engine_capture_prepare(void);
+void ag_engine_capture_prepare(CUstream stream, bool ptsz);
 void ag_engine_capture_begun(CUstream stream, bool ptsz);
 void ag_engine_capture_ended(CUstream stream, bool ptsz);
 

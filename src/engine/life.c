@@ -47,8 +47,9 @@ void ag_engine_stream_attributes(CUstream handle, bool ptsz)
  * real call knows. Streams that join a capture through events are found by asking the driver at
  * each trace head.
  */
-void ag_engine_capture_prepare(void)
+void ag_engine_capture_prepare(CUstream handle, bool ptsz)
 {
+    (void)ag_stream_find(handle, ptsz, ag_context_current()); /* known from now on: see begun */
     if (atomic_load(&ag_held_streams) != 0)
         ag_engine_barrier_all(AG_REASON_CAPTURE);
 }
@@ -56,7 +57,7 @@ void ag_engine_capture_prepare(void)
 void ag_engine_capture_begun(CUstream handle, bool ptsz)
 {
     atomic_fetch_add(&ag_captures, 1);
-    struct ag_stream *stream = ag_stream_find(handle, ptsz, ag_context_current());
+    struct ag_stream *stream = ag_stream_peek(handle, ptsz, ag_context_current());
     if (stream == NULL)
         return; /* its end will not be known: nothing is held from now on */
     pthread_mutex_lock(&stream->lock);

@@ -226,7 +226,11 @@ static struct ag_stream *make(CUstream name, CUcontext current)
     if (name == CU_STREAM_PER_THREAD) {
         kind = AG_STREAM_PER_THREAD;
     } else if (name != CU_STREAM_LEGACY) {
-        known = ag_real.cuStreamGetCtx(name, &ctx) == CUDA_SUCCESS &&
+        /* Asking for the flags of a stream that captures ends its capture (driver 580). */
+        CUstreamCaptureStatus status;
+        known = ag_real.cuStreamIsCapturing(name, &status) == CUDA_SUCCESS &&
+                status == CU_STREAM_CAPTURE_STATUS_NONE &&
+                ag_real.cuStreamGetCtx(name, &ctx) == CUDA_SUCCESS &&
                 ag_real.cuStreamGetFlags(name, &flags) == CUDA_SUCCESS;
         kind = flags & CU_STREAM_NON_BLOCKING ? AG_STREAM_NONBLOCKING : AG_STREAM_BLOCKING;
     }

@@ -127,7 +127,7 @@ BEFORE(cuEventDestroy_v2, (CUevent event), (event), ag_engine_event_destroy(even
 /* -- The program's own capture -------------------------------------------- */
 
 #define BEGIN_CAPTURE(name, ptsz, parameters, arguments)                                           \
-    AROUND(name, parameters, arguments, ag_engine_capture_prepare(),                               \
+    AROUND(name, parameters, arguments, ag_engine_capture_prepare(stream, ptsz),                               \
            ag_engine_capture_begun(stream, ptsz))
 
 #define MODE_PARAMETERS (CUstream stream, CUstreamCaptureMode mode)

@@ -160,9 +160,9 @@ void ag_engine_stream_attributes(CUstream stream, bool ptsz)
     NOTE("stream_attributes(%p, %d) ", (void *)stream, ptsz);
 }
 
-void ag_engine_capture_prepare(void)
+void ag_engine_capture_prepare(CUstream stream, bool ptsz)
 {
-    NOTE("capture_prepare ");
+    NOTE("capture_prepare(%p, %d) ", (void *)stream, ptsz);
 }
 
 void ag_engine_capture_begun(CUstream stream, bool ptsz)
