@@ -127,10 +127,12 @@ static void explicit(struct thread *t, struct lane *l, const struct statement *s
     int n = s->n < 1 ? 1 : s->n > MOST_NODES ? MOST_NODES : s->n;
     uint32_t k = op_value(t, l, s);
     struct node_arguments a;
-    CUgraph graph;
+    CUgraph graph = NULL;
     CUgraphExec exec;
     CUgraphNode node[MOST_NODES];
     MUST(t, call->cuGraphCreate(&graph, 0));
+    if (graph == NULL)
+        return;
     for (int i = 0; i < n; i++) {
         const CUgraphNode *before = i > 0 ? &node[i - 1] : NULL;
         if (i % 2) {

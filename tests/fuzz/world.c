@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 uint64_t hash_mix(uint64_t hash, uint64_t value)
 {
@@ -97,6 +98,10 @@ static void lane_make(struct thread *t, struct lane *l)
     MUST(t, call->cuMemAlloc(&l->slots, (size_t)SLOTS * BYTES));
     MUST(t, call->cuMemHostAlloc((void **)&l->pinned, PINNED_AREAS * BYTES,
                                  CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
+    if (l->pinned == NULL) {
+        fprintf(stderr, "fuzz: the context is broken, by what ran before\n");
+        _exit(3);
+    }
     MUST(t, call->cuMemHostGetDevicePointer(&l->mapped, l->pinned, 0));
     for (int i = 0; i < 4 * BUFFER_WORDS; i++)
         words[i] = (uint32_t)(l->index * 1000 + i) * 2654435761u;
