@@ -467,7 +467,7 @@ void op_run(struct thread *t, struct lane *l, const struct statement *s)
         t->world->ops++;
         CUresult result = l->api->cuStreamWriteValue32(l->stream, word(lane_buffer(l, s->dst), at),
                                                        op_value(t, l, s), 0);
-        if (s->dst == BUFFER_TEMP) /* a real driver refuses stream-ordered memory */
+        if (s->dst == BUFFER_TEMP) /* a driver may refuse stream-ordered memory */
             note(t, result, "cuStreamWriteValue32");
         else
             must_succeed(t, result, "cuStreamWriteValue32");
