@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: MIT
+# The benchmark, and what counts the instructions of single calls. Built like the samples.
+
+BENCHES = tests/bench/paths
+BENCH_SIM = $(BENCHES:%=%-sim)
+BENCH_GPU = $(BENCHES:%=%-static) $(BENCHES:%=%-shared)
+BENCH_OBJECTS = $(BENCHES:%=%.gpu.o)
+
+EXTRA_DIST += $(BENCHES:%=%.cu)
+
+$(BENCH_SIM): %-sim: %.cu tests/samples/harness.o $(SAMPLE_INCLUDES) tests/samples/host_kernel.h \
+		tests/sim/agsim.h tests/sim/libcudart.so.13
+	@$(MKDIR_P) tests/bench
+	$(AM_V_GEN)$(CXX) $(SAMPLE_CXXFLAGS) $(CUDA_CPPFLAGS) -rdynamic -pthread \
+	    -o $@ -x c++ $< -x none tests/samples/harness.o tests/sim/libcudart.so.13 \
+	    '-Wl,-rpath,$$ORIGIN/../sim' -ldl
+
+check_DATA += $(BENCH_SIM) tests/build.json
+
+$(BENCH_OBJECTS): %.gpu.o: %.cu $(SAMPLE_INCLUDES)
+	@$(MKDIR_P) tests/bench
+	$(AM_V_GEN)$(NVCC) $(SAMPLE_CPPFLAGS) $(NVCCFLAGS) -c -o $@ $<
+
+$(BENCHES:%=%-static): %-static: %.gpu.o tests/samples/harness.o
+	$(AM_V_GEN)$(NVCC) -cudart static -o $@ $^ -Xcompiler -pthread -ldl
+
+$(BENCHES:%=%-shared): %-shared: %.gpu.o tests/samples/harness.o
+	$(AM_V_GEN)$(NVCC) -cudart shared -o $@ $^ -Xcompiler -pthread -ldl
+
+.SECONDARY: $(BENCH_OBJECTS)
+CLEANFILES += $(BENCH_SIM) $(BENCH_GPU) $(BENCH_OBJECTS)

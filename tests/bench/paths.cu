@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The ways that a call can take through the library, one at a time: for counting its instructions
+ * on the simulated driver (tests/bench/instructions.py) and for timing it on a GPU.
+ *
+ *   usage: paths PATH...
+ *
+ * A loop of LENGTH kernels and a synchronize becomes hot; then the calls between measure_begin and
+ * measure_end are those that count. Prints the name of each path and the CPU time of one call, in
+ * ns.
+ */
+#include <algorithm>
+#include <cuda.h>
+#include <dlfcn.h>
+#include <string.h>
+#include <vector>
+
+#include "sample.h"
+
+enum { LENGTH = 32, WARMUP = 24, ITERATIONS = 24 };
+
+KERNEL(mix, unsigned *data, unsigned size, unsigned k)
+{
+    unsigned i = INDEX();
+    if (i < size)
+        data[i] = data[i] * 1664525u + k;
+}
+
+enum door {
+    RUNTIME,   /* cudaLaunchKernel */
+    RUNTIME13, /* __cudaLaunchKernel, as code of nvcc 13 calls it */
+    DRIVER,    /* cuLaunchKernel, as the static runtime gets it */
+    QUERY,     /* cuEventQuery: a barrier, and nothing is held */
+};
+
+static const struct path {
+    const char *name;
+    enum door door;
+    bool changing; /* every argument in each iteration */
+    bool
+        whole; /* the iteration with its end: replay and synchronize; else all but first and last */
+    bool novel; /* no launch is like one before */
+    const char *what;
+} paths[] = {
+    {"held-runtime", RUNTIME, false, false, false, "matched and held"},
+    {"held-runtime-changing", RUNTIME, true, false, false, "matched and held, other arguments"},
+    {"held-runtime13", RUNTIME13, false, false, false, "matched and held"},
+    {"held-driver", DRIVER, false, false, false, "matched and held"},
+    {"held-driver-changing", DRIVER, true, false, false, "matched and held, other arguments"},
+    {"whole-runtime", RUNTIME, false, true, false, "with replay and synchronize"},
+    {"whole-runtime-changing", RUNTIME, true, true, false, "the same, other arguments"},
+    {"whole-driver", DRIVER, false, true, false, "with replay and synchronize"},
+    {"whole-driver-changing", DRIVER, true, true, false, "the same, other arguments"},
+    {"novel-runtime", RUNTIME, false, true, true, "never seen before"},
+    {"novel-driver", DRIVER, false, true, true, "never seen before"},
+    {"query", QUERY, false, false, false, "barrier, nothing held"},
+};
+
+static unsigned *data;
+static cudaStream_t stream;
+static cudaEvent_t event;
+static CUfunction function;
+static __typeof__(cuLaunchKernel) *launch_kernel;
+static __typeof__(cuEventQuery) *event_query;
+
+static void one_call(const struct path *path, long iteration, unsigned k)
+{
+    unsigned shared = path->novel ? (unsigned)(iteration * LENGTH + k + 1) : 0;
+    unsigned size = path->changing ? 1 + iteration % 2 : 1;
+    unsigned value = path->changing ? k + (unsigned)iteration : k;
+    unsigned *at = path->changing ? data + iteration % 3 : data;
+    void *arguments[] = {&at, &size, &value};
+
+    switch (path->door) {
+    case RUNTIME:
+        CHECK(cudaLaunchKernel((const void *)mix, dim3(1), dim3(1), arguments, shared, stream));
+        break;
+    case RUNTIME13:
+        LAUNCH(mix, 1, 1, shared, stream, at, size, value);
+        break;
+    case DRIVER:
+        CHECK((cudaError_t)launch_kernel(function, 1, 1, 1, 1, 1, 1, shared, (CUstream)stream,
+                                         arguments, NULL));
+        break;
+    case QUERY:
+        CHECK((cudaError_t)event_query((CUevent)event));
+        break;
+    }
+}
+
+/* Instructions are counted while this runs. */
+extern "C" __attribute__((noinline)) void measured(const struct path *path, long iteration,
+                                                   unsigned first, unsigned last)
+{
+    for (unsigned k = first; k < last; k++)
+        one_call(path, iteration, k);
+    if (path->whole)
+        CHECK(cudaStreamSynchronize(stream));
+}
+
+static void run(const struct path *path)
+{
+    unsigned first = path->whole ? 0 : 1, last = LENGTH - first;
+    std::vector<double> times;
+    for (long i = 0; i < WARMUP + ITERATIONS; i++) {
+        for (unsigned k = 0; k < first; k++)
+            one_call(path, i, k);
+        double start = now_us();
+        if (i < WARMUP) {
+            for (unsigned k = first; k < last; k++)
+                one_call(path, i, k);
+            if (path->whole)
+                CHECK(cudaStreamSynchronize(stream));
+        } else
+            measured(path, i, first, last);
+        times.push_back(now_us() - start);
+        for (unsigned k = last; k < LENGTH; k++)
+            one_call(path, i, k);
+        CHECK(cudaStreamSynchronize(stream));
+    }
+    std::sort(times.begin() + WARMUP, times.end());
+    printf("%s %.1f\n", path->name, times[WARMUP + ITERATIONS / 2] * 1e3 / (last - first));
+}
+
+/* As a runtime in the program would get it. */
+static void *driver_function(const char *name)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *found = NULL;
+    auto get =
+        driver ? (__typeof__(cuGetProcAddress_v2) *)dlsym(driver, "cuGetProcAddress_v2") : NULL;
+    if (!get || get(name, &found, CUDA_VERSION, CU_GET_PROC_ADDRESS_DEFAULT, NULL) || !found) {
+        fprintf(stderr, "paths: %s is not there\n", name);
+        exit(1);
+    }
+    return found;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        fprintf(stderr, "usage: paths PATH...\n");
+        for (const auto &path : paths)
+            fprintf(stderr, "  %-24s%s\n", path.name, path.what);
+        return 2;
+    }
+    data = device_array<unsigned>(8);
+    CHECK(cudaStreamCreate(&stream));
+    CHECK(cudaEventCreate(&event));
+    CHECK(cudaGetFuncBySymbol((cudaFunction_t *)&function, (const void *)mix));
+    launch_kernel = (__typeof__(launch_kernel))driver_function("cuLaunchKernel");
+    event_query = (__typeof__(event_query))driver_function("cuEventQuery");
+    for (int i = 1; i < argc; i++) {
+        const struct path *found = NULL;
+        for (const auto &path : paths)
+            if (strcmp(path.name, argv[i]) == 0)
+                found = &path;
+        if (!found) {
+            fprintf(stderr, "paths: there is no path %s\n", argv[i]);
+            return 2;
+        }
+        run(found);
+    }
+    CHECK(cudaEventDestroy(event));
+    CHECK(cudaStreamDestroy(stream));
+    return 0;
+}
