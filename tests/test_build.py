@@ -134,8 +134,15 @@ def test_install(tmp_path):
                    env=environment, check=True, capture_output=True, timeout=300)
     files = {str(pathlib.Path(d, f).relative_to(tmp_path)) for d, _, fs in os.walk(tmp_path)
              for f in fs}
-    assert {pathlib.Path(f).name for f in files} == {
-        "libautograph.so", "autograph.h", "autograph.ini"}
+    modules = {f"share/autograph/{p.name}" for p in (helpers.SOURCE / "src/cmd").glob("*.py")}
+    top = next(f for f in files if f.endswith("bin/autograph"))[:-len("bin/autograph")]
+    assert {f[len(top):] if f.startswith(top) else f for f in files} - modules == {
+        "bin/autograph", "share/autograph/options.def", "lib/libautograph.so",
+        "include/autograph.h", "etc/autograph.ini"}
+    # The installed command finds the installed library, wherever the tree was put.
+    done = helpers.run([tmp_path / top / "bin/autograph", "sh", "-c", "echo $LD_PRELOAD"],
+                       preload=False)
+    assert str(tmp_path / top / "lib/libautograph.so") in done.stdout
 
 
 def test_a_release_is_complete(tmp_path):

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT
+"""autograph bench -- command: how much faster is a program with the library?"""
+import json
+import math
+import os
+import statistics
+import tempfile
+
+import launch
+import runs
+from common import OK, Failure, Parser, number, pattern, printable, share, table, warn
+
+EPILOG = """\
+Runs with and without the library take turns, so that a machine that gets slower does not favour one.
+The speed-up is the median over the pairs of runs; its interval holds the true median with the
+probability that is given (order statistics: no distribution is assumed).
+Status: 0 measured, 2 a run failed or gave no number.
+"""
+
+
+def interval(ratios, wanted=0.95):
+    """(low, high, probability): the narrowest pair of order statistics around the median that holds
+    it with the wanted probability, or the whole range when there are too few values."""
+    ordered, n = sorted(ratios), len(ratios)
+    best, below = 0, 0.0
+    for k in range(n // 2):
+        below += math.comb(n, k) / 2 ** n  # the median lies below value k + 1
+        if k == 0 or 1 - 2 * below >= wanted:
+            best, probability = k, 1 - 2 * below
+    if n < 2:
+        return ordered[0], ordered[-1], 0.0
+    return ordered[best], ordered[n - 1 - best], probability
+
+
+def spread(values):
+    """Half the range of the middle half, as a part of the median."""
+    if len(values) < 2:
+        return 0.0
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return (high - low) / 2 / statistics.median(values)
+
+
+def measure(run, given):
+    """The number that a run gives: its duration, or what its output says."""
+    if run.status != 0:
+        tail = "\n".join(f"  {line}" for line in runs.last_lines(run.stderr))
+        raise Failure(f"a run ended with {runs.ending(run.status)}" + (f":\n{tail}" if tail else ""))
+    if given.time_from is None:
+        return run.seconds
+    text = ""
+    for name in (run.stdout, run.stderr):
+        with open(name, encoding="utf-8", errors="replace") as file:
+            text = file.read()
+        found = [m.group(m.re.groups and 1) for m in given.time_from.finditer(text) if m.group()]
+        if found:
+            value = found[-1]
+            try:
+                value = float(value)
+            except ValueError:
+                raise Failure(f"--time-from found '{value}', which is no number: put the number in "
+                              "parentheses") from None
+            if not 0 < value < math.inf:
+                raise Failure(f"--time-from found {value:g}: the number must be above 0")
+            return value
+    raise Failure(f"--time-from {given.time_from.pattern}: no line of the output matches")
+
+
+def verdict(ratio, low, high, probability, n):
+    """A sentence, and whether the runs were too noisy for it."""
+    if probability < 0.9:
+        return "Too few runs to tell: --runs 9", True
+    if low <= 1 <= high:
+        return "No difference could be seen", high / low > 1.1
+    return ("Faster" if ratio > 1 else "Slower") + " with the library", high / low > 1.2
+
+
+def main(arguments):
+    parser = Parser("bench", usage="autograph bench [option]... -- command [argument]...",
+                    description="Measures a program with and without the library.", epilog=EPILOG)
+    runs.add_arguments(parser)
+    parser.add_argument("--runs", metavar="N", type=number(1), default=9,
+                        help="measured runs of each kind (9)")
+    parser.add_argument("--warmup", metavar="N", type=number(0), default=1,
+                        help="runs of each kind before those (1)")
+    parser.add_argument("--time-from", metavar="REGEX", type=pattern,
+                        help="take the number in parentheses from the last match in the output, "
+                             "instead of the run's duration")
+    parser.add_argument("--rate", action="store_true",
+                        help="that number is a rate: more is better")
+    parser.add_argument("--json", metavar="FILE", help="write all figures there")
+    given, command = launch.split_command(arguments, parser)
+    given = parser.parse_args(given)
+    if given.rate and not given.time_from:
+        raise Failure("--rate needs --time-from")
+
+    figures, last = {False: [], True: []}, None
+    with tempfile.TemporaryDirectory(prefix="autograph-") as scratch:
+        run = runs.Runner(given, command, scratch)
+        total = given.warmup + given.runs
+        for i in range(total):
+            for with_library in ((False, True), (True, False))[i % 2]:
+                runs.progress(f"bench: pair {i + 1} of {total}, {runs.kind(with_library)} ...")
+                done = run(with_library)
+                value = measure(done, given)
+                if i >= given.warmup:
+                    figures[with_library].append(value)
+                if with_library:
+                    last = done
+        runs.progress("")
+        ops, replayed = runs.totals(last.reports)
+        seen = bool(last.reports)
+
+    without, ours = figures[False], figures[True]
+    ratios = [b / a if given.rate else a / b for a, b in zip(without, ours)]
+    ratio = statistics.median(ratios)
+    low, high, probability = interval(ratios)
+    unit = "" if given.time_from else " s"
+    rows = [[f"{given.runs} runs each", "median", "least", "most", "spread"]]
+    for name, values in (("without", without), ("with", ours)):
+        rows.append([name, *(f"{f(values):.4g}{unit}" for f in (statistics.median, min, max)),
+                     f"{100 * spread(values):.1f} %"])
+    print("\n".join(table(rows, right=(1, 2, 3, 4))))
+    print(f"speed-up {ratio:.2f}x, {low:.2f} to {high:.2f} with {100 * probability:.0f} %; "
+          f"{share(replayed, ops)} of {ops:,} ops replayed")
+    sentence, noisy = verdict(ratio, low, high, probability, given.runs)
+    print(sentence + ".")
+    if noisy and probability >= 0.9:
+        warn("the runs differ too much to say more: stop other work on the machine, make runs "
+             "longer, or take more of them (--runs)")
+    load = os.getloadavg()[0]
+    if load > (os.cpu_count() or 1):
+        warn(f"the machine is busy: load {load:.1f} on {os.cpu_count()} cores")
+    if not seen:
+        warn("the library saw no CUDA in this program: autograph doctor says why")
+    if given.json:
+        with open(given.json, "w", encoding="utf-8") as file:
+            json.dump({"command": command, "without": without, "with": ours, "speedup": ratio,
+                       "interval": [low, high], "probability": probability,
+                       "ops": ops, "replayed": replayed}, file, indent=1)
+            file.write("\n")
+    return OK

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT
+"""autograph doctor [program]: will the library work here, and with this program?"""
+import ctypes
+import os
+import re
+import subprocess
+
+import elf
+import launch
+import options
+from common import Failure, Parser, library, printable
+
+USABLE, USELESS = 0, 1
+STUB_LIBRARY = 34  # CUDA_ERROR_STUB_LIBRARY
+MIN_DRIVER = 12040  # the CUDA version that tells a kernel's parameters
+
+EPILOG = "Status: 0 usable, 1 of no use here or for this program, 2 the program cannot be looked at."
+
+
+def say(name, text):
+    print(f"{name + ':':<14} {printable(text)}")
+
+
+# -- The machine ------------------------------------------------------------------
+
+def driver_release():
+    """The kernel driver's version, such as 580.159.04; None if it is not loaded."""
+    try:
+        with open("/proc/driver/nvidia/version", encoding="utf-8", errors="replace") as file:
+            match = re.search(r"\s(\d+\.\d+(?:\.\d+)*)\s", file.read())
+            return match.group(1) if match else "of unknown version"
+    except OSError:
+        return None
+
+
+def check_driver():
+    """Says what the driver is; None if it is good, else why it is not."""
+    release = driver_release()
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError as e:
+        say("driver", f"{release} in the kernel, but {e}" if release else f"none: {e}")
+        return ("no NVIDIA driver is installed here (in a container: start it with the GPU, for "
+                "example docker run --gpus all)")
+    version, devices = ctypes.c_int(), ctypes.c_int()
+    error = cuda.cuInit(0)
+    if error == STUB_LIBRARY:
+        say("driver", "libcuda.so.1 is the toolkit's stub")
+        return "the toolkit's stubs hide the driver: take them out of LD_LIBRARY_PATH"
+    if cuda.cuDriverGetVersion(ctypes.byref(version)) != 0:
+        say("driver", "libcuda.so.1 does not tell its version")
+        return "the driver does not answer"
+    number = f"CUDA {version.value // 1000}.{version.value % 1000 // 10}"
+    say("driver", f"{release or 'no kernel module (a simulated driver?)'}, {number}")
+    if error == 0:
+        error = cuda.cuDeviceGetCount(ctypes.byref(devices))
+    if error != 0 or devices.value == 0:
+        name = ctypes.c_char_p()
+        known = error != 0 and cuda.cuGetErrorName(error, ctypes.byref(name)) == 0 and name.value
+        say("GPU", f"none ({name.value.decode()})" if known else "none")
+        return ("the driver finds no GPU: look at nvidia-smi, and at CUDA_VISIBLE_DEVICES"
+                + (f" (which is '{os.environ['CUDA_VISIBLE_DEVICES']}')"
+                   if "CUDA_VISIBLE_DEVICES" in os.environ else ""))
+    for i in range(devices.value):
+        device, name = ctypes.c_int(), ctypes.create_string_buffer(256)
+        if cuda.cuDeviceGet(ctypes.byref(device), i) == 0 and \
+                cuda.cuDeviceGetName(name, len(name), device) == 0:
+            say("GPU", f"{i}: {name.value.decode(errors='replace')}")
+    if version.value < MIN_DRIVER:
+        return (f"the driver is for {number}; before CUDA 12.4 (driver 550) it does not tell the "
+                "parameters of kernels, and all calls stay as they are: update it")
+    return None
+
+
+# -- The program --------------------------------------------------------------------
+
+def loaded_libraries(binary):
+    """({name: path or None if not found}) as the dynamic linker would load them; no code of the
+    program runs."""
+    try:
+        done = subprocess.run([binary.interpreter, "--list", binary.path], capture_output=True,
+                              text=True, timeout=60, check=False, errors="replace")
+    except (OSError, subprocess.SubprocessError):
+        return dict.fromkeys(binary.needed)
+    found = {}
+    for name, path in re.findall(r"^\s+(\S+) => (.+?)(?: \(0x[0-9a-f]+\))?$", done.stdout, re.M):
+        found[name] = None if path == "not found" else path
+    return found or dict.fromkeys(binary.needed)
+
+
+def own_runtime(binary):
+    """Whether a file has a runtime in it that fetches the driver's functions itself."""
+    return binary.contains(b"cuGetProcAddress") and binary.contains(b"libcuda.so")
+
+
+def ways_to_cuda(binary):
+    """(sentences about how the program reaches CUDA, libraries that are missing)."""
+    ways = []
+    libraries = loaded_libraries(binary)
+    if own_runtime(binary):
+        ways.append("cudart is in the program (static)")
+    for name, path in sorted(libraries.items()):
+        if re.match(r"libcudart\.so", name):
+            ways.append(f"shared cudart: {path or name}")
+        elif re.match(r"libcuda\.so", name):
+            ways.append(f"driver API, linked: {path or name}")
+        elif path and not re.match(r"lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so", name):
+            try:
+                if own_runtime(elf.Elf(path)):
+                    ways.append(f"{name} brings a cudart of its own")
+            except Failure:
+                pass  # the dynamic linker will say it better
+    return ways, sorted(name for name, path in libraries.items() if path is None)
+
+
+def check_program(command, path):
+    """Says what the program is; None if the library is of use to it, else why it is not."""
+    binary, scripts = elf.program_of(elf.find(command))
+    for script in scripts:
+        say("script", script)
+    say("program", f"{binary.path} ({binary.machine}, {binary.bits} bit"
+                   f"{', dynamic' if binary.dynamic else ''})")
+    if not binary.is_program:
+        raise Failure(f"{binary.path}: {elf.obstacle(binary, path)}")
+    reason = elf.obstacle(binary, path)
+    if reason:
+        return reason
+    ways, missing = ways_to_cuda(binary)
+    for way in ways:
+        say("CUDA", way)
+    for name in missing:
+        say("missing", f"{name} is not found: the program will not start; see LD_LIBRARY_PATH")
+    if missing:
+        return f"{missing[0]} is missing"
+    if ways:
+        say("seen", "launches, memsets, copies and events of the program and of every library in it")
+        say("not seen", "graphs that the program makes itself: they run as they are")
+        return None
+    loads = binary.mentions("dlopen")
+    starts = binary.mentions("execve", "execvp", "execv", "posix_spawn", "posix_spawnp")
+    if not loads and not starts:
+        return "it neither uses CUDA nor loads or starts anything that could"
+    say("CUDA", "none in the program itself; "
+        + " and ".join(["what it loads later is seen too"] * loads +
+                       ["the programs that it starts get the library as well"] * starts))
+    return None
+
+
+# -- Options --------------------------------------------------------------------------
+
+def check_options():
+    """Says what is set; None, or why nothing will be done."""
+    file, values, complaints = options.effective(os.environ)
+    say("configuration", os.path.abspath(file) if file else "no file: defaults")
+    for name, (value, where) in sorted(values.items()):
+        say("option", f"{name} = {value}   ({where})")
+    for complaint in complaints:
+        say("mistake", f"{complaint}; it does not count")
+    if os.environ.get("AUTOGRAPH_DISABLE", "0") not in ("", "0"):
+        return "AUTOGRAPH_DISABLE is set: unset it"
+    if values.get("general.enable"):
+        return "general.enable is false: nothing is done"
+    return None
+
+
+def main(arguments):
+    parser = Parser("doctor", description="Says whether the library works here and with a program.",
+                    epilog=EPILOG)
+    parser.add_argument("program", nargs="?", help="a program, or a script")
+    launch.add_settings(parser)
+    given = parser.parse_args(arguments)
+    os.environ.update(launch.settings(given))
+    path = library(given.library)
+    say("library", path)
+    try:
+        reasons = [check_options(), check_program(given.program, path) if given.program else None,
+                   check_driver()]
+    except Failure as failure:
+        raise Failure(str(failure)) from None  # not the launcher's 126 and 127
+    reasons = [r for r in reasons if r]
+    print()
+    if reasons:
+        for reason in reasons:
+            print(f"Not useful: {printable(reason)}.")
+        return USELESS
+    print("Usable." if not given.program else f"Usable: autograph {printable(given.program)}")
+    return USABLE

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""Reads of a program's file what decides whether a library can be preloaded into it."""
+import mmap
+import os
+import re
+import stat
+import struct
+
+from common import Failure
+
+PT_DYNAMIC, PT_INTERP = 2, 3
+DT_NEEDED, DT_STRTAB, DT_STRSZ, DT_FLAGS_1 = 1, 5, 10, 0x6ffffffb
+DF_1_PIE = 0x08000000
+ET_EXEC, ET_DYN = 2, 3
+MACHINES = {3: "x86", 40: "arm", 62: "x86-64", 183: "aarch64", 21: "ppc64", 243: "riscv"}
+
+
+class Elf:
+    """A program or library: bits, machine, interpreter, needed (names), strings (of its dynamic
+    symbols). Raises Failure for what is none."""
+
+    def __init__(self, path):
+        self.path = path
+        self.interpreter, self.needed, self.strings, self.flags = None, [], b"", 0
+        try:
+            with open(path, "rb") as file:
+                self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except ValueError:
+            raise Failure(f"{path}: is empty") from None
+        except OSError as e:
+            raise Failure(f"{path}: {e.strerror}") from None
+        if self.data[:4] != b"\x7fELF":
+            raise Failure(f"{path}: is neither an ELF program nor a script that begins with #!")
+        try:
+            self._read()
+        except (struct.error, IndexError, ValueError, OverflowError):
+            raise Failure(f"{path}: is a damaged ELF file") from None
+
+    def _read(self):
+        self.bits = {1: 32, 2: 64}[self.data[4]] if self.data[4] in (1, 2) else 0
+        self.order = {1: "<", 2: ">"}.get(self.data[5])
+        if not self.bits or not self.order:
+            raise ValueError
+        self.type, number = self._get("HH", 16)
+        self.machine = MACHINES.get(number, f"machine {number}")
+        if self.bits == 32:
+            return  # cannot take the library anyway
+        offset, = self._get("Q", 32)
+        size, n = self._get("HH", 54)
+        segments = [self._get("IIQQQQ", offset + i * size) for i in range(n)]
+        for kind, _, at, _, _, length in segments:
+            if kind == PT_INTERP:
+                self.interpreter = os.fsdecode(self._bytes(at, length).split(b"\0")[0])
+            elif kind == PT_DYNAMIC:
+                self._dynamic(at, length, segments)
+
+    def _dynamic(self, at, length, segments):
+        entries = [self._get("qQ", at + i) for i in range(0, length, 16)]
+        first = {}
+        for tag, value in entries:
+            if tag == 0:
+                break
+            first.setdefault(tag, value)
+        self.flags = first.get(DT_FLAGS_1, 0)
+        address = first.get(DT_STRTAB, 0)
+        for kind, _, offset, start, _, size in segments:
+            if kind == 1 and start <= address < start + size:
+                self.strings = self._bytes(address - start + offset, first.get(DT_STRSZ, 0))
+        self.needed = [os.fsdecode(self.strings[v:self.strings.index(b"\0", v)])
+                       for tag, v in entries if tag == DT_NEEDED]
+
+    def _get(self, layout, at):
+        return struct.unpack_from(self.order + layout, self.data, at)
+
+    def _bytes(self, at, length):
+        if at + length > len(self.data):
+            raise ValueError
+        return self.data[at:at + length]
+
+    @property
+    def dynamic(self):
+        """Whether the dynamic linker starts it, and with it what is preloaded."""
+        return self.interpreter is not None
+
+    @property
+    def is_program(self):
+        return self.dynamic or self.type == ET_EXEC or bool(self.flags & DF_1_PIE)
+
+    def mentions(self, *names):
+        """Whether one of these dynamic symbols is there. (Names share tails in the table.)"""
+        return any(name.encode() + b"\0" in self.strings for name in names)
+
+    def contains(self, text):
+        return self.data.find(text) >= 0
+
+
+def find(command):
+    """The file that a shell would run. Failure with a shell's status: 127 not there, 126 not to be
+    executed."""
+    names = [command]
+    if "/" not in command:
+        names = [os.path.join(d or ".", command)
+                 for d in os.environ.get("PATH", os.defpath).split(":")]
+    found = None
+    for name in names:
+        if os.path.isfile(name):
+            if os.access(name, os.X_OK):
+                return name
+            found = found or name
+        elif os.path.isdir(name) and "/" in command:
+            raise Failure(f"{command}: is a directory", 126)
+    if found:
+        raise Failure(f"{found}: may not be executed; chmod +x it?", 126)
+    raise Failure(f"{command}: there is no such program", 127)
+
+
+def interpreter_of(path):
+    """The file named after #!, or None if `path` is no script."""
+    with open(path, "rb") as file:
+        head = file.read(256)
+    match = re.match(rb"#![ \t]*([^\s\0]+)", head)
+    return os.fsdecode(match.group(1)) if match else None
+
+
+def program_of(path):
+    """(Elf, [scripts on the way to it]): what the kernel will start for this file."""
+    scripts = []
+    while len(scripts) < 5:
+        try:
+            interpreter = interpreter_of(path)
+        except OSError as e:
+            raise Failure(f"{path}: {e.strerror}") from None
+        if interpreter is None:
+            return Elf(path), scripts
+        if not os.path.exists(interpreter):
+            raise Failure(f"{path}: its interpreter {interpreter} is not there")
+        scripts.append(path)
+        path = interpreter
+    raise Failure(f"{scripts[0]}: scripts that name scripts, too many of them")
+
+
+def obstacle(elf, library):
+    """Why `library` cannot be preloaded into a program, in a sentence with what to do; or None."""
+    ours = Elf(library)
+    if (elf.bits, elf.machine) != (ours.bits, ours.machine):
+        return (f"it is a program for {elf.machine} ({elf.bits} bit), the library is for "
+                f"{ours.machine} ({ours.bits} bit)")
+    if not elf.is_program:
+        return "it is a shared library; name the program that loads it"
+    if not elf.dynamic:
+        return ("it is static: nothing can be preloaded into it; link it dynamically (cudart may "
+                "stay static)")
+    if raises_privileges(elf.path):
+        return ("it runs with other rights than its user's (setuid, setgid or file capabilities): "
+                "the dynamic linker then ignores LD_PRELOAD")
+    return None
+
+
+def raises_privileges(path):
+    mode = os.stat(path).st_mode
+    if mode & stat.S_ISUID or (mode & stat.S_ISGID and mode & stat.S_IXGRP):
+        return True
+    try:
+        return bool(os.getxattr(path, "security.capability"))
+    except OSError:
+        return False

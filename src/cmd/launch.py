@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT
+"""autograph [options] [--] command args...: starts a program with the library."""
+import argparse
+import os
+import shlex
+import sys
+
+import elf
+import options
+from common import Failure, Installation, Parser, library
+
+EPILOG = """\
+commands of their own (autograph COMMAND --help):
+  doctor [PROGRAM]     will it work here, with this program?
+  verify -- COMMAND    is everything the same with the library?
+  bench -- COMMAND     how much faster is it?
+
+A program with the name of a command: autograph -- top.
+Status: the program's own; 127 if it is not there, 126 if it cannot be executed, 2 for a mistake in
+the options or a program that the library cannot be preloaded into.
+"""
+
+
+def add_settings(parser):
+    """The options that say how the library is to work; also of verify and bench."""
+    parser.add_argument("--config", metavar="FILE",
+                        help="read this configuration file and no other ('none': no file)")
+    parser.add_argument("--set", metavar="SECTION.KEY=VALUE", action="append", default=[],
+                        help="set an option, see autograph.ini(5); may be repeated")
+    parser.add_argument("--library", metavar="FILE", help="the libautograph.so to use")
+
+
+def settings(given):
+    """The environment variables for what add_settings() has parsed."""
+    variables = {}
+    if given.config is not None:
+        if given.config not in ("none", ""):
+            if not os.path.isfile(given.config) or not os.access(given.config, os.R_OK):
+                raise Failure(f"--config {given.config}: is not a file that can be read")
+            variables["AUTOGRAPH_CONFIG"] = os.path.abspath(given.config)
+        else:
+            variables["AUTOGRAPH_CONFIG"] = ""
+    variables.update(options.assignments(given.set))
+    return variables
+
+
+def pattern_path(name):
+    """An absolute file name in which only the user's own % are special."""
+    return name if os.path.isabs(name) else os.path.join(os.getcwd().replace("%", "%%"), name)
+
+
+def preloaded(path, environ):
+    """LD_PRELOAD with the library behind what is there: a sanitizer's must be first."""
+    before = [p for p in environ.get("LD_PRELOAD", "").replace(" ", ":").split(":") if p]
+    if not any(os.path.realpath(p) == path for p in before):
+        before.append(path)
+    return ":".join(before)
+
+
+def split_command(arguments, parser):
+    """(options, command): the command begins behind -- or with the first word that is no option."""
+    takes_value = {name for action in parser._actions if action.nargs is None
+                   for name in action.option_strings}
+    i = 0
+    while i < len(arguments) and arguments[i].startswith("-") and arguments[i] != "--":
+        i += 2 if arguments[i] in takes_value else 1
+    rest = arguments[i:]
+    return arguments[:i], rest[1:] if rest[:1] == ["--"] else rest
+
+
+def program(command, path):
+    """The file to execute, checked: Failure says why the library would have no effect."""
+    file = elf.find(command)
+    binary, _ = elf.program_of(file)
+    reason = elf.obstacle(binary, path)
+    if reason:
+        raise Failure(f"{binary.path}: {reason}")
+    return file
+
+
+def main(arguments):
+    parser = Parser("", usage="autograph [option]... [--] command [argument]...",
+                    description="Starts a program with libautograph.", epilog=EPILOG)
+    add_settings(parser)
+    parser.add_argument("--report", metavar="=FILE", nargs="?", const="autograph-report-%r.json",
+                        help="write the exit report there, or to stderr; without FILE to "
+                             "autograph-report-RANK.json, which autograph report reads")
+    parser.add_argument("--trace", metavar="=FILE", nargs="?", const="autograph-%r.trace",
+                        help="write a trace file; without FILE autograph-RANK.trace")
+    parser.add_argument("--disable", action="store_true",
+                        help="load the library, but let it do nothing")
+    parser.add_argument("-v", "--verbose", action="store_true",
+                        help="show what is set, and the library's notes")
+    parser.add_argument("--version", action="version", version=f"autograph {Installation.version}")
+    # argparse would take the program for the value of an option with an optional one.
+    given, command = split_command(arguments, parser)
+    given = parser.parse_args(given)
+    if not command:
+        raise Failure("which program? autograph [option]... [--] command [argument]...")
+
+    path = library(given.library)
+    variables = settings(given)
+    if given.report is not None:
+        variables["AUTOGRAPH_REPORT"] = given.report if given.report == "stderr" \
+            else pattern_path(given.report)
+    elif "AUTOGRAPH_REPORT_FILE" in variables:  # the short name would be above it
+        variables["AUTOGRAPH_REPORT"] = variables["AUTOGRAPH_REPORT_FILE"]
+    if given.trace is not None:
+        variables.update(options.assignments(["trace.file=" + pattern_path(given.trace)]))
+    if given.disable:
+        variables["AUTOGRAPH_DISABLE"] = "1"
+    if given.verbose:
+        variables.setdefault("AUTOGRAPH_LOG_LEVEL", "2")
+    variables["LD_PRELOAD"] = preloaded(path, os.environ)
+
+    file = program(command[0], path)
+    if given.verbose:
+        shown = " ".join([f"{k}={shlex.quote(v)}" for k, v in variables.items()] +
+                         [shlex.quote(word) for word in command])
+        print(f"autograph: {shown}", file=sys.stderr)
+    sys.stdout.flush()
+    try:
+        os.execve(file, command, {**os.environ, **variables})
+    except OSError as e:
+        raise Failure(f"{command[0]}: {e.strerror}", 126) from None

@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""autograph: picks the command. Run from the sources, it uses the build in $AG_BUILD or ./build."""
+import importlib
+import os
+import signal
+import sys
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True  # nothing is written into the source tree
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from common import Failure, Installation
+
+COMMANDS = {name: name for name in ("doctor", "verify", "bench")}
+
+
+def dispatch(name, arguments):
+    try:
+        return importlib.import_module(COMMANDS.get(name, "launch")).main(arguments)
+    except SystemExit as end:  # argparse, after --help
+        return end.code
+    except Failure as failure:
+        sys.stdout.flush()
+        print(f"autograph{' ' + name if name else ''}: {failure}", file=sys.stderr)
+        return failure.status
+
+
+def main(arguments):
+    name = arguments[0] if arguments and arguments[0] in COMMANDS else ""
+    try:
+        status = dispatch(name, arguments[1:] if name else arguments)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # autograph report | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 128 + signal.SIGPIPE
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+if __name__ == "__main__":
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    Installation.library = os.path.join(os.environ.get("AG_BUILD") or os.path.join(root, "build"),
+                                        ".libs", "libautograph.so")
+    sys.exit(main(sys.argv[1:]))

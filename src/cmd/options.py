@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: MIT
+"""The library's options: their table, and the values that a program would be given."""
+import collections
+import difflib
+import os
+import re
+
+from common import Failure, Installation
+
+Option = collections.namedtuple("Option", "kind section key default least most words help")
+PATH_MAX = 1024
+TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+
+
+def table():
+    """{"section.key": Option}, read from the one table that the library is built from."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    for place in (here, os.path.join(here, "..", "config")):
+        path = os.path.join(place, "options.def")
+        if os.path.exists(path):
+            break
+    else:
+        raise Failure(f"options.def is missing in {here}: install again")
+    options = {}
+    with open(path, encoding="utf-8") as file:
+        for kind, section, key, rest, text in re.findall(
+                r'^AG_OPT_(\w+)\((\w+), (\w+), (.+), "((?:[^"\\]|\\.)*)"\)$', file.read(), re.M):
+            values = [v.strip().strip('"') for v in rest.split(",")]
+            least = most = words = None
+            if kind == "INT":
+                least, most = int(values[1]), int(values[2])
+            elif kind == "CHOICE":
+                words = values[0].split("|")
+                values = words
+            options[f"{section}.{key}"] = Option(kind, section, key, values[0], least, most, words,
+                                                 text)
+    return options
+
+
+def variable(name):
+    """The environment variable above the file, e.g. AUTOGRAPH_TRACE_HOT."""
+    return "AUTOGRAPH_" + name.upper().replace(".", "_")
+
+
+def mistake(option, value):
+    """What is wrong with a value, or None."""
+    if option.kind == "BOOL":
+        return None if value.lower() in TRUE + FALSE else "is not true or false"
+    if option.kind == "INT":
+        fits = re.fullmatch(r"-?[0-9]+", value) and option.least <= int(value) <= option.most
+        return None if fits else f"is not a whole number from {option.least} to {option.most}"
+    if option.kind == "CHOICE":
+        return None if value.lower() in option.words else f"is none of {', '.join(option.words)}"
+    return None if len(os.fsencode(value)) < PATH_MAX else f"is longer than {PATH_MAX - 1} bytes"
+
+
+def unknown(name, options):
+    """A message for a name that is no option."""
+    near = difflib.get_close_matches(name, options, 1, 0.6)
+    if not near:
+        key = name.rpartition(".")[2]
+        near = [n for n in options if n.endswith("." + key)]
+    hint = f"did you mean {near[0]}?" if near else "autograph.ini(5) lists them"
+    return f"there is no option {name}; {hint}"
+
+
+def assignments(texts):
+    """The environment for a list of "section.key=value"."""
+    options = table()
+    result = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        name = name.strip().lower()
+        if not equals:
+            raise Failure(f"--set {text}: write section.key=value")
+        if name not in options:
+            raise Failure(f"--set {text}: {unknown(name, options)}")
+        wrong = mistake(options[name], value)
+        if wrong:
+            raise Failure(f'--set {name}: "{value}" {wrong}')
+        result[variable(name)] = value
+    return result
+
+
+# -- What a program would be given ------------------------------------------------
+
+def config_file(environ):
+    """(path or None, complaint or None): the first file of the library's search order."""
+    named = environ.get("AUTOGRAPH_CONFIG")
+    if named is not None:
+        if named in ("", "/dev/null"):
+            return None, None
+        if not os.path.isfile(named) or not os.access(named, os.R_OK):
+            return None, f"AUTOGRAPH_CONFIG={named}: is not a file that can be read"
+        return named, None
+    places = ["autograph.ini"]
+    if environ.get("XDG_CONFIG_HOME", "").startswith("/"):
+        places.append(environ["XDG_CONFIG_HOME"] + "/autograph/autograph.ini")
+    elif environ.get("HOME"):
+        places.append(environ["HOME"] + "/.config/autograph/autograph.ini")
+    places.append(os.path.join(Installation.sysconfdir, "autograph.ini"))
+    for place in places:
+        if os.path.isfile(place) and os.access(place, os.R_OK):
+            return place, None
+    return None, None
+
+
+def lines(path):
+    """(line number, section, key, value) of an INI file; key is None where a line is neither."""
+    section = ""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for at, line in enumerate(file, 1):
+            line = line.strip()
+            header = re.match(r"\[([^\]]*)\]", line)
+            if not line or line[0] in "#;":
+                continue
+            if header:
+                section = header.group(1)
+                continue
+            parts = re.match(r"([^=:]*)[=:](.*)", line)
+            if not parts:
+                yield at, section, None, line
+                continue
+            yield at, section, parts.group(1).strip(), re.sub(r"\s;.*", "", parts.group(2)).strip()
+
+
+def effective(environ):
+    """(file, {name: (value, where)} of what differs from the defaults, complaints)."""
+    options, values, complaints = table(), {}, []
+    path, complaint = config_file(environ)
+    if complaint:
+        complaints.append(complaint)
+
+    def take(name, value, where):
+        wrong = mistake(options[name], value)
+        if wrong:
+            complaints.append(f'{where}: {name} = "{value}" {wrong}')
+        else:
+            values[name] = (value, where)
+
+    for at, section, key, value in (lines(path) if path else ()):
+        name = f"{section}.{key}".lower()
+        if key is None:
+            complaints.append(f'{path}:{at}: neither "[section]" nor "key = value"')
+        elif name in options:
+            take(name, value, f"{path}:{at}")
+        else:
+            complaints.append(f"{path}:{at}: {unknown(name, options)}")
+    for name in options:
+        if variable(name) in environ:
+            take(name, environ[variable(name)], variable(name))
+    if "AUTOGRAPH_REPORT" in environ:
+        take("report.file", environ["AUTOGRAPH_REPORT"], "AUTOGRAPH_REPORT")
+    sections = {o.section.upper() for o in options.values()}
+    known = {variable(name) for name in options}
+    for name in sorted(environ):
+        parts = name.split("_", 2)
+        if len(parts) == 3 and parts[0] == "AUTOGRAPH" and parts[1] in sections and name not in known:
+            complaints.append(f"environment: there is no option {name}")
+    differ = {n: v for n, v in values.items()
+              if normal(options[n], v[0]) != normal(options[n], options[n].default)}
+    return path, differ, complaints
+
+
+def normal(option, value):
+    """A value in the form in which two that mean the same are equal."""
+    if option.kind == "BOOL":
+        return value.lower() in TRUE
+    if option.kind == "INT":
+        return int(value)
+    return value.lower() if option.kind == "CHOICE" else value

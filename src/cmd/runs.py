@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""Running a program with and without the library, for verify and bench."""
+import collections
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import launch
+from common import Failure, library
+
+Run = collections.namedtuple("Run", "status seconds stdout stderr reports")
+
+
+def add_arguments(parser):
+    launch.add_settings(parser)
+    parser.add_argument("--timeout", metavar="SECONDS", type=float,
+                        help="end a run that takes longer (and fail)")
+    parser.add_argument("--input", metavar="FILE", default=os.devnull,
+                        help="standard input of every run (nothing)")
+
+
+class Runner:
+    """Runs one command; each run's output and reports lie in files of `scratch`."""
+
+    def __init__(self, given, command, scratch):
+        if not command:
+            raise Failure("which program? write -- and its command at the end")
+        self.path = library(given.library)
+        self.command = [launch.program(command[0], self.path), *command[1:]]
+        self.settings = launch.settings(given)
+        self.given, self.scratch, self.number = given, scratch, 0
+
+    def environment(self, with_library, reports):
+        """Nothing of the library is left in a run without it."""
+        environ = {k: v for k, v in os.environ.items()
+                   if k not in ("AUTOGRAPH_DISABLE", "AUTOGRAPH_REPORT", "AUTOGRAPH_REPORT_FILE",
+                                "AUTOGRAPH_TRACE_FILE")}
+        others = [p for p in environ.pop("LD_PRELOAD", "").replace(" ", ":").split(":")
+                  if p and os.path.realpath(p) != self.path]
+        if others:
+            environ["LD_PRELOAD"] = ":".join(others)
+        if with_library:
+            environ.update(self.settings)
+            environ["LD_PRELOAD"] = launch.preloaded(self.path, environ)
+            environ["AUTOGRAPH_REPORT"] = reports.replace("%", "%%") + "%p.json"
+        return environ
+
+    def __call__(self, with_library, extra=None):
+        self.number += 1
+        prefix = os.path.join(self.scratch, f"run{self.number}-")
+        environ = self.environment(with_library, prefix)
+        environ.update(extra or {})
+        try:
+            with open(self.given.input, "rb") as stdin, open(prefix + "out", "wb") as out, \
+                    open(prefix + "err", "wb") as err:
+                start = time.monotonic()
+                process = subprocess.Popen(self.command, env=environ, stdin=stdin, stdout=out,
+                                           stderr=err, start_new_session=True)
+                status = wait(process, self.given.timeout)
+                seconds = time.monotonic() - start
+        except OSError as e:
+            raise Failure(f"{e.filename or self.command[0]}: {e.strerror}") from None
+        if status is None:
+            raise Failure(f"a run {kind(with_library)} was not over after "
+                          f"{self.given.timeout:g} s and was ended")
+        return Run(status, seconds, prefix + "out", prefix + "err",
+                   [read_json(name) for name in glob.glob(glob.escape(prefix) + "*.json")])
+
+
+def wait(process, timeout):
+    """The program's status, or None when its time is over; nothing of it is left behind then."""
+    try:
+        return process.wait(timeout)
+    except BaseException as e:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except OSError:
+            pass
+        process.wait()
+        if isinstance(e, subprocess.TimeoutExpired):
+            return None
+        raise
+
+
+def kind(with_library):
+    return "with the library" if with_library else "without the library"
+
+
+def read_json(name):
+    with open(name, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def totals(reports):
+    """(ops, replayed) of all processes of a run."""
+    return (sum(r["ops"]["total"] for r in reports), sum(r["ops"]["replayed"] for r in reports))
+
+
+def ending(status):
+    """A status in words."""
+    if status >= 0:
+        return f"status {status}"
+    try:
+        return f"signal {signal.Signals(-status).name}"
+    except ValueError:
+        return f"signal {-status}"
+
+
+def progress(text):
+    """One line on a terminal that is written over; nothing elsewhere."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+
+def last_lines(path, most=5):
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return [line.rstrip() for line in collections.deque(file, most)]

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: MIT
+"""autograph verify -- command: does a program do the same with the library as without?"""
+import difflib
+import os
+import re
+import shutil
+import sys
+import tempfile
+
+import launch
+import runs
+from common import DIFFERENT, OK, UNUSABLE, Failure, Parser, pattern, printable, share, shortened
+
+EPILOG = """\
+Compared are: how the program ends, its standard output, and each --output FILE. Before each run such
+a file is put back to what it was. When something differs, the program runs once more without the
+library: if that differs as well, nothing can be said.
+Status: 0 the same, 1 different, 2 not to be told.
+"""
+BINARY = re.compile(rb"[\0-\x08\x0e-\x1a]")
+
+
+class Outputs:
+    """The files that a program writes: put back before a run, kept after it."""
+
+    def __init__(self, names, scratch):
+        self.names, self.scratch = names, scratch
+        for i, name in enumerate(names):
+            if os.path.isdir(name):
+                raise Failure(f"--output {name}: is a directory; name the files in it")
+            if os.path.exists(name):
+                shutil.copy2(name, self._before(i))
+
+    def _before(self, i):
+        return os.path.join(self.scratch, f"before-{i}")
+
+    def restore(self):
+        for i, name in enumerate(self.names):
+            if os.path.exists(self._before(i)):
+                shutil.copy2(self._before(i), name)
+            elif os.path.exists(name):
+                os.unlink(name)
+
+    def keep(self, label):
+        """[path of the copy of each, or None if the program left none]."""
+        kept = []
+        for i, name in enumerate(self.names):
+            copy = os.path.join(self.scratch, f"{label}-{i}")
+            kept.append(shutil.copy2(name, copy) if os.path.exists(name) else None)
+        return kept
+
+
+def content(path, filters):
+    if path is None:
+        return None
+    with open(path, "rb") as file:
+        data = file.read()
+    if filters and not BINARY.search(data):
+        text = data.decode("utf-8", "surrogateescape")
+        for expression in filters:
+            text = expression.sub("", text)
+        data = text.encode("utf-8", "surrogateescape")
+    return data
+
+
+def show(data):
+    return data.decode("utf-8", "replace").splitlines()
+
+
+def difference(name, a, b):
+    """Lines that show the first difference of two contents."""
+    if a is None or b is None:
+        return [f"{name}: written only {runs.kind(a is None)}"]
+    if BINARY.search(a) or BINARY.search(b):
+        at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+        return [f"{name}: {len(a):,} and {len(b):,} bytes, the first difference is at byte {at:,}"]
+    out = [f"{name}:"]
+    for line in list(difflib.unified_diff(show(a), show(b), lineterm="", n=2))[2:]:
+        if line.startswith("@@") and len(out) > 1 or len(out) > 12:
+            out.append("  ...")
+            break
+        if not line.startswith("@@"):
+            out.append("  " + shortened(printable(line), 120))
+    return out if len(out) > 1 else [f"{name}: line ends differ"]
+
+
+class Result:
+    """What a run left."""
+
+    def __init__(self, run, outputs, label, filters):
+        self.run = run
+        self.parts = {"standard output": content(run.stdout, filters)}
+        for name, path in zip(outputs.names, outputs.keep(label)):
+            self.parts[name] = content(path, filters)
+
+    def differences(self, other):
+        out = []
+        if self.run.status != other.run.status:
+            out.append(f"ends with {runs.ending(self.run.status)} without the library, with "
+                       f"{runs.ending(other.run.status)} under it")
+        for name, a in self.parts.items():
+            if a != other.parts[name]:
+                out += difference(name, a, other.parts[name])
+        return out
+
+
+def main(arguments):
+    parser = Parser("verify", usage="autograph verify [option]... -- command [argument]...",
+                    description="Compares what a program does with and without the library.",
+                    epilog=EPILOG)
+    runs.add_arguments(parser)
+    parser.add_argument("--output", metavar="FILE", action="append", default=[],
+                        help="compare this file, which the program writes; may be repeated")
+    parser.add_argument("--filter", metavar="REGEX", action="append", default=[], type=pattern,
+                        help="leave matches out of what is compared (times, dates); may be repeated")
+    given, command = launch.split_command(arguments, parser)
+    given = parser.parse_args(given)
+
+    with tempfile.TemporaryDirectory(prefix="autograph-") as scratch:
+        run = runs.Runner(given, command, scratch)
+        outputs = Outputs(given.output, scratch)
+
+        def result(with_library, label):
+            runs.progress(f"verify: running {runs.kind(with_library)} ...")
+            outputs.restore()
+            done = Result(run(with_library), outputs, label, given.filter)
+            runs.progress("")
+            return done
+
+        plain = result(False, "plain")
+        for name in given.output:
+            if plain.parts[name] is None:
+                raise Failure(f"--output {name}: the program does not write it "
+                              f"(it ended with {runs.ending(plain.run.status)})")
+        ours = result(True, "ours")
+        found = plain.differences(ours)
+        if found:
+            again = plain.differences(result(False, "again"))
+            if again:
+                print("\n".join(["Two runs without the library differ as well:", *again]))
+                print("Nothing can be said: leave out what changes with --filter REGEX, or fix the "
+                      "program's seeds.")
+                return UNUSABLE
+            print("\n".join(found))
+            print("Different with the library. Please report it, with the output of autograph "
+                  "doctor and this.")
+            return DIFFERENT
+
+        ops, replayed = runs.totals(ours.run.reports)
+        compared = [f"ends with {runs.ending(plain.run.status)}",
+                    f"{len(plain.parts['standard output']):,} bytes of standard output",
+                    *(f"{name} ({len(plain.parts[name]):,} bytes)" for name in given.output)]
+        print("The same: " + ", ".join(compared) + ".")
+        if not ours.run.reports:
+            print("But the library saw no CUDA in it, or the program ended without its exit: "
+                  "autograph doctor says what it can see.")
+            return UNUSABLE
+        print(f"{share(replayed, ops)} of {ops:,} ops were replayed"
+              + ("." if replayed else ": so this says little; autograph report says why."))
+    return OK

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+"""Running the autograph command of the build, and small ELF files to look at."""
+import os
+import struct
+
+import helpers
+
+LOOP = [helpers.sample("constant-sim"), "--iterations", "50", "--warmup", "2", "--kernels", "8"]
+
+
+def autograph(*arguments, status=0, sim=True, env=None, **options):
+    """Runs the command; LD_PRELOAD is its affair, but for a sanitizer's runtime."""
+    env = {"AGSIM_DELAY_US": "0", "LD_PRELOAD": helpers.sanitizer_runtime(), **(env or {})}
+    return helpers.run([helpers.build_dir() / "autograph", *arguments], preload=False, sim=sim,
+                       env=env, status=status, **options)
+
+
+def message(done):
+    """The one line that a command ends with when it cannot work."""
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("autograph") and "Traceback" not in lines[0]
+    return lines[0].split(": ", 1)[1]
+
+
+def script(path, text, interpreter="/bin/sh"):
+    path.write_text(f"#!{interpreter}\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def elf(path, bits=64, machine=None, kind=2, interpreter=None, order="<"):
+    """A file that looks like a program to who reads its header."""
+    machine = machine or {"x86_64": 62, "aarch64": 183}[os.uname().machine]
+    ident = b"\x7fELF" + bytes([bits // 32, 1 if order == "<" else 2, 1]) + bytes(9)
+    segments = b""
+    if interpreter:
+        text = interpreter.encode() + b"\0"
+        segments = struct.pack(order + "IIQQQQQQ", 3, 4, 120, 0, 0, len(text), len(text), 1) + text
+    path.write_bytes(ident + struct.pack(
+        order + "HHIQQQIHHHHHH", kind, machine, 1, 0, 64, 0, 0, 64, 56, 1 if interpreter else 0,
+        0, 0, 0) + segments)
+    path.chmod(0o755)
+    return path

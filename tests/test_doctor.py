@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+"""autograph doctor: what it says about machines, programs and options."""
+import os
+
+import pytest
+
+import commands
+import helpers
+from commands import LOOP, autograph, message
+
+SAMPLE = LOOP[0]
+
+
+def doctor(*arguments, status=0, **options):
+    """The lines as {name: [texts]}, and the verdicts."""
+    done = autograph("doctor", *arguments, status=status, **options)
+    assert done.stderr == ""
+    facts, verdict = done.stdout.split("\n\n")
+    found = {}
+    for line in facts.splitlines():
+        name, text = line.split(":", 1)
+        found.setdefault(name, []).append(text.strip())
+    return found, verdict
+
+
+def test_a_usable_program():
+    facts, verdict = doctor(SAMPLE)
+    assert verdict == f"Usable: autograph {SAMPLE}\n"
+    assert facts["library"] == [str(helpers.library())]
+    assert facts["CUDA"] == [f"shared cudart: {helpers.sim_dir()}/libcudart.so.13"]
+    assert "CUDA 13" in facts["driver"][0] and "Simulated GPU" in facts["GPU"][0]
+    assert facts["configuration"] == ["no file: defaults"]
+
+
+def test_a_machine_without_a_driver():
+    facts, verdict = doctor(sim=False, status=1, env={"LD_LIBRARY_PATH": None})
+    if "GPU" in facts:
+        pytest.skip("this machine has a driver")
+    assert "libcuda.so.1" in facts["driver"][0]
+    assert "no NVIDIA driver is installed" in verdict
+
+
+def test_a_library_that_is_missing(tmp_path):
+    sample = helpers.sample("constant-shared")
+    if not sample.exists():
+        pytest.skip("the samples for a GPU were not built")
+    facts, verdict = doctor(sample, sim=False, status=1, env={"LD_LIBRARY_PATH": None})
+    if "missing" not in facts:
+        pytest.skip("cudart is installed where every program finds it")
+    assert "see LD_LIBRARY_PATH" in facts["missing"][0] and "libcudart.so" in verdict
+
+
+def test_the_toolkits_stub_is_no_driver(tmp_path):
+    stub = helpers.config()["cuda_libdir"] + "/stubs/libcuda.so"
+    if not os.path.exists(stub):
+        pytest.skip("the toolkit has no stubs")
+    (tmp_path / "libcuda.so.1").symlink_to(stub)
+    _, verdict = doctor(status=1, sim=False, env={"LD_LIBRARY_PATH": tmp_path})
+    assert "take them out of LD_LIBRARY_PATH" in verdict
+
+
+@pytest.mark.parametrize("source,expected", [
+    ('extern int cuInit(unsigned); int main(void) { return cuInit(0); }', "driver API, linked"),
+    ('#include <dlfcn.h>\nint main(void) { return !dlopen("x", 1); }', "loads later is seen too"),
+])
+def test_ways_to_cuda(tmp_path, source, expected):
+    (tmp_path / "p.c").write_text(source)
+    libraries = [helpers.sim_dir() / "libcuda.so.1"] if "cuInit" in source else ["-ldl"]
+    helpers.tool(*helpers.config()["cc"].split(), tmp_path / "p.c", "-o", tmp_path / "p", *libraries)
+    facts, _ = doctor(tmp_path / "p")
+    assert expected in facts["CUDA"][0]
+
+
+def test_static_cudart():
+    sample = helpers.sample("constant-static")
+    if not sample.exists():
+        pytest.skip("the samples for a GPU were not built")
+    facts, _ = doctor(sample)
+    assert facts["CUDA"] == ["cudart is in the program (static)"]
+
+
+def test_a_program_that_has_nothing_to_do_with_cuda(tmp_path):
+    (tmp_path / "p.c").write_text("int main(void) { return 0; }")
+    helpers.tool(*helpers.config()["cc"].split(), tmp_path / "p.c", "-o", tmp_path / "p")
+    _, verdict = doctor(tmp_path / "p", status=1)
+    assert "neither uses CUDA" in verdict
+
+
+def test_a_static_program(tmp_path):
+    _, verdict = doctor(commands.elf(tmp_path / "static"), status=1)
+    assert "it is static" in verdict
+
+
+def test_a_script(tmp_path):
+    path = commands.script(tmp_path / "run", "exec something")
+    facts, _ = doctor(path)
+    assert facts["script"] == [str(path)] and "/sh" in facts["program"][0]
+    assert "get the library as well" in facts["CUDA"][0]
+
+
+def test_options_and_where_they_come_from(tmp_path):
+    (tmp_path / "autograph.ini").write_text(
+        "[trace]\nhot = 9\nunroll = 64\nmin_length = x\n[hold]\nbund_us = 3\nrubbish\n")
+    facts, _ = doctor(cwd=tmp_path, env={"AUTOGRAPH_CONFIG": None, "AUTOGRAPH_LOG_LEVEL": "2",
+                                         "AUTOGRAPH_TRACE_HO": "3"})
+    file = str(tmp_path / "autograph.ini")
+    assert facts["configuration"] == [file]
+    assert [o.split("   ") for o in facts["option"]] == [
+        ["log.level = 2", "(AUTOGRAPH_LOG_LEVEL)"], ["trace.hot = 9", "(autograph.ini:2)"]]
+    mistakes = "\n".join(facts["mistake"])
+    assert "autograph.ini:4: trace.min_length" in mistakes
+    assert "autograph.ini:6: there is no option hold.bund_us; did you mean hold.bound_us?" in mistakes
+    assert "autograph.ini:7" in mistakes and "AUTOGRAPH_TRACE_HO" in mistakes
+
+
+@pytest.mark.parametrize("env,words", [({"AUTOGRAPH_DISABLE": "1"}, "unset it"),
+                                       ({"AUTOGRAPH_GENERAL_ENABLE": "no"}, "general.enable")])
+def test_what_turns_it_off(env, words):
+    _, verdict = doctor(env=env, status=1)
+    assert words in verdict
+
+
+@pytest.mark.parametrize("text", [
+    "", "[trace]\nhot = 5\n", "[trace]\nhot=5 ; five\nunroll : 32\n", " [trace]\n  hot = 5\n",
+    "[TRACE]\nHOT = 7\n", "[trace]\nhot = 5\nhot = 6\n", "hot = 5\n", "[trace]\nhot = 99999\n",
+    "[report]\nfile = a;b\n", "[general]\nenable = OFF\n[update]\nstrategy = Set_Params\n",
+    "[trace]\nhot\n= 5\nunroll = 16\n", "; hot = 5\n# [trace]\n[log]\nlevel = 2\n"])
+def test_files_are_read_as_the_library_reads_them(tmp_path, text):
+    (tmp_path / "t.ini").write_text(text)
+    env = {"AUTOGRAPH_CONFIG": tmp_path / "t.ini"}
+    probe = helpers.build_dir() / "tests/unit/probe"
+    lines = helpers.run([probe, "options"], preload=False, sim=False, env=env).stdout.splitlines()[1:]
+    defaults = helpers.run([probe, "options"], preload=False, sim=False).stdout.splitlines()[1:]
+    differ = sorted(line for line in lines if line not in defaults)
+    facts, _ = doctor(env=env, status=None)
+    ours = [o.split("   ")[0].replace(" = ", "=") for o in facts.get("option", [])]
+    words = {"general.enable=OFF": "general.enable=false",
+             "update.strategy=Set_Params": "update.strategy=set_params"}
+    assert [words.get(o, o) for o in ours] == differ
+
+
+@pytest.mark.parametrize("make,words", [
+    (lambda p: p / "missing", "no such program"),
+    (lambda p: p, "is a directory"),
+    (lambda p: commands.elf(p / "library", kind=3), "shared library"),
+    (lambda p: commands.script(p / "lost", "", interpreter="/no/such"), "is not there")])
+def test_bad_input(tmp_path, make, words):
+    done = autograph("doctor", make(tmp_path), status=2)
+    assert words in message(done)

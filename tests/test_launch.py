@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: MIT
+"""autograph [options] [--] command: what the program gets, and what is refused."""
+import json
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+
+import commands
+import helpers
+from commands import LOOP, autograph, message
+
+SHOW = ["sh", "-c", "env"]
+
+
+def environment_of(*options, env=None, cwd=None):
+    out = autograph(*options, *SHOW, env=env, cwd=cwd).stdout
+    return dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+
+
+def test_the_program_is_replayed_and_reports(tmp_path):
+    plain = helpers.run(LOOP, preload=False).stdout.splitlines()[0]
+    done = autograph("--report", *LOOP, cwd=tmp_path)
+    assert done.stdout.splitlines()[0] == plain and done.stderr == ""
+    data = json.loads((tmp_path / "autograph-report-0.json").read_text())
+    assert data["ops"]["replayed"] > 100
+
+
+def test_the_library_comes_behind_what_is_preloaded(tmp_path):
+    other = str(helpers.sim_dir() / "libcudart.so.13")
+    before = [p for p in (helpers.sanitizer_runtime(), other) if p]
+    env = {"LD_PRELOAD": ":".join(before)}
+    assert environment_of(env=env)["LD_PRELOAD"].split(":") == [*before, str(helpers.library())]
+    twice = {"LD_PRELOAD": ":".join([*before, str(helpers.library())])}
+    assert environment_of(env=twice)["LD_PRELOAD"] == twice["LD_PRELOAD"]
+
+
+def test_options_become_variables(tmp_path):
+    ini = tmp_path / "a.ini"
+    ini.write_text("[trace]\nhot = 9\n")
+    env = environment_of("--config", "a.ini", "--set", "trace.hot=5", "--set=HOLD.Bound_us=400",
+                         "--set", "update.strategy=exec_update", "--disable", "--report=r.json",
+                         cwd=tmp_path)
+    assert env["AUTOGRAPH_CONFIG"] == str(ini)
+    assert env["AUTOGRAPH_TRACE_HOT"] == "5" and env["AUTOGRAPH_HOLD_BOUND_US"] == "400"
+    assert env["AUTOGRAPH_UPDATE_STRATEGY"] == "exec_update" and env["AUTOGRAPH_DISABLE"] == "1"
+    assert env["AUTOGRAPH_REPORT"] == str(tmp_path / "r.json")
+    assert environment_of("--config", "none")["AUTOGRAPH_CONFIG"] == ""
+    assert environment_of("--report=stderr")["AUTOGRAPH_REPORT"] == "stderr"
+
+
+def test_a_set_report_is_above_the_one_in_the_environment():
+    env = environment_of("--set", "report.file=/x", env={"AUTOGRAPH_REPORT": "/y"})
+    assert env["AUTOGRAPH_REPORT"] == "/x"
+
+
+def test_only_the_users_own_percent_signs_are_special(tmp_path):
+    place = tmp_path / "100%p"
+    place.mkdir()
+    autograph("--report=%r.json", *LOOP, cwd=place)
+    assert os.listdir(place) == ["0.json"]
+
+
+def test_verbose_says_what_is_set():
+    done = autograph("-v", "--set", "trace.hot=5", *LOOP)
+    first = done.stderr.splitlines()[0]
+    assert "AUTOGRAPH_TRACE_HOT=5" in first and f"LD_PRELOAD={helpers.library()}" in first
+    assert re.search(r"libautograph\[\d+\]: made a trace", done.stderr)
+
+
+def test_the_programs_own_options_and_the_names_of_commands():
+    assert autograph("echo", "--set", "x", "--", "y").stdout == "--set x -- y\n"
+    assert autograph("--disable", "--", "echo", "doctor").stdout == "doctor\n"
+    assert "no such program" in message(autograph("--", "bench", status=127))
+
+
+@pytest.mark.parametrize("status", [0, 1, 77])
+def test_its_status(status):
+    autograph("sh", "-c", f"exit {status}", status=status)
+
+
+def test_its_signals_and_its_process():
+    """It is the program that the shell waits for: no process stands between."""
+    autograph("sh", "-c", "kill -TERM $$", status=-signal.SIGTERM)
+    env = helpers.environment(preload=False, env={"LD_PRELOAD": helpers.sanitizer_runtime()})
+    with subprocess.Popen([helpers.build_dir() / "autograph", "sh", "-c", "echo $$"], text=True,
+                          stdout=subprocess.PIPE, env=env) as process:
+        assert int(process.communicate(timeout=helpers.TIMEOUT)[0]) == process.pid
+
+
+@pytest.mark.parametrize("arguments,words", [
+    ([], "which program?"),
+    (["--report"], "which program?"),
+    (["--set", "trace.hott=5", "true"], "did you mean trace.hot?"),
+    (["--set", "graph.hot=5", "true"], "did you mean trace.hot?"),
+    (["--set", "nonsense.at.all=5", "true"], "autograph.ini(5)"),
+    (["--set", "trace.hot", "true"], "write section.key=value"),
+    (["--set", "trace.hot=many", "true"], "from 2 to 1000"),
+    (["--set", "general.enable=maybe", "true"], "not true or false"),
+    (["--set", "update.strategy=best", "true"], "none of auto, set_params, exec_update"),
+    (["--set"], "expected one argument"),
+    (["--config", "/no/such/file", "true"], "can be read"),
+    (["--config", "/", "true"], "can be read"),
+    (["--library", "/no/such.so", "true"], "build or install it"),
+    (["--wrong", "true"], "--wrong"),
+])
+def test_mistakes_are_one_line(arguments, words):
+    assert words in message(autograph(*arguments, status=2))
+
+
+def test_shell_statuses(tmp_path):
+    assert "there is no such program" in message(autograph("/no/such", status=127))
+    assert "there is no such program" in message(autograph("no-such-program", status=127))
+    assert "chmod +x" in message(autograph("/etc/passwd", status=126))
+    assert "is a directory" in message(autograph("/tmp/", status=126))
+
+
+def test_programs_that_take_no_library(tmp_path):
+    def refused(path, words):
+        assert words in message(autograph(path, status=2))
+
+    refused(commands.elf(tmp_path / "static"), "it is static")
+    refused(commands.elf(tmp_path / "narrow", bits=32, machine=3), "x86 (32 bit)")
+    refused(commands.elf(tmp_path / "foreign", machine=21, interpreter="/x"), "ppc64")
+    refused(commands.elf(tmp_path / "library", kind=3), "it is a shared library")
+    refused(commands.elf(tmp_path / "big", machine=21, order=">"), "ppc64")
+    setuid = commands.elf(tmp_path / "setuid", interpreter="/lib64/ld-linux-x86-64.so.2")
+    setuid.chmod(0o4755)
+    refused(setuid, "ignores LD_PRELOAD")
+
+
+def test_files_that_are_no_programs(tmp_path):
+    def refused(name, content, words):
+        (tmp_path / name).write_bytes(content)
+        (tmp_path / name).chmod(0o755)
+        assert words in message(autograph(tmp_path / name, status=2))
+
+    good = commands.elf(tmp_path / "good", interpreter="/lib64/ld-linux-x86-64.so.2").read_bytes()
+    refused("empty", b"", "is empty")
+    refused("text", b"just text\n", "neither an ELF program nor a script")
+    refused("cut", good[:40], "damaged")
+    refused("cut-later", good[:-5], "damaged")
+    refused("class", b"\x7fELF\x07" + good[5:], "damaged")
+    refused("lost", b"#!/no/such/interpreter\n", "/no/such/interpreter is not there")
+    refused("loop", f"#!{tmp_path}/loop\n".encode(), "too many")
+
+
+def test_a_script_is_started_by_its_interpreter(tmp_path):
+    path = commands.script(tmp_path / "run", 'echo "$1 $LD_PRELOAD"')
+    assert autograph(path, "x").stdout == f"x {helpers.library()}\n" \
+        or helpers.sanitizer_runtime()
+
+
+def test_a_library_that_the_linker_cannot_name(tmp_path):
+    place = tmp_path / "with blank"
+    place.mkdir()
+    os.link(helpers.library(), place / "l.so") if os.stat(place).st_dev == os.stat(
+        helpers.library()).st_dev else (place / "l.so").write_bytes(helpers.library().read_bytes())
+    assert "blanks or colons" in message(autograph("--library", place / "l.so", "true", status=2))
+
+
+def test_from_the_sources():
+    """The modules run where they lie; nothing is written beside them."""
+    main = helpers.SOURCE / "src/cmd/main.py"
+    out = helpers.run([main, "--report=stderr", *LOOP], preload=False,
+                      env={"AG_BUILD": helpers.build_dir(),
+                           "LD_PRELOAD": helpers.sanitizer_runtime()})
+    assert json.loads(out.stderr)["ops"]["replayed"] > 100
+    assert not (main.parent / "__pycache__").exists()
+
+
+def test_a_closed_pipe_is_no_error():
+    for arguments in ("--help", "doctor"):
+        command = f"{{ sleep 0.5; {helpers.build_dir()}/autograph {arguments}; }} | true"
+        assert helpers.run(["sh", "-c", command], preload=False).stderr == ""
+
+
+def test_version():
+    assert autograph("--version").stdout == f"autograph {helpers.config()['version']}\n"

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT
+"""autograph verify and autograph bench."""
+import json
+
+import pytest
+
+import commands
+import helpers
+from commands import LOOP, autograph, message
+
+FILTER = ["--filter", "^us_per_iteration.*"]
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A script that ends with a sample, so that the library has something to see."""
+    def make(text):
+        return commands.script(tmp_path / "program", text + "\nexec " + " ".join(map(str, LOOP)))
+    return make
+
+
+# -- verify -------------------------------------------------------------------
+
+def test_the_same():
+    done = autograph("verify", *FILTER, "--", *LOOP)
+    first, second = done.stdout.splitlines()
+    assert first.startswith("The same: ends with status 0, ") and done.stderr == ""
+    assert "ops were replayed." in second and not second.startswith("0.0 %")
+
+
+def test_a_program_that_is_not_the_same_twice():
+    done = autograph("verify", "--", *LOOP, status=2)
+    assert done.stdout.startswith("Two runs without the library differ as well:\nstandard output:")
+    assert "--filter" in done.stdout.splitlines()[-1]
+
+
+DIFFERS = 'if test -n "$AUTOGRAPH_REPORT"; then {0}; else {1}; fi'
+
+
+def test_another_output(program):
+    path = program(DIFFERS.format("echo three", "echo two") + "; echo four")
+    done = autograph("verify", *FILTER, "--", path, status=1)
+    lines = done.stdout.splitlines()
+    assert lines[0] == "standard output:" and "  -two" in lines and "  +three" in lines
+    assert lines[-1].startswith("Different with the library.")
+
+
+def test_another_end(program):
+    path = program(DIFFERS.format("exit 3", "true"))
+    done = autograph("verify", "--filter", "(?s).*", "--", path, status=1)
+    assert done.stdout.startswith("ends with status 0 without the library, with status 3 under it\n")
+    path = program(DIFFERS.format("kill -ABRT $$", "true"))
+    done = autograph("verify", "--filter", "(?s).*", "--", path, status=1)
+    assert "with signal SIGABRT under it" in done.stdout
+
+
+@pytest.mark.parametrize("write,words", [
+    (r"printf 'a\000b'", "2 and 3 bytes, the first difference is at byte 0"),
+    ("echo x", "-two"), (":", "written only without the library")])
+def test_output_files(program, tmp_path, write, words):
+    other = r"printf '\000b'" if "000" in write else "echo two"
+    redirect = "" if write == ":" else " >result"
+    path = program("rm -f result; " + DIFFERS.format(write + redirect, other + " >result"))
+    done = autograph("verify", *FILTER, "--output", "result", "--", path, status=1, cwd=tmp_path)
+    assert words in done.stdout
+
+
+def test_output_files_that_are_equal_and_begin_as_they_were(program, tmp_path):
+    """A program that appends gets the same file for each run."""
+    (tmp_path / "log").write_text("old\n")
+    path = program("echo new >>log; date +%N >>log")
+    done = autograph("verify", *FILTER, "--filter", r"^\d+$", "--output", "log", "--", path,
+                     cwd=tmp_path)
+    assert "log (" in done.stdout
+    assert (tmp_path / "log").read_text().startswith("old\nnew\n")
+    assert len((tmp_path / "log").read_text().splitlines()) == 3
+
+
+def test_input(program, tmp_path):
+    (tmp_path / "in").write_text("text\n")
+    done = autograph("verify", *FILTER, "--input", tmp_path / "in", "--", program("cat"))
+    assert "bytes of standard output" in done.stdout
+
+
+@pytest.mark.parametrize("arguments,words", [
+    (["--"], "which program?"), (["--", "/no/such"], "no such program"),
+    (["--filter", "(", "--", "true"], "is no regular expression"),
+    (["--output", "/", "--", "true"], "is a directory"),
+    (["--output", "no-such-file", "--", "true"], "the program does not write it"),
+    (["--input", "/no/such", "--", "true"], "No such file"),
+    (["--set", "a.b=c", "--", "true"], "there is no option a.b"),
+    (["--timeout", "0.1", "--", "sleep", "30"], "was not over after 0.1 s")])
+def test_verify_cannot_work(tmp_path, arguments, words):
+    status = 127 if "/no/such" == arguments[-1] else 2
+    assert words in message(autograph("verify", *arguments, status=status, cwd=tmp_path))
+
+
+def test_nothing_was_compared():
+    done = autograph("verify", "--", "true", status=2)
+    assert "the library saw no CUDA" in done.stdout
+
+
+# -- bench ----------------------------------------------------------------------
+
+def test_bench(tmp_path):
+    done = autograph("bench", "--runs", "9", "--json", tmp_path / "b.json",
+                     "--time-from", "us_per_iteration (.*)", "--", *LOOP)
+    header, without, ours, speedup, verdict = done.stdout.splitlines()
+    assert header.split() == "9 runs each median least most spread".split()
+    assert without.startswith("without") and ours.startswith("with ")
+    assert "with 96 %; " in speedup and " ops replayed" in speedup
+    assert verdict in ("Faster with the library.", "Slower with the library.",
+                       "No difference could be seen.")
+    data = json.loads((tmp_path / "b.json").read_text())
+    assert len(data["with"]) == len(data["without"]) == 9 and data["replayed"] > 0
+    low, high = data["interval"]
+    assert low <= data["speedup"] <= high
+
+
+@pytest.mark.parametrize("ours,plain,rate,expected", [
+    ("10", "20", False, ("speed-up 2.00x, 2.00 to 2.00", "Faster")),
+    ("20", "10", False, ("speed-up 0.50x", "Slower")),
+    ("20", "10", True, ("speed-up 2.00x", "Faster")),
+    ("10", "10", False, ("speed-up 1.00x", "No difference"))])
+def test_its_arithmetic(program, ours, plain, rate, expected):
+    path = program(DIFFERS.format(f"echo took {ours}", f"echo took {plain}"))
+    done = autograph("bench", *["--rate"] * rate, "--time-from", r"took (\d+)", "--", path)
+    assert all(words in done.stdout for words in expected)
+
+
+def test_noise_is_said(program, tmp_path):
+    path = program(f"echo x >>{tmp_path}/n; n=$(wc -l <{tmp_path}/n); echo took $((n * n % 11 + 1))")
+    done = autograph("bench", "--time-from", r"took (\d+)", "--", path)
+    assert "the runs differ too much" in done.stderr
+
+
+def test_too_few_runs():
+    done = autograph("bench", "--runs", "1", "--warmup", "0", "--", *LOOP)
+    assert "Too few runs to tell: --runs 9." in done.stdout
+
+
+@pytest.mark.parametrize("arguments,words", [
+    ([], "which program?"), (["--runs", "0", "--", "true"], "'0' is not a number from 1"),
+    (["--time-from", "x (.*)", "--", "true"], "no line of the output matches"),
+    (["--time-from", "(h.*)", "--", "echo", "hello"], "'hello', which is no number"),
+    (["--rate", "--", "true"], "--rate needs --time-from"),
+    (["--time-from", "(.*)", "--", "echo", "-5"], "must be above 0")])
+def test_bench_cannot_work(arguments, words):
+    assert words in message(autograph("bench", *arguments, status=2))
+
+
+def test_a_run_that_fails():
+    done = autograph("bench", "--", "sh", "-c", "echo oh no >&2; exit 3", status=2)
+    assert done.stderr == "autograph bench: a run ended with status 3:\n  oh no\n"
+
+
+def test_nothing_to_measure():
+    done = autograph("bench", "--runs", "1", "--warmup", "0", "--", "true")
+    assert "the library saw no CUDA" in done.stderr
+
+
+def test_the_interval_holds_the_median():
+    """Order statistics: for 9 values the second and the eighth, which holds 96 %."""
+    import sys
+    sys.path.insert(0, str(helpers.SOURCE / "src/cmd"))
+    try:
+        import bench
+    finally:
+        sys.path.pop(0)
+    assert bench.interval([9, 1, 8, 2, 7, 3, 6, 4, 5]) == (2, 8, pytest.approx(1 - 20 / 512))
+    assert bench.interval([1, 2, 3]) == (1, 3, 0.75)
+    assert bench.interval([1]) == (1, 1, 0)
