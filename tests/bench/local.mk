@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
 # The benchmark, and what counts the instructions of single calls. Built like the samples.
 
-BENCHES = tests/bench/paths
+BENCHES = tests/bench/paths tests/bench/worker
 BENCH_SIM = $(BENCHES:%=%-sim)
 BENCH_GPU = $(BENCHES:%=%-static) $(BENCHES:%=%-shared)
 BENCH_OBJECTS = $(BENCHES:%=%.gpu.o)
 
-EXTRA_DIST += $(BENCHES:%=%.cu)
+BENCH_FILES = tests/bench/bench.py tests/bench/extras.py tests/bench/instructions.py \
+	tests/bench/plot.py tests/bench/shapes.py
+
+EXTRA_DIST += $(BENCHES:%=%.cu) $(BENCH_FILES)
 
 $(BENCH_SIM): %-sim: %.cu tests/samples/harness.o $(SAMPLE_INCLUDES) tests/samples/host_kernel.h \
 		tests/sim/agsim.h tests/sim/libcudart.so.13
@@ -28,4 +31,14 @@ $(BENCHES:%=%-shared): %-shared: %.gpu.o tests/samples/harness.o
 	$(AM_V_GEN)$(NVCC) -cudart shared -o $@ $^ -Xcompiler -pthread -ldl
 
 .SECONDARY: $(BENCH_OBJECTS)
+
+if HAVE_NVCC
+samples: $(BENCH_GPU)
+endif
+
+# Needs a GPU; some minutes. make bench BENCH_ARGS='--shapes sync --quick' measures some of it.
+BENCH_ARGS =
+bench: all $(BENCH_GPU)
+	$(PYTHON) '$(top_srcdir)/tests/bench/bench.py' --build . --out bench $(BENCH_ARGS)
+.PHONY: bench
 CLEANFILES += $(BENCH_SIM) $(BENCH_GPU) $(BENCH_OBJECTS)

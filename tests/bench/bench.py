@@ -1,0 +1,310 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The benchmark: loops eagerly, under the library, and as graphs written by hand, in turn.
+
+usage: tests/bench/bench.py [--build DIR] [--out DIR] [--shapes REGEX] [--rounds N] [--ms N] [--quick]
+                            [--no-extras] [--sim]
+
+For each loop two processes run, one of them with the library preloaded, and take turns in each round.
+Prints a table, and what was asked of the loops with what was measured; --out keeps both, with all
+figures (bench.json) and a plot (bench.svg). Status 1: results differed. Status 2: it could not run.
+"""
+import argparse
+import collections
+import json
+import os
+import pathlib
+import re
+import select
+import statistics
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+import extras  # noqa: E402  (needs the path above)
+import plot  # noqa: E402
+import shapes  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PATIENCE = 120  # seconds for one answer
+
+
+class CannotRun(Exception):
+    pass
+
+
+class Setup:
+    """Where the programs are, and their environment."""
+
+    def __init__(self, build, sim):
+        self.build, self.sim = build.resolve(), sim
+        self.library = self.build / ".libs/libautograph.so"
+        self.environment = {k: v for k, v in os.environ.items()
+                            if not k.startswith(("AUTOGRAPH_", "AGSIM_")) and k != "LD_PRELOAD"}
+        self.environment.update(AUTOGRAPH_CONFIG="", AGSIM_DELAY_US="0")
+        configured = self.build / "tests/build.json"
+        if not configured.exists():
+            raise CannotRun(f"{self.build} is no build directory: give another one by --build")
+        # The shared runtime: the simulated one, or where the toolkit was when this was built.
+        paths = [str(self.build / "tests/sim")] if sim else []
+        paths += [os.environ.get("LD_LIBRARY_PATH"), json.loads(configured.read_text())["cuda_libdir"]]
+        self.environment["LD_LIBRARY_PATH"] = ":".join(p for p in paths if p)
+
+    def program(self, name, cudart):
+        path = self.build / f"tests/bench/{name}-{'sim' if self.sim else cudart}"
+        for needed in (path, self.library):
+            if not needed.exists():
+                raise CannotRun(f"{needed} is not there: make bench builds it")
+        return str(path)
+
+    def preloaded(self, **more):
+        return {**self.environment, "LD_PRELOAD": str(self.library), **more}
+
+    def machine(self):
+        if self.sim:
+            return "simulated driver: no figure below means anything"
+        try:
+            return subprocess.run(
+                ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+                capture_output=True, text=True, check=True).stdout.strip().splitlines()[0]
+        except (OSError, subprocess.CalledProcessError, IndexError) as error:
+            raise CannotRun(f"nvidia-smi finds no GPU ({error}); --sim runs without") from error
+
+
+class Worker:
+    """A process that measures when it is told to, and sleeps otherwise."""
+
+    def __init__(self, setup, cudart, report=None):
+        environment = setup.environment
+        if report:
+            environment = setup.preloaded(AUTOGRAPH_REPORT=str(report))
+        self.report = report
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([setup.program("worker", cudart)], env=environment, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=self.errors, bufsize=1)
+
+    def fail(self, what):
+        self.process.kill()
+        self.process.wait()
+        self.errors.seek(0)
+        raise CannotRun(f"{'library: ' if self.report else ''}{what}: {self.errors.read().strip()}")
+
+    def ask(self, line):
+        try:
+            self.process.stdin.write(line + "\n")
+        except BrokenPipeError:
+            self.fail(f"the worker ended before '{line}'")
+        if not select.select([self.process.stdout], [], [], PATIENCE)[0]:
+            self.fail(f"no answer to '{line}' within {PATIENCE} s")
+        answer = self.process.stdout.readline().split()
+        if not answer:
+            self.fail(f"the worker ended at '{line}'")
+        return answer
+
+    def measure(self, variant, words):
+        """Microseconds per iteration, checksum."""
+        us, checksum = self.ask(f"{variant} {words}")
+        return float(us), checksum
+
+    def end(self):
+        """Closes the process; its exit report, if it wrote one."""
+        self.process.stdin.close()
+        if self.process.wait(PATIENCE) != 0:
+            self.fail("the worker failed at its end")
+        self.process.stdout.close()
+        self.errors.close()
+        return json.loads(self.report.read_text()) if self.report else None
+
+
+# -- One shape ------------------------------------------------------------------
+
+NUMERATORS = {"by_hand": ("library", "graph"), "eager": ("library", "eager"),
+              "speedup": ("eager", "library")}
+
+
+def ratios(row, of):
+    """For each round; a ratio within a round does not see the machine's drift."""
+    above, below = NUMERATORS[of]
+    times = row["times"]
+    return [a / b for a, b in zip(times[above], times.get(below, ()))]
+
+
+def is_open(row, shape):
+    """Whether some target lies among the middle half of the rounds' ratios."""
+    for target in shapes.TARGETS:
+        values = ratios(row, target.of) if target.applies(shape) else []
+        if len(values) >= 4:
+            low, _, high = statistics.quantiles(values, n=4)
+            if low < target.limit < high:
+                return True
+    return False
+
+
+def measure(shape, setup, us_per_round, rounds, ms):
+    row = {"name": shape.name, "shape": dict(shape), "times": collections.defaultdict(list),
+           "first": {}, "equal": True}
+    variants = ["eager", "library"] + (["graph"] if shape.by_hand else [])
+    with tempfile.TemporaryDirectory() as scratch:
+        plain = Worker(setup, shape["cudart"])
+        library = Worker(setup, shape["cudart"], pathlib.Path(scratch, "report.json"))
+        words = shape.words(us_per_round)
+        us, _ = plain.measure("eager", f"{words} warmup=8 iterations=8")
+        iterations = max(4, round(ms * 1000 / us))
+        row["iterations"] = iterations
+        done = -1
+        # The first round is not counted: the library learns.
+        while done < rounds or (done < 3 * rounds and is_open(row, shape)):
+            warmup = max(24, 4000 // shape["n"]) if done < 0 else max(4, iterations // 8)
+            checksums = set()
+            for i in range(len(variants)):
+                variant = variants[(i + done) % len(variants)]
+                worker = library if variant == "library" else plain
+                us, checksum = worker.measure(
+                    "graph" if variant == "graph" else "eager",
+                    f"{words} warmup={warmup} iterations={iterations} seed={done + 1}")
+                checksums.add(checksum)
+                if done < 0:
+                    row["first"][variant] = us
+                else:
+                    row["times"][variant].append(us)
+            row["equal"] &= len(checksums) == 1
+            done += 1
+        plain.end()
+        row["report"] = library.end()
+    return row
+
+
+# -- Output ---------------------------------------------------------------------
+
+def middle(values):
+    return statistics.median(values) if values else None
+
+
+def spread(values):
+    """Half of the middle half's width, in percent of the median."""
+    if len(values) < 2:
+        return 0.0
+    low, median, high = statistics.quantiles(values, n=4)
+    return 50 * (high - low) / median
+
+
+def show(value, form):
+    return "-" if value is None else format(value, form)
+
+
+HEAD = """\
+| loop | eager, us | library, us | by hand, us | eager / library | library / by hand | +- % | replayed | checksums |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
+
+
+def table_row(row):
+    times, ops = row["times"], row["report"]["ops"]
+    share = f"{100 * ops['replayed'] / ops['total']:.1f} %" if ops["total"] else "-"
+    return (f"| {row['name']} | {middle(times['eager']):.2f} | {middle(times['library']):.2f} "
+            f"| {show(middle(times.get('graph')), '.2f')} "
+            f"| {middle(ratios(row, 'speedup')):.2f}x "
+            f"| {show(middle(ratios(row, 'by_hand')), '.3f')} "
+            f"| {spread(ratios(row, 'eager')):.1f} | {share} "
+            f"| {'equal' if row['equal'] else 'DIFFERENT'} |")
+
+
+def judge(target, rows):
+    """The line of the table of targets, or None without a measured shape."""
+    values = {row["name"]: middle(ratios(row, target.of)) for row in rows
+              if target.applies(shapes.Shape(**row["shape"]))}
+    values = {name: value for name, value in values.items() if value is not None}
+    if not values:
+        return None
+    most = target.bound == "most"
+    missed = {name: value for name, value in values.items()
+              if (value > target.limit if most else value < target.limit)}
+    worst = (max if most else min)(values, key=values.get)
+    missed_text = "; ".join(f"{name}: {value:.3f}" for name, value in missed.items())
+    return {"target": target.name, "limit": f"{'<=' if most else '>='} {target.limit:g}",
+            "worst": f"{values[worst]:.3f} ({worst})", "met": not missed,
+            "verdict": "met" if not missed else f"MISSED by {len(missed)} of {len(values)}: {missed_text}"}
+
+
+def verdicts(lines):
+    out = ["| target | limit | worst | |", "| --- | --- | --- | --- |"]
+    return out + [f"| {v['target']} | {v['limit']} | {v['worst']} | {v['verdict']} |" for v in lines]
+
+
+def points(rows):
+    """For the plot: constant arguments, no synchronize."""
+    lines = {"eager": {}, "graph": {}, "library": {}}
+    for row in rows:
+        shape = shapes.Shape(**row["shape"])
+        if shapes.plain(shape, "n") and shape["cudart"] == "static":
+            for variant, line in lines.items():
+                line[shape["n"]] = middle(row["times"][variant]) / shape["n"]
+    return lines
+
+
+def write(out, text, rows, targets, more, machine):
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "bench.md").write_text("\n".join(text) + "\n")
+    (out / "bench.json").write_text(json.dumps(
+        {"machine": machine, "shapes": rows, "targets": targets, "extras": more}, indent=1))
+    lines = points(rows)
+    if lines["library"]:
+        (out / "bench.svg").write_text(plot.svg(lines, f"Time per kernel, {machine}"))
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        usage=re.sub(r"\s+", " ", __doc__.split("usage: ")[1].split("\n\n")[0]))
+    parser.add_argument("--build", type=pathlib.Path,
+                        default=pathlib.Path(os.environ.get("AG_BUILD") or ROOT / "build"))
+    parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--shapes", default="", metavar="REGEX")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--ms", type=float, default=30, help="length of one measurement")
+    parser.add_argument("--quick", action="store_true", help="3 rounds of 10 ms")
+    parser.add_argument("--no-extras", action="store_true", help="only the loops")
+    parser.add_argument("--sim", action="store_true", help="on the simulated driver")
+    options = parser.parse_args()
+    rounds, ms = (3, 10) if options.quick else (options.rounds, options.ms)
+    setup = Setup(options.build, options.sim)
+    chosen = [s for s in shapes.SHAPES if re.search(options.shapes, s.name)]
+    if not chosen:
+        raise CannotRun(f"no loop's name matches '{options.shapes}'")
+
+    machine = setup.machine()
+    text = []
+
+    def say(line):
+        print(line, flush=True)
+        text.append(line)
+
+    say(f"{machine}; {rounds} rounds in turn, medians; +- is of library / eager\n")
+    worker = Worker(setup, "static")
+    us_per_round = float(worker.ask("calibrate")[0])
+    worker.end()
+    say(HEAD)
+    rows = []
+    for shape in chosen:
+        rows.append(measure(shape, setup, us_per_round, rounds, ms))
+        say(table_row(rows[-1]))
+    more = [] if options.no_extras else extras.measure(setup, options.quick)
+    targets = [v for v in (judge(t, rows) for t in shapes.TARGETS) if v] + more
+    say("")
+    for line in verdicts(targets):
+        say(line)
+    different = [row["name"] for row in rows if not row["equal"]]
+    if different:
+        say(f"\nDIFFERENT RESULTS: {'; '.join(different)}")
+    if options.out:
+        write(options.out, text, rows, targets, more, machine)
+    return bool(different)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except CannotRun as error:
+        print(f"bench: {error}", file=sys.stderr)
+        sys.exit(2)

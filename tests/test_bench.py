@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""The benchmark, on the simulated driver: its figures mean nothing there, but all of it runs, and
+what it says about figures is right."""
+import json
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+import pytest
+
+import helpers
+
+BENCH = helpers.SOURCE / "tests/bench"
+sys.path.insert(0, str(BENCH))
+
+import bench  # noqa: E402  (needs the path above)
+import shapes  # noqa: E402
+
+
+def run(*options, build=None, status=0):
+    command = [sys.executable, BENCH / "bench.py", "--build", build or helpers.build_dir(), *options]
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=120,
+                          check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
+
+
+needs_no_sanitizer = pytest.mark.skipif(bool(helpers.config()["sanitize"]),
+                                        reason="the programs need the sanitizer's runtime first")
+
+
+# -- The program ------------------------------------------------------------------
+
+def answers(*lines, status=0, **options):
+    done = helpers.run(helpers.build_dir() / "tests/bench/worker-sim", status=status,
+                       env={"AGSIM_DELAY_US": 0}, input="".join(f"{line}\n" for line in lines), **options)
+    return [line.split() for line in done.stdout.splitlines()] if status == 0 else done.stderr
+
+
+@pytest.mark.parametrize("shape", shapes.every(args=["one", "all", "two"]) + shapes.every(
+    mix=["memset", "copy", "upload", "event"]) + shapes.every(loop=["period 2", "nested"]) +
+    shapes.every(streams=4) + shapes.every(threads=3), ids=lambda shape: shape.name)
+def test_variants_compute_the_same(shape):
+    words = f"{shape.words(1)} warmup=3 iterations=40"
+    plain, graph = answers(f"eager {words}", f"graph {words}", preload=False)
+    library, again = answers(f"eager {words}", f"eager {words}")
+    assert plain[1] == graph[1] == library[1] == again[1]
+
+
+def test_checksum_depends_on_everything():
+    words = "n=4 warmup=2 iterations=9"
+    seen = answers(*(f"eager {words} {more}" for more in (
+        "n=4", "n=5", "iterations=10", "warmup=3", "rounds=2", "args=1", "args=2", "args=3", "mix=1",
+        "mix=2", "mix=3", "streams=2", "threads=2", "loop=2")), preload=False)
+    # The third is the second but for where the clock starts.
+    assert len({checksum for _, checksum in seen}) == len(seen) - 1
+
+
+@pytest.mark.parametrize("line", ["dance", "eager n", "eager n=x", "eager n=0", "eager m=1",
+                                  "eager streams=4 threads=4", "graph loop=3", "graph args=2 mix=1"])
+def test_bad_line_is_refused(line):
+    message = answers(line, preload=False, status=2)
+    assert message.startswith("worker: ") and len(message.splitlines()) == 1
+
+
+# -- The script -------------------------------------------------------------------
+
+@needs_no_sanitizer
+def test_whole_benchmark(tmp_path):
+    done = run("--sim", "--quick", "--shapes", "^N=(4|16)(, sync)?$|never repeats$", "--out", tmp_path)
+    rows = [line for line in done.stdout.splitlines() if line.endswith("| equal |")]
+    assert len(rows) == 5
+    assert (tmp_path / "bench.md").read_text() == done.stdout
+    found = json.loads((tmp_path / "bench.json").read_text())
+    assert [row["name"] for row in found["shapes"]] == [
+        "N=4", "N=16", "N=4, sync", "N=16, sync", "N=16, never repeats"]
+    for row in found["shapes"]:
+        assert min(map(len, row["times"].values())) >= 3
+        assert ("graph" in row["times"]) == ("never" not in row["name"])
+        assert (row["report"]["replays"] > 0) == ("never" not in row["name"])
+    for words in ("one matched launch", "first replay", "without CUDA", "with CUDA", "every shape"):
+        assert words in done.stdout
+    picture = xml.etree.ElementTree.parse(tmp_path / "bench.svg").getroot()
+    assert len([e for e in picture if e.tag.endswith("polyline")]) == 3
+
+
+@pytest.fixture
+def fake(tmp_path):
+    """A build whose worker is a script; `answer` is what it prints for each line."""
+    def make(answer):
+        build = tmp_path / "build"
+        for name in ("tests/bench", ".libs"):
+            (build / name).mkdir(parents=True)
+        shutil.copy(helpers.build_dir() / "tests/build.json", build / "tests")
+        (build / ".libs/libautograph.so").touch()
+        worker = build / "tests/bench/worker-sim"
+        worker.write_text(f"""#!{sys.executable}
+import os, sys
+library = "libautograph" in os.environ.pop("LD_PRELOAD", "")
+for line in sys.stdin:
+    {answer}
+    sys.stdout.flush()
+if library:
+    open(os.environ["AUTOGRAPH_REPORT"], "w").write('{{"ops": {{"total": 2, "replayed": 1}}}}')
+""")
+        worker.chmod(0o755)
+        return build
+    return make
+
+
+OPTIONS = ["--sim", "--quick", "--no-extras", "--shapes", "^N=16, sync$"]
+
+
+def test_different_results_are_loud(fake):
+    done = run(*OPTIONS, build=fake("print(1.0 + library, 'odd' if library else 'even')"), status=1)
+    assert "| DIFFERENT |" in done.stdout and "DIFFERENT RESULTS: N=16, sync" in done.stdout
+
+
+def test_slower_is_missed(fake):
+    done = run(*OPTIONS, build=fake("print(1.0 + library, 'same')"))
+    assert "| 1.00 | 2.00 | 1.00 | 0.50x | 2.000 | 0.0 | 50.0 % | equal |" in done.stdout
+    assert re.search(r"every shape.*<= 1.02 \| 2.000 \(N=16, sync\) \| MISSED by 1 of 1", done.stdout)
+
+
+def test_faster_is_met(fake):
+    done = run(*OPTIONS, build=fake("print(3.0 - library, 'same')"))
+    assert "MISSED" not in done.stdout and "every shape" in done.stdout
+
+
+@pytest.mark.parametrize("answer, message", [("sys.exit('gone wrong')", "gone wrong"),
+                                             ("sys.exit(0)", "the worker ended")])
+def test_worker_that_fails_is_reported(fake, answer, message):
+    done = run(*OPTIONS, build=fake(answer), status=2)
+    assert done.stderr.startswith("bench: ") and message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("options, message", [
+    (["--shapes", "no such"], "no loop's name matches"),
+    (["--build", "/nonexistent"], "no build directory")])
+def test_what_cannot_be_measured(options, message):
+    assert message in run("--sim", *options, status=2).stderr
+
+
+def test_a_verdict_within_the_noise_takes_more_rounds():
+    def row(*library):
+        return {"times": {"eager": [1.0] * len(library), "library": list(library)}}
+    shape = shapes.Shape(us=20)  # 1.01 and 1.02
+    assert bench.is_open(row(0.99, 1.0, 1.02, 1.03), shape)
+    assert not bench.is_open(row(0.97, 0.98, 0.98, 0.97), shape)
+    assert not bench.is_open(row(1.5, 1.4, 1.5, 1.5), shape)
+
+
+def test_shapes_cover_the_targets():
+    names = [shape.name for shape in shapes.SHAPES]
+    assert len(set(names)) == len(names)
+    for target in shapes.TARGETS:
+        assert any(target.applies(shape) for shape in shapes.SHAPES), target.name
+    for key, values in {
+            "n": [1, 2, 4, 8, 16, 64, 256, 1000], "args": shapes.ARGUMENTS, "sync": [0, 1, 10],
+            "us": [0, 1, 2.5, 5, 20], "cpu": [0, 2, 5, 20], "mix": shapes.MIX,
+            "streams": [1, 2, 4, 8], "threads": [1, 2, 4, 8], "loop": shapes.LOOPS,
+            "cudart": shapes.BOTH}.items():
+        assert {shape[key] for shape in shapes.SHAPES} == set(values)
