@@ -15,12 +15,12 @@ import helpers
 BENCH = helpers.SOURCE / "tests/bench"
 sys.path.insert(0, str(BENCH))
 
-import bench  # noqa: E402  (needs the path above)
+import benchmark  # noqa: E402  (needs the path above)
 import shapes  # noqa: E402
 
 
 def run(*options, build=None, status=0):
-    command = [sys.executable, BENCH / "bench.py", "--build", build or helpers.build_dir(), *options]
+    command = [sys.executable, BENCH / "benchmark.py", "--build", build or helpers.build_dir(), *options]
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=120,
                           check=False)
     assert done.returncode == status, done.stdout + done.stderr
@@ -148,9 +148,9 @@ def test_a_verdict_within_the_noise_takes_more_rounds():
     def row(*library):
         return {"times": {"eager": [1.0] * len(library), "library": list(library)}}
     shape = shapes.Shape(us=20)  # 1.01 and 1.02
-    assert bench.is_open(row(0.99, 1.0, 1.02, 1.03), shape)
-    assert not bench.is_open(row(0.97, 0.98, 0.98, 0.97), shape)
-    assert not bench.is_open(row(1.5, 1.4, 1.5, 1.5), shape)
+    assert benchmark.is_open(row(0.99, 1.0, 1.02, 1.03), shape)
+    assert not benchmark.is_open(row(0.97, 0.98, 0.98, 0.97), shape)
+    assert not benchmark.is_open(row(1.5, 1.4, 1.5, 1.5), shape)
 
 
 def test_shapes_cover_the_targets():

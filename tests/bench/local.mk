@@ -6,7 +6,7 @@ BENCH_SIM = $(BENCHES:%=%-sim)
 BENCH_GPU = $(BENCHES:%=%-static) $(BENCHES:%=%-shared)
 BENCH_OBJECTS = $(BENCHES:%=%.gpu.o)
 
-BENCH_FILES = tests/bench/bench.py tests/bench/extras.py tests/bench/instructions.py \
+BENCH_FILES = tests/bench/benchmark.py tests/bench/extras.py tests/bench/instructions.py \
 	tests/bench/plot.py tests/bench/shapes.py
 
 EXTRA_DIST += $(BENCHES:%=%.cu) $(BENCH_FILES)
@@ -39,6 +39,6 @@ endif
 # Needs a GPU; some minutes. make bench BENCH_ARGS='--shapes sync --quick' measures some of it.
 BENCH_ARGS =
 bench: all $(BENCH_GPU)
-	$(PYTHON) '$(top_srcdir)/tests/bench/bench.py' --build . --out bench $(BENCH_ARGS)
+	$(PYTHON) '$(top_srcdir)/tests/bench/benchmark.py' --build . --out bench $(BENCH_ARGS)
 .PHONY: bench
 CLEANFILES += $(BENCH_SIM) $(BENCH_GPU) $(BENCH_OBJECTS)

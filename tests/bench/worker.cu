@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loops of the benchmark (tests/bench/bench.py). Each line of the standard input is one
+ * The loops of the benchmark (tests/bench/benchmark.py). Each line of the standard input is one
  * measurement:
  *
  *   eager|graph NAME=NUMBER...      the numbers are the members of struct shape
@@ -98,6 +98,9 @@ struct arguments {
     }
 };
 
+/* A captured graph records an event only if that is asked for. */
+static thread_local bool capturing;
+
 static void run(const shape &s, const lane &l, const op &op, long i)
 {
     arguments a(s, l, op, i);
@@ -114,7 +117,10 @@ static void run(const shape &s, const lane &l, const op &op, long i)
         CHECK(cudaMemcpyAsync(l.other, l.pinned, bytes, cudaMemcpyHostToDevice, l.stream));
         break;
     case EVENT:
-        CHECK(cudaEventRecord(l.event, l.stream));
+        if (capturing)
+            CHECK(cudaEventRecordWithFlags(l.event, l.stream, cudaEventRecordExternal));
+        else
+            CHECK(cudaEventRecord(l.event, l.stream));
         break;
     }
 }
@@ -171,7 +177,9 @@ class by_hand
 
     template <typename Body> void add(int which, const lane &l, Body body)
     {
+        capturing = true;
         execs_[which].push_back(capture(l.stream, body));
+        capturing = false;
         CHECK(cudaGraphUpload(execs_[which].back(), l.stream));
     }
 

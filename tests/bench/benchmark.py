@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """The benchmark: loops eagerly, under the library, and as graphs written by hand, in turn.
 
-usage: tests/bench/bench.py [--build DIR] [--out DIR] [--shapes REGEX] [--rounds N] [--ms N] [--quick]
+usage: tests/bench/benchmark.py [--build DIR] [--out DIR] [--shapes REGEX] [--rounds N] [--ms N] [--quick]
                             [--no-extras] [--sim]
 
 For each loop two processes run, one of them with the library preloaded, and take turns in each round.
@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
@@ -66,10 +67,11 @@ class Setup:
         if self.sim:
             return "simulated driver: no figure below means anything"
         try:
-            return subprocess.run(
+            name, driver = subprocess.run(
                 ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
-                capture_output=True, text=True, check=True).stdout.strip().splitlines()[0]
-        except (OSError, subprocess.CalledProcessError, IndexError) as error:
+                capture_output=True, text=True, check=True).stdout.splitlines()[0].split(", ")
+            return f"{name}, driver {driver}"
+        except (OSError, subprocess.CalledProcessError, IndexError, ValueError) as error:
             raise CannotRun(f"nvidia-smi finds no GPU ({error}); --sim runs without") from error
 
 
@@ -109,9 +111,13 @@ class Worker:
         us, checksum = self.ask(f"{variant} {words}")
         return float(us), checksum
 
-    def end(self):
-        """Closes the process; its exit report, if it wrote one."""
+    def finish(self):
+        """Tells the process to end, and does not wait for it."""
         self.process.stdin.close()
+
+    def end(self):
+        """Ends the process; its exit report, if it wrote one."""
+        self.finish()
         if self.process.wait(PATIENCE) != 0:
             self.fail("the worker failed at its end")
         self.process.stdout.close()
@@ -172,12 +178,18 @@ def measure(shape, setup, us_per_round, rounds, ms):
                     row["times"][variant].append(us)
             row["equal"] &= len(checksums) == 1
             done += 1
+        library.finish()
         plain.end()
         row["report"] = library.end()
     return row
 
 
 # -- Output ---------------------------------------------------------------------
+
+def processor():
+    models = re.findall(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
+    return f"{len(models)} x {models[0]}" if models else os.uname().machine
+
 
 def middle(values):
     return statistics.median(values) if values else None
@@ -280,7 +292,8 @@ def main():
         print(line, flush=True)
         text.append(line)
 
-    say(f"{machine}; {rounds} rounds in turn, medians; +- is of library / eager\n")
+    say(f"{machine}; {processor()}; {rounds} rounds in turn, medians; +- is of library / eager\n")
+    began = time.monotonic()
     worker = Worker(setup, "static")
     us_per_round = float(worker.ask("calibrate")[0])
     worker.end()
@@ -297,6 +310,7 @@ def main():
     different = [row["name"] for row in rows if not row["equal"]]
     if different:
         say(f"\nDIFFERENT RESULTS: {'; '.join(different)}")
+    say(f"\nMeasured in {time.monotonic() - began:.0f} s.")
     if options.out:
         write(options.out, text, rows, targets, more, machine)
     return bool(different)
