@@ -19,10 +19,10 @@ import benchmark  # noqa: E402  (needs the path above)
 import shapes  # noqa: E402
 
 
-def run(*options, build=None, status=0):
+def run(*options, build=None, status=0, **more):
     command = [sys.executable, BENCH / "benchmark.py", "--build", build or helpers.build_dir(), *options]
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=120,
-                          check=False)
+                          check=False, **more)
     assert done.returncode == status, done.stdout + done.stderr
     return done
 
@@ -142,6 +142,19 @@ def test_worker_that_fails_is_reported(fake, answer, message):
     (["--build", "/nonexistent"], "no build directory")])
 def test_what_cannot_be_measured(options, message):
     assert message in run("--sim", *options, status=2).stderr
+
+
+def test_no_gpu_is_said(tmp_path):
+    message = run(status=2, env={"PATH": str(tmp_path)}).stderr
+    assert message.startswith("bench: nvidia-smi finds no GPU") and "--sim" in message
+
+
+@needs_no_sanitizer
+def test_options_reach_the_library(tmp_path):
+    run(*OPTIONS, "--set", "AUTOGRAPH_TRACE_HOT=1000", "--out", tmp_path)
+    row, = json.loads((tmp_path / "bench.json").read_text())["shapes"]
+    assert row["report"]["options"]["trace.hot"] == 1000
+    assert "AUTOGRAPH_TRACE_HOT=1000" in (tmp_path / "bench.md").read_text()
 
 
 def test_a_verdict_within_the_noise_takes_more_rounds():

@@ -3,7 +3,7 @@
 """The benchmark: loops eagerly, under the library, and as graphs written by hand, in turn.
 
 usage: tests/bench/benchmark.py [--build DIR] [--out DIR] [--shapes REGEX] [--rounds N] [--ms N] [--quick]
-                            [--no-extras] [--sim]
+                            [--no-extras] [--library FILE] [--set AUTOGRAPH_NAME=VALUE] [--sim]
 
 For each loop two processes run, one of them with the library preloaded, and take turns in each round.
 Prints a table, and what was asked of the loops with what was measured; --out keeps both, with all
@@ -39,9 +39,10 @@ class CannotRun(Exception):
 class Setup:
     """Where the programs are, and their environment."""
 
-    def __init__(self, build, sim):
+    def __init__(self, build, sim, library=None, settings=()):
         self.build, self.sim = build.resolve(), sim
-        self.library = self.build / ".libs/libautograph.so"
+        self.library = (library or self.build / ".libs/libautograph.so").resolve()
+        self.settings = dict(setting.split("=", 1) for setting in settings)
         self.environment = {k: v for k, v in os.environ.items()
                             if not k.startswith(("AUTOGRAPH_", "AGSIM_")) and k != "LD_PRELOAD"}
         self.environment.update(AUTOGRAPH_CONFIG="", AGSIM_DELAY_US="0")
@@ -61,7 +62,7 @@ class Setup:
         return str(path)
 
     def preloaded(self, **more):
-        return {**self.environment, "LD_PRELOAD": str(self.library), **more}
+        return {**self.environment, **self.settings, "LD_PRELOAD": str(self.library), **more}
 
     def machine(self):
         if self.sim:
@@ -266,6 +267,12 @@ def write(out, text, rows, targets, more, machine):
         (out / "bench.svg").write_text(plot.svg(lines, f"Time per kernel, {machine}"))
 
 
+def setting(text):
+    if not re.match(r"AUTOGRAPH_\w+=", text):
+        raise argparse.ArgumentTypeError(f"'{text}' is not AUTOGRAPH_NAME=VALUE")
+    return text
+
+
 def main():
     parser = argparse.ArgumentParser(
         usage=re.sub(r"\s+", " ", __doc__.split("usage: ")[1].split("\n\n")[0]))
@@ -277,10 +284,13 @@ def main():
     parser.add_argument("--ms", type=float, default=30, help="length of one measurement")
     parser.add_argument("--quick", action="store_true", help="3 rounds of 10 ms")
     parser.add_argument("--no-extras", action="store_true", help="only the loops")
+    parser.add_argument("--library", type=pathlib.Path, help="another one than that of the build")
+    parser.add_argument("--set", action="append", default=[], metavar="AUTOGRAPH_NAME=VALUE",
+                        type=setting, help="an option of the library")
     parser.add_argument("--sim", action="store_true", help="on the simulated driver")
     options = parser.parse_args()
     rounds, ms = (3, 10) if options.quick else (options.rounds, options.ms)
-    setup = Setup(options.build, options.sim)
+    setup = Setup(options.build, options.sim, options.library, options.set)
     chosen = [s for s in shapes.SHAPES if re.search(options.shapes, s.name)]
     if not chosen:
         raise CannotRun(f"no loop's name matches '{options.shapes}'")
@@ -292,7 +302,8 @@ def main():
         print(line, flush=True)
         text.append(line)
 
-    say(f"{machine}; {processor()}; {rounds} rounds in turn, medians; +- is of library / eager\n")
+    say(f"{machine}; {processor()}; {rounds} rounds in turn, medians; +- is of library / eager"
+        + "".join(f"; {setting}" for setting in options.set) + "\n")
     began = time.monotonic()
     worker = Worker(setup, "static")
     us_per_round = float(worker.ask("calibrate")[0])

@@ -30,6 +30,9 @@ enum door {
     RUNTIME,   /* cudaLaunchKernel */
     RUNTIME13, /* __cudaLaunchKernel, as code of nvcc 13 calls it */
     DRIVER,    /* cuLaunchKernel, as the static runtime gets it */
+    MEMSET,    /* cudaMemsetAsync, which comes by a driver's door; so do the next two */
+    COPY,      /* cudaMemcpyAsync */
+    EVENT,     /* cudaEventRecord */
     QUERY,     /* cuEventQuery: a barrier, and nothing is held */
 };
 
@@ -47,6 +50,9 @@ static const struct path {
     {"held-runtime13", RUNTIME13, false, false, false, "matched and held"},
     {"held-driver", DRIVER, false, false, false, "matched and held"},
     {"held-driver-changing", DRIVER, true, false, false, "matched and held, other arguments"},
+    {"held-memset", MEMSET, false, false, false, "matched and held"},
+    {"held-copy", COPY, false, false, false, "matched and held"},
+    {"held-event", EVENT, false, false, false, "matched and held"},
     {"whole-runtime", RUNTIME, false, true, false, "with replay and synchronize"},
     {"whole-runtime-changing", RUNTIME, true, true, false, "the same, other arguments"},
     {"whole-driver", DRIVER, false, true, false, "with replay and synchronize"},
@@ -58,7 +64,7 @@ static const struct path {
 
 static unsigned *data;
 static cudaStream_t stream;
-static cudaEvent_t event;
+static cudaEvent_t events[LENGTH];
 static CUfunction function;
 static __typeof__(cuLaunchKernel) *launch_kernel;
 static __typeof__(cuEventQuery) *event_query;
@@ -82,8 +88,17 @@ static void one_call(const struct path *path, long iteration, unsigned k)
         CHECK((cudaError_t)launch_kernel(function, 1, 1, 1, 1, 1, 1, shared, (CUstream)stream,
                                          arguments, NULL));
         break;
+    case MEMSET:
+        CHECK(cudaMemsetAsync(at, (int)value, sizeof(*at), stream));
+        break;
+    case COPY:
+        CHECK(cudaMemcpyAsync(at, data + 4, sizeof(*at), cudaMemcpyDeviceToDevice, stream));
+        break;
+    case EVENT:
+        CHECK(cudaEventRecord(events[k], stream));
+        break;
     case QUERY:
-        CHECK((cudaError_t)event_query((CUevent)event));
+        CHECK((cudaError_t)event_query((CUevent)events[k]));
         break;
     }
 }
@@ -145,7 +160,8 @@ int main(int argc, char **argv)
     }
     data = device_array<unsigned>(8);
     CHECK(cudaStreamCreate(&stream));
-    CHECK(cudaEventCreate(&event));
+    for (auto &event : events)
+        CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     CHECK(cudaGetFuncBySymbol((cudaFunction_t *)&function, (const void *)mix));
     launch_kernel = (__typeof__(launch_kernel))driver_function("cuLaunchKernel");
     event_query = (__typeof__(event_query))driver_function("cuEventQuery");
@@ -160,7 +176,8 @@ int main(int argc, char **argv)
         }
         run(found);
     }
-    CHECK(cudaEventDestroy(event));
+    for (auto event : events)
+        CHECK(cudaEventDestroy(event));
     CHECK(cudaStreamDestroy(stream));
     return 0;
 }

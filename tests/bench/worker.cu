@@ -20,7 +20,7 @@
 
 #include "sample.h"
 
-enum { LANES = 8, SIZE = 256, THREADS = 32 };
+enum { LANES = 8, SIZE = 256, THREADS = 32, EVENTS = 16 };
 
 struct shape {
     long n;          /* kernels per iteration */
@@ -56,7 +56,7 @@ KERNEL(mix, unsigned *data, const unsigned *other, unsigned size, unsigned k, un
 /* A stream and its memory. */
 static struct lane {
     cudaStream_t stream;
-    cudaEvent_t event;
+    cudaEvent_t events[EVENTS];
     unsigned *data, *other, *pinned; /* two halves of SIZE each */
 } lanes[LANES];
 
@@ -118,9 +118,10 @@ static void run(const shape &s, const lane &l, const op &op, long i)
         break;
     case EVENT:
         if (capturing)
-            CHECK(cudaEventRecordWithFlags(l.event, l.stream, cudaEventRecordExternal));
+            CHECK(cudaEventRecordWithFlags(l.events[op.k % EVENTS], l.stream,
+                                           cudaEventRecordExternal));
         else
-            CHECK(cudaEventRecord(l.event, l.stream));
+            CHECK(cudaEventRecord(l.events[op.k % EVENTS], l.stream));
         break;
     }
 }
@@ -438,7 +439,8 @@ int main()
         for (unsigned i = 0; i < SIZE; i++)
             l.pinned[i] = i * i;
         CHECK(cudaStreamCreate(&l.stream));
-        CHECK(cudaEventCreateWithFlags(&l.event, cudaEventDisableTiming));
+        for (auto &event : l.events)
+            CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     }
     char line[1024];
     while (fgets(line, sizeof line, stdin)) {
