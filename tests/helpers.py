@@ -49,8 +49,8 @@ def missing_from_build():
 @functools.lru_cache(maxsize=None)
 def sanitizer_runtime():
     """A sanitizer's runtime library must be loaded before a library that was built with it."""
-    name = {"address": "libasan.so", "thread": "libtsan.so", "undefined": "libubsan.so"}.get(
-        config()["sanitize"])
+    name = {"address": "libasan.so", "address,undefined": "libasan.so", "thread": "libtsan.so",
+            "undefined": "libubsan.so"}.get(config()["sanitize"])
     if not name:
         return None
     command = [*config()["cc"].split(), f"-print-file-name={name}"]
@@ -68,6 +68,7 @@ def environment(preload=True, sim=True, env=None):
     result = {k: v for k, v in os.environ.items()
               if not k.startswith(("AUTOGRAPH_", "AGSIM_")) and k != "LD_PRELOAD"}
     result["AUTOGRAPH_CONFIG"] = ""  # no file
+    result.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")  # not just a message
     if sim:
         paths = [str(sim_dir()), os.environ.get("LD_LIBRARY_PATH")]
         result["LD_LIBRARY_PATH"] = ":".join(p for p in paths if p)

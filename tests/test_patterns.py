@@ -141,7 +141,11 @@ def run_script(directory, status):
                preload=False, status=status).stdout.splitlines()
 
 
-@pytest.mark.skipif(bool(config()["sanitize"]), reason="the script preloads no sanitizer's runtime")
+unsanitized = pytest.mark.skipif(bool(config()["sanitize"]),
+                                 reason="the script preloads no sanitizer's runtime")
+
+
+@unsanitized
 def test_script_compares_all(tmp_path):
     for name in PATTERNS:
         (tmp_path / f"{name}-shared").symlink_to(sample(f"patterns/{name}-sim"))
@@ -151,6 +155,7 @@ def test_script_compares_all(tmp_path):
     assert all(re.search(r"plain: [\d.]+ -> [\d.]+ us, [1-9]\d* replays", line) for line in lines)
 
 
+@unsanitized
 @pytest.mark.parametrize("body, verdict", [
     ("echo checksum 1; echo us_per_iteration 1", "equal"),
     ("echo checksum $LD_PRELOAD; echo us_per_iteration 1", "DIFFERENT"),

@@ -124,3 +124,13 @@ def test_loop_is_replayed(variant):
 def test_changing_arguments_are_patched():
     report = run_logged(command("scalars"), env={"AGSIM_DELAY_US": 0}).report
     assert report["patches"] >= report["replays"] // 2 > 0
+
+
+def test_events_cut_no_sequence_once_submitted():
+    """Two streams that wait for each other: one replay each per iteration, and none more. An event
+    that is still looked for in a sequence long submitted would end the sequences of later ones."""
+    name, options = VARIANTS["events"]
+    report = run_logged([sample(f"{name}-sim"), *options, "--iterations", "400"],
+                        env={"AGSIM_DELAY_US": 0, "AUTOGRAPH_HOLD_BOUND_US": 100000}).report
+    assert report["ops"]["replayed"] > report["ops"]["total"] * 0.9
+    assert report["replays"] <= 2 * 404

@@ -214,9 +214,10 @@ def campaign(bench, seed, count, chunk=250, limit=None, progress=None):
         plain, preload = bench.both(["--seed", seed, "--count", n], how)
         done = tally.compare(plain, preload, how)
         for side, name in ((plain, "without"), (preload, "with")):
-            if side.end and len(side.lines()) < n:
-                tally.failures.append((seed + len(side.lines()),
-                                       f"{side.end} {name} the library", how))
+            if side.end:  # after the last program: at exit, or what a sanitizer has found
+                tally.failures.append((seed + min(len(side.lines()), n - 1),
+                                       f"{side.end} {name} the library\n{side.errors()[:6000]}",
+                                       how))
         seed += n if done == n else done + 1
         if progress:
             progress(tally, seed, time.monotonic() - start)

@@ -225,8 +225,8 @@ static void op_fill(struct generator *g, struct statement *s)
     case S_EXCHANGE:
     case S_PASS:
         s->other = below(g, g->lanes);
-        s->mode = PICK(g, 80, 12, 8);
-        s->how = PICK(g, 50, 12, 14, 6, 6, 4, 4, 4);
+        s->mode = PICK(g, 66, 12, 22);
+        s->how = PICK(g, 42, 12, 24, 6, 5, 4, 4, 3);
         values(g, s);
         break;
     case S_SYNC:

@@ -346,7 +346,7 @@ static bool declare(struct world *w, const struct statement **program)
         w->ncontexts++;
     }
     for (; s != NULL && s->kind == S_LANE; s = s->next) {
-        struct lane *l = &w->lane[w->nlanes], *share = &w->lane[s->mode - 1];
+        struct lane *l = &w->lane[w->nlanes], *share = s->mode > 0 ? &w->lane[s->mode - 1] : NULL;
         if (w->nlanes == MOST_LANES || s->n >= w->ncontexts || s->thread >= w->nthreads ||
             s->how >= LANE_KINDS || s->mode > w->nlanes)
             return wrong("a lane that cannot be");
@@ -356,7 +356,7 @@ static bool declare(struct world *w, const struct statement **program)
                            .thread = s->thread,
                            .turned = s->more,
                            .priority = s->k};
-        if (s->mode > 0 && share->kind == l->kind && share->share == NULL &&
+        if (share != NULL && share->kind == l->kind && share->share == NULL &&
             share->context == l->context &&
             (l->kind == LANE_BLOCKING || l->kind == LANE_NONBLOCKING)) {
             l->share = share;
