@@ -4,7 +4,9 @@ config_sources = src/config/config.c src/config/config.h src/config/options.def
 observe_sources = \
 	src/observe/counters.c src/observe/counters.h \
 	src/observe/log.c src/observe/log.h \
-	src/observe/report.c src/observe/report.h
+	src/observe/name.c src/observe/name.h \
+	src/observe/report.c src/observe/report.h \
+	src/observe/tracefile.c src/observe/tracefile.h
 
 lib_LTLIBRARIES = libautograph.la
 libautograph_la_SOURCES = \

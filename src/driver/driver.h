@@ -61,6 +61,7 @@
     X(cuKernelGetParamInfo)                                                                        \
     X(cuFuncGetAttribute)                                                                          \
     X(cuKernelGetAttribute)                                                                        \
+    X(cuFuncGetName)                                                                               \
     X(cuFuncGetModule)                                                                             \
     X(cuGraphCreate)                                                                               \
     X(cuGraphDestroy)                                                                              \

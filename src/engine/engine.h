@@ -19,12 +19,21 @@
 #include <stdint.h>
 
 #include "observe/counters.h"
+#include "observe/tracefile.h"
 
 /*
  * The number of streams that hold ops now. A barrier door has nothing to do while it is zero:
  * this load and its branch are all that a pass-through call pays.
  */
 extern _Atomic unsigned ag_held_streams;
+
+/* 1 while the trace file wants to hear of every barrier: it is counted in ag_held_streams then. */
+extern _Atomic unsigned ag_watching;
+
+static inline bool ag_anything_held(void)
+{
+    return atomic_load(&ag_held_streams) > atomic_load_explicit(&ag_watching, memory_order_relaxed);
+}
 
 /* Of these, the streams that may hold records of events or waits for them. */
 extern _Atomic unsigned ag_open_events;
@@ -171,6 +180,20 @@ void ag_engine_functions_changed(void);
 /* After the program instantiated (+1) or destroyed (-1) a graph exec of its own: execs are scarce.
  */
 void ag_engine_program_execs(int change);
+
+/* -- Trace file (observe.c): all to be called through AG_TRACE() ------------ */
+
+/* The driver's call for the eager op that this thread was just told to make is over. */
+void ag_note_return(CUresult result);
+
+/* The program calls the driver function `name`, a constant string; or that call, which began at
+   `began` (ag_trace_now()), is over. */
+void ag_note_barrier(const char *name, uint64_t began);
+
+enum ag_memory { AG_MEMORY_DEVICE, AG_MEMORY_HOST, AG_MEMORY_MANAGED, AG_MEMORY_ASYNC };
+
+/* Memory was allocated, or is about to be freed. */
+void ag_note_memory(bool alloc, enum ag_memory kind, CUdeviceptr address, size_t bytes);
 
 /* -- Process -------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
 #include "engine/event.h"
 
 #include "driver/driver.h"
+#include "engine/observe.h"
 #include "graph/function.h"
 
 /* -- Streams ----------------------------------------------------------------- */
@@ -120,6 +121,7 @@ void ag_engine_device_reset(CUdevice device)
 void ag_engine_functions_changed(void)
 {
     ag_functions_retire();
+    AG_TRACE(ag_note_functions_changed());
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
         pthread_mutex_lock(&stream->lock);
         bool pushed;

@@ -4,12 +4,13 @@
 #include "driver/driver.h"
 #include "engine/describe.h"
 #include "engine/event.h"
+#include "engine/observe.h"
 #include "engine/stream.h"
 
 #define LIKELY(condition)   __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
-_Atomic unsigned ag_held_streams, ag_open_events;
+_Atomic unsigned ag_held_streams, ag_open_events, ag_watching;
 _Atomic bool ag_engine_on;
 _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
 
@@ -78,6 +79,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
 {
     CUcontext current = ag_context_current();
     struct ag_stream *stream = enter(call->stream, call->ptsz, current);
+    AG_TRACE(ag_note_kernel(stream, call));
     if (UNLIKELY(stream == NULL))
         return false;
     struct ag_node *cursor = stream->recorder.cursor, *node = cursor->next;
@@ -99,9 +101,10 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
 /* -- Everything else --------------------------------------------------------- */
 
 /* The rest of every door but the kernels': `describe` is run with the lock held. */
-#define OTHER_OP(describe)                                                                         \
+#define OTHER_OP(describe, note)                                                                   \
     CUcontext current = ag_context_current();                                                      \
     struct ag_stream *stream = enter(call->stream, call->ptsz, current);                           \
+    AG_TRACE(note(stream, call));                                                                  \
     if (stream == NULL)                                                                            \
         return false;                                                                              \
     struct ag_described op;                                                                        \
@@ -115,17 +118,17 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
 
 bool ag_engine_memset(const struct ag_memset_call *call)
 {
-    OTHER_OP(ag_describe_memset);
+    OTHER_OP(ag_describe_memset, ag_note_memset);
 }
 
 bool ag_engine_copy(const struct ag_copy_call *call)
 {
-    OTHER_OP(ag_describe_copy);
+    OTHER_OP(ag_describe_copy, ag_note_copy);
 }
 
 bool ag_engine_value(const struct ag_value_call *call)
 {
-    OTHER_OP(ag_describe_value);
+    OTHER_OP(ag_describe_value, ag_note_value);
 }
 
 /* A free that can only succeed: an allocation of a pool, which is not being freed already. */
@@ -170,6 +173,7 @@ bool ag_engine_event(const struct ag_event_call *call)
     CUcontext current = ag_context_current();
     ag_event_settle(call->event, !call->wait);
     struct ag_stream *stream = enter(call->stream, call->ptsz, current);
+    AG_TRACE(ag_note_event(stream, call));
     if (stream == NULL)
         return false;
     const struct ag_context *context = stream->context;

@@ -6,6 +6,7 @@
 
 #include "config/config.h"
 #include "driver/driver.h"
+#include "engine/observe.h"
 
 _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
 _Atomic uint32_t ag_stream_generation = 1;
@@ -16,6 +17,7 @@ _Atomic unsigned ag_context_errors;
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static struct ag_context *contexts;       /* registry; never freed, ctx NULL when dead */
 static struct ag_stream *_Atomic streams; /* writes under registry */
+static uint32_t stream_count;             /* registry; of all that ever lived */
 
 struct ag_stream *ag_stream_all(void)
 {
@@ -256,7 +258,9 @@ static struct ag_stream *make(CUstream name, CUcontext current)
             stream->holding = false;
             stream->relayed = false;
             stream->late = 0;
+            stream->number = ++stream_count;
             stream->live = true;
+            AG_TRACE(ag_note_stream(stream));
             pthread_mutex_unlock(&stream->lock);
         } else {
             ag_tree_free(&stream->recorder.tree);

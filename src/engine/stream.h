@@ -48,6 +48,7 @@ struct ag_stream {
     struct ag_context *context;
     CUstream handle; /* CU_STREAM_LEGACY and CU_STREAM_PER_THREAD for the default streams */
     enum ag_stream_kind kind;
+    uint32_t number;           /* of this life, in reports and traces; from 1 */
     const void *_Atomic owner; /* per-thread default stream: whose (address of its ag_thread) */
     bool live;
 

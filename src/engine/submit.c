@@ -13,6 +13,7 @@
 #include "config/config.h"
 #include "driver/driver.h"
 #include "engine/event.h"
+#include "engine/observe.h"
 #include "graph/node.h"
 #include "observe/log.h"
 
@@ -232,6 +233,9 @@ static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle
         ag_context_give_exec(stream->context);
         return;
     }
+    static _Atomic uint32_t number;
+    trace->number = atomic_fetch_add(&number, 1) + 1;
+    AG_TRACE(ag_note_trace(stream, trace));
     trace->used = stream->clock;
     trace->next = stream->traces;
     stream->traces = trace;
@@ -313,6 +317,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
         return true;
     bool pushed, relay = relayed(stream);
     CUstream target = relay ? stream->relay : stream->handle;
+    uint64_t began = ag_trace_now(), patches = stream->counters.patches;
     ag_depth++;
     bool entered = ag_context_enter(stream->context, &pushed);
     if (relay)
@@ -332,6 +337,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     }
     ag_context_leave(pushed);
     ag_depth--;
+    AG_TRACE(ag_note_submit(stream, replayed, reason, began, patches));
     if (replayed < held)
         stream->counters.flushes[reason]++;
     score(stream->path[1], replayed != 0);

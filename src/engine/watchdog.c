@@ -62,7 +62,7 @@ static void serve(void)
 void ag_watchdog_flush(void)
 {
     struct timespec end;
-    if (atomic_load(&ag_held_streams) == 0 || clock_gettime(CLOCK_REALTIME, &end) != 0)
+    if (!ag_anything_held() || clock_gettime(CLOCK_REALTIME, &end) != 0)
         return;
     end.tv_sec++;
     pthread_mutex_lock(&lock);
@@ -79,7 +79,7 @@ static bool rest(void)
     pthread_mutex_lock(&lock);
     /* The other side counts its sequence, then reads `asleep`: one of the two sees the other. */
     atomic_store(&asleep, true);
-    while (!stop && atomic_load(&ag_held_streams) == 0)
+    while (!stop && !ag_anything_held())
         pthread_cond_wait(&wake, &lock);
     atomic_store(&asleep, false);
     bool go_on = !stop;
@@ -94,7 +94,7 @@ static void *run(void *unused)
     while (rest())
         for (unsigned idle = 0; idle < IDLE_LOOKS; idle++) {
             (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &tick, NULL); /* signals are blocked here */
-            if (atomic_load(&ag_held_streams) != 0)
+            if (ag_anything_held())
                 idle = 0;
             look();
             serve();

@@ -15,6 +15,7 @@
 
 #include "config/config.h"
 #include "observe/log.h"
+#include "observe/name.h"
 
 /* -- Output --------------------------------------------------------------- */
 
@@ -27,13 +28,8 @@ struct output {
 
 static void flush(struct output *out)
 {
-    for (size_t done = 0; done < out->used && !out->error;) {
-        ssize_t n = write(out->fd, out->buffer + done, out->used - done);
-        if (n > 0)
-            done += (size_t)n;
-        else if (n == 0 || errno != EINTR)
-            out->error = n == 0 ? ENOSPC : errno;
-    }
+    if (!out->error)
+        out->error = ag_write_all(out->fd, out->buffer, out->used);
     out->used = 0;
 }
 
@@ -175,53 +171,6 @@ static void put_report(struct output *out, const struct ag_counters *c)
 
 /* -- Destination ---------------------------------------------------------- */
 
-static const char *rank(void)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
-                                        "SLURM_PROCID", "RANK"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *value = getenv(names[i]);
-        if (value && *value && !value[strspn(value, "0123456789")])
-            return value;
-    }
-    return "0";
-}
-
-/* Replaces %p, %h, %r and %%. False: the name becomes too long. */
-static bool expand(const char *pattern, char name[AG_PATH_MAX])
-{
-    size_t used = 0;
-
-    for (const char *p = pattern; *p; p++) {
-        char piece[256] = {*p};
-        if (*p == '%' && p[1]) {
-            switch (*++p) {
-            case 'p':
-                snprintf(piece, sizeof piece, "%ld", (long)getpid());
-                break;
-            case 'h':
-                if (gethostname(piece, sizeof piece - 1) != 0)
-                    strcpy(piece, "unknown");
-                break;
-            case 'r':
-                snprintf(piece, sizeof piece, "%s", rank());
-                break;
-            case '%':
-                break;
-            default: /* not ours: stays as it is */
-                p--;
-            }
-        }
-        size_t n = strlen(piece);
-        if (used + n >= AG_PATH_MAX)
-            return false;
-        memcpy(name + used, piece, n);
-        used += n;
-    }
-    name[used] = '\0';
-    return true;
-}
-
 /* 0, or the errno of what failed. */
 static int write_to(int fd, const struct ag_counters *c)
 {
@@ -270,7 +219,7 @@ void ag_report_write(const struct ag_counters *c)
         return;
     if (strcmp(file, "stderr") == 0)
         error = write_to(STDERR_FILENO, c);
-    else if (expand(file, name))
+    else if (ag_name_expand(file, name))
         error = write_file(name, c);
     if (error) {
         errno = error;

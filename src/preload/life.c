@@ -27,9 +27,13 @@
     __attribute__((used, visibility("hidden"))) CUresult ag_door_##name parameters
 #define REAL(name) ((type_##name)ag_slots[AG_SLOT_##name].real)
 
-static bool active(void)
+static bool active(const char *name)
 {
-    return !ag_depth && atomic_load_explicit(&ag_engine_on, memory_order_relaxed);
+    if (ag_depth || !atomic_load_explicit(&ag_engine_on, memory_order_relaxed))
+        return false;
+    if (name)
+        AG_TRACE(ag_note_barrier(name, 0));
+    return true;
 }
 
 static void functions_changed(void)
@@ -54,7 +58,7 @@ static void device_reset(CUdevice device)
 #define BEFORE(name, parameters, arguments, tell)                                                  \
     DOOR(name, parameters)                                                                         \
     {                                                                                              \
-        if (active())                                                                              \
+        if (active(#name))                                                                         \
             tell;                                                                                  \
         return REAL(name) arguments;                                                               \
     }
@@ -63,7 +67,7 @@ static void device_reset(CUdevice device)
 #define AROUND(name, parameters, arguments, before, after)                                         \
     DOOR(name, parameters)                                                                         \
     {                                                                                              \
-        if (!active())                                                                             \
+        if (!active(#name))                                                                        \
             return REAL(name) arguments;                                                           \
         before;                                                                                    \
         CUresult result = REAL(name) arguments;                                                    \
@@ -146,7 +150,7 @@ BEGIN_CAPTURE(cuStreamBeginCaptureToGraph_ptsz, true, GRAPH_PARAMETERS, GRAPH_AR
    another thread than the one which began it. */
 static CUresult capture_ended(CUstream stream, bool ptsz, CUresult result)
 {
-    if (active() && result != CUDA_ERROR_ILLEGAL_STATE)
+    if (active("cuStreamEndCapture") && result != CUDA_ERROR_ILLEGAL_STATE)
         ag_engine_capture_ended(stream, ptsz);
     return result;
 }
@@ -190,11 +194,13 @@ BEFORE(cuGreenCtxDestroy, (CUgreenCtx green), (green), green_context_destroy(gre
 #define WAITS(name, parameters, arguments, barrier)                                                \
     DOOR(name, parameters)                                                                         \
     {                                                                                              \
-        if (!active())                                                                             \
+        if (!active(NULL))                                                                         \
             return REAL(name) arguments;                                                           \
+        uint64_t began = ag_trace_now();                                                           \
         if (atomic_load(&ag_held_streams) != 0)                                                    \
             barrier;                                                                               \
         CUresult result = REAL(name) arguments;                                                    \
+        AG_TRACE(ag_note_barrier(#name, began));                                                   \
         if (result == CUDA_SUCCESS && atomic_load(&ag_wanted_traces) != 0)                         \
             ag_engine_waited();                                                                    \
         return result;                                                                             \
@@ -214,7 +220,7 @@ WAITS(cuEventSynchronize, (CUevent event), (event), ag_engine_barrier_all(AG_REA
 #define GRAPH_LAUNCH(name, ptsz)                                                                   \
     DOOR(name, (CUgraphExec exec, CUstream stream))                                                \
     {                                                                                              \
-        if (active()) {                                                                            \
+        if (active(#name)) {                                                                            \
             if (atomic_load(&ag_open_events) != 0)                                                 \
                 ag_engine_barrier_all(AG_REASON_BARRIER);                                          \
             else if (atomic_load(&ag_held_streams) != 0)                                           \
@@ -293,7 +299,7 @@ INSTANTIATE(cuGraphInstantiateWithParams_ptsz, PARAMS_PARAMETERS, (exec, graph, 
 DOOR(cuGraphExecDestroy, (CUgraphExec exec))
 {
     CUresult result = REAL(cuGraphExecDestroy)(exec);
-    if (result == CUDA_SUCCESS && active())
+    if (active("cuGraphExecDestroy") && result == CUDA_SUCCESS)
         ag_engine_program_execs(-1);
     return result;
 }

@@ -7,6 +7,7 @@ preload_sources = \
 	src/preload/dlsym.c \
 	src/preload/doors.S \
 	src/preload/life.c \
+	src/preload/memory.c \
 	src/preload/ops.c \
 	src/preload/preload.h \
 	src/preload/route.c \

@@ -19,6 +19,7 @@ static inline bool passive(void)
 
 static inline CUresult checked(CUresult result)
 {
+    AG_TRACE(ag_note_return(result));
     if (unlikely(result != CUDA_SUCCESS))
         ag_engine_failed();
     return result;
@@ -237,6 +238,7 @@ COPY_3D(cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DAsync, true)
         if (passive())                                                                             \
             return real arguments;                                                                 \
         if (unlikely(!(plain))) {                                                                  \
+            AG_TRACE(ag_note_barrier(#name, 0));                                                   \
             ag_engine_barrier_all(AG_REASON_BARRIER);                                              \
             return real arguments;                                                                 \
         }                                                                                          \
@@ -300,6 +302,7 @@ VALUE_DOOR(cuStreamWaitValue64_v2_ptsz, cuStreamWaitValue64, 64, true, WAIT)
     DOOR(name)(CUdeviceptr address, CUstream stream)                                               \
     {                                                                                              \
         __typeof__(cuMemFreeAsync) *real = ag_slots[AG_SLOT_##name].real;                          \
+        AG_TRACE(ag_note_memory(false, AG_MEMORY_ASYNC, address, 0));                              \
         if (!passive() && ag_engine_free(address, stream, per_thread))                             \
             return CUDA_SUCCESS;                                                                   \
         return real(address, stream);                                                              \
@@ -319,6 +322,8 @@ FREE(cuMemFreeAsync_ptsz, true)
             ag_engine_barrier_all(AG_REASON_BARRIER);                                              \
             result = real arguments;                                                               \
         }                                                                                          \
+        if (result == CUDA_SUCCESS)                                                                \
+            AG_TRACE(ag_note_memory(true, AG_MEMORY_ASYNC, *address, size));                       \
         return result;                                                                             \
     }
 

@@ -65,6 +65,12 @@ void ag_route_look_up(void *handle, void *addresses[AG_SLOTS_KNOWN]);
 /* Fills the slots and the table of addresses; once, before anything is routed. */
 void ag_route_fill(void *const addresses[AG_SLOTS_KNOWN]);
 
+/*
+ * What the program gets instead of the thunk while there is a trace file, for functions that
+ * allocate or free memory: NULL for others. It submits what is held as the thunk does.
+ */
+void *ag_memory_door(unsigned slot);
+
 /* -- Looking up symbols --------------------------------------------------- */
 
 /* The C library's dlsym(). Called with a handle, or with RTLD_NEXT for what lies behind us. */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/config.h"
 #include "engine/engine.h"
 #include "preload/preload.h"
 
@@ -208,8 +209,10 @@ void *ag_route(void *found)
     case AG_CLASS_WRAP:
         return ag_doors[slot];
     default:
-        return (void *)ag_thunks[slot];
+        break;
     }
+    void *door = *ag_opt.trace_file ? ag_memory_door(slot) : NULL;
+    return door ? door : (void *)ag_thunks[slot];
 }
 
 /* -- Programs that link libcuda ------------------------------------------- */
@@ -242,6 +245,12 @@ __attribute__((used, visibility("hidden"))) void *ag_export_bind(unsigned index,
     return found;
 }
 
+static const char *name_of(const struct ag_slot *slot)
+{
+    size_t index = slot - ag_slots;
+    return index < AG_SLOTS_KNOWN ? names[index] : "a driver function that is not known";
+}
+
 /* -- Barriers ------------------------------------------------------------- */
 
 /*
@@ -252,6 +261,9 @@ __attribute__((used, visibility("hidden"))) void
 ag_thunk_barrier(const struct ag_slot *slot, const uintptr_t *registers, const uintptr_t *stack)
 {
     if (ag_depth || !atomic_load_explicit(&ag_engine_on, memory_order_relaxed))
+        return;
+    AG_TRACE(ag_note_barrier(name_of(slot), 0));
+    if (!ag_anything_held())
         return;
     unsigned n = slot->argument;
     CUstream stream =

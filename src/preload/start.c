@@ -12,6 +12,7 @@
 #include "driver/driver.h"
 #include "engine/engine.h"
 #include "observe/report.h"
+#include "observe/tracefile.h"
 #include "preload/preload.h"
 
 static pthread_once_t once_configured = PTHREAD_ONCE_INIT;
@@ -34,6 +35,7 @@ static void at_exit(void)
         return;
     struct ag_counters counters = {0};
     ag_give_up();
+    ag_trace_close();
     ag_engine_counters(&counters);
     ag_report_write(&counters);
 }
@@ -47,6 +49,7 @@ static void in_child(void)
     if (!initialised)
         return;
     initialised = false;
+    ag_trace_child();
     gave_up = true;
     atomic_store(&ag_engine_on, false);
     atomic_store(&ag_held_streams, 0);
@@ -95,6 +98,13 @@ bool ag_start(void *libcuda)
 static void register_exit(void)
 {
     initialised = atexit(at_exit) == 0;
+    if (!initialised || !enabled)
+        return;
+    ag_trace_open();
+    if (AG_TRACING()) {
+        atomic_store(&ag_watching, 1);
+        atomic_fetch_add(&ag_held_streams, 1);
+    }
 }
 
 void ag_driver_initialised(void)

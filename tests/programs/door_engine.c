@@ -15,8 +15,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-_Atomic unsigned ag_held_streams, ag_open_events, ag_wanted_traces;
-_Atomic bool ag_engine_on;
+_Atomic unsigned ag_held_streams, ag_open_events, ag_wanted_traces, ag_watching;
+_Atomic bool ag_engine_on, ag_trace_on; /* there is no trace here */
 _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
 struct ag_options ag_opt = {.general_enable = true};
 
@@ -222,4 +222,36 @@ void ag_config_load(void)
     if (slow)
         usleep((useconds_t)atoi(slow));
     errno = ENOENT; /* as after a look for files */
+}
+
+/* -- Trace file: never on ------------------------------------------------- */
+
+void ag_trace_open(void) {}
+
+void ag_trace_close(void) {}
+
+void ag_trace_child(void) {}
+
+uint64_t ag_trace_now(void)
+{
+    return 0;
+}
+
+void ag_note_return(CUresult result)
+{
+    (void)result;
+}
+
+void ag_note_barrier(const char *name, uint64_t began)
+{
+    (void)name;
+    (void)began;
+}
+
+void ag_note_memory(bool alloc, enum ag_memory kind, CUdeviceptr address, size_t bytes)
+{
+    (void)alloc;
+    (void)kind;
+    (void)address;
+    (void)bytes;
 }

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the engine tells of its ops to the trace file. To be called through AG_TRACE() only, so that
+ * nothing of it costs anything while there is no trace.
+ */
+#ifndef AG_OBSERVE_H
+#define AG_OBSERVE_H
+
+#include "engine/stream.h"
+#include "observe/tracefile.h"
+
+/*
+ * The program calls for an op: with the stream's lock held, before the engine does anything about
+ * it. `stream` is NULL if the engine does not know the stream.
+ */
+void ag_note_kernel(const struct ag_stream *stream, const struct ag_kernel_call *call);
+void ag_note_memset(const struct ag_stream *stream, const struct ag_memset_call *call);
+void ag_note_copy(const struct ag_stream *stream, const struct ag_copy_call *call);
+void ag_note_event(const struct ag_stream *stream, const struct ag_event_call *call);
+void ag_note_value(const struct ag_stream *stream, const struct ag_value_call *call);
+
+/* A stream's state begins to live; a trace was made. */
+void ag_note_stream(const struct ag_stream *stream);
+void ag_note_trace(const struct ag_stream *stream, const struct ag_trace *trace);
+
+/* The held ops have been submitted, which began at `began` (ag_trace_now()), when the stream's
+   nodes had been patched `patches` times. */
+void ag_note_submit(const struct ag_stream *stream, uint32_t replayed, enum ag_reason reason,
+                    uint64_t began, uint64_t patches);
+
+/* From now on a handle of a function may mean another. */
+void ag_note_functions_changed(void);
+
+#endif

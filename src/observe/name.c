@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* Names of files, and writing to them. */
+#include "observe/name.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *rank(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                        "SLURM_PROCID", "RANK"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value && !value[strspn(value, "0123456789")])
+            return value;
+    }
+    return "0";
+}
+
+bool ag_name_expand(const char *pattern, char name[AG_PATH_MAX])
+{
+    size_t used = 0;
+
+    for (const char *p = pattern; *p; p++) {
+        char piece[256] = {*p};
+        if (*p == '%' && p[1]) {
+            switch (*++p) {
+            case 'p':
+                snprintf(piece, sizeof piece, "%ld", (long)getpid());
+                break;
+            case 'h':
+                if (gethostname(piece, sizeof piece - 1) != 0)
+                    strcpy(piece, "unknown");
+                break;
+            case 'r':
+                snprintf(piece, sizeof piece, "%s", rank());
+                break;
+            case '%':
+                break;
+            default: /* not ours: stays as it is */
+                p--;
+            }
+        }
+        size_t n = strlen(piece);
+        if (used + n >= AG_PATH_MAX)
+            return false;
+        memcpy(name + used, piece, n);
+        used += n;
+    }
+    name[used] = '\0';
+    return true;
+}
+
+int ag_write_all(int fd, const void *data, size_t size)
+{
+    const char *from = data;
+    while (size > 0) {
+        ssize_t n = write(fd, from, size);
+        if (n > 0) {
+            from += n;
+            size -= (size_t)n;
+        } else if (n == 0 || errno != EINTR) {
+            return n == 0 ? ENOSPC : errno;
+        }
+    }
+    return 0;
+}

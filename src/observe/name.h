@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* The names of files that the library writes: patterns in them, and how they are written to. */
+#ifndef AG_NAME_H
+#define AG_NAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "config/config.h"
+
+/*
+ * Replaces %p by the process number, %h by the host name, %r by the rank that the launcher of a
+ * parallel program gave in the environment (0 without one), %% by a percent sign. False: the name
+ * becomes too long.
+ */
+bool ag_name_expand(const char *pattern, char name[AG_PATH_MAX]);
+
+/* Writes all; 0, or the errno of what failed. */
+int ag_write_all(int fd, const void *data, size_t size);
+
+#endif

@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: MIT */
+/* The trace file: rings, definitions, and the thread that writes them. */
+#include "observe/tracefile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "config/config.h"
+#include "observe/log.h"
+#include "observe/name.h"
+
+enum { CHUNK_MAGIC = 0x4b434741, WRITE_EVERY_NS = 2000000, CLOSE_SECONDS = 10, END_ROOM = 4096 };
+
+_Atomic bool ag_trace_on;
+
+struct file_header {
+    char magic[8];
+    uint32_t version, size;
+    uint64_t monotonic, wall;
+    uint32_t pid, arguments;
+    char library[24];
+};
+_Static_assert(sizeof(struct file_header) == 64, "as documented");
+
+struct chunk {
+    uint32_t magic, size, thread, zero;
+    uint64_t lost;
+};
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+    return clock_gettime(clock, &now) == 0 ? now.tv_sec * 1000000000ull + now.tv_nsec : 0;
+}
+
+uint64_t ag_trace_now(void)
+{
+    return AG_TRACING() ? clock_ns(CLOCK_MONOTONIC) : 0;
+}
+
+/* -- Rings ------------------------------------------------------------------- */
+
+/*
+ * Positions only grow; a record never lies across the ring's end. `head` belongs to the thread,
+ * `tail` to the writer; each reads the other's. Rings are never unmapped: a thread that ends leaves
+ * its own to the next.
+ */
+struct ring {
+    struct ring *next; /* rings_lock */
+    _Atomic uint64_t head;
+    _Atomic uint64_t lost;
+    uint32_t thread;
+    uint64_t seen; /* the writer's: head when it looked */
+    _Atomic uint64_t tail __attribute__((aligned(64)));
+    _Atomic bool free; /* its thread has ended */
+    unsigned char data[] __attribute__((aligned(64)));
+};
+
+static pthread_mutex_t rings_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ring *rings;
+static uint64_t
+    capacity; /* bytes of a ring's data, a power of two; constant once the trace is on */
+static _Atomic uint64_t lost_elsewhere; /* without a ring, or in rings that others use now */
+static _Thread_local struct ring *mine __attribute__((tls_model("initial-exec")));
+
+static pthread_key_t end_of_thread;
+
+static void thread_ends(void *ring)
+{
+    mine = NULL;
+    atomic_store_explicit(&((struct ring *)ring)->free, true, memory_order_release);
+}
+
+static struct ring *ring_take(void)
+{
+    struct ring *ring = rings;
+    while (ring && !(atomic_load_explicit(&ring->free, memory_order_acquire) &&
+                     atomic_load(&ring->head) == atomic_load(&ring->tail)))
+        ring = ring->next;
+    if (ring) {
+        atomic_fetch_add(&lost_elsewhere, atomic_exchange(&ring->lost, 0));
+        return ring;
+    }
+    ring = mmap(NULL, sizeof *ring + capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                -1, 0);
+    if (ring == MAP_FAILED)
+        return NULL;
+    ring->next = rings;
+    rings = ring;
+    return ring;
+}
+
+static __attribute__((noinline)) struct ring *ring_make(void)
+{
+    pthread_mutex_lock(&rings_lock);
+    struct ring *ring = ring_take();
+    if (ring && pthread_setspecific(end_of_thread, ring) == 0) {
+        ring->thread = (uint32_t)syscall(SYS_gettid);
+        ring->free = false;
+        mine = ring;
+    } else if (ring) {
+        ring->free = true;
+    }
+    pthread_mutex_unlock(&rings_lock);
+    return mine;
+}
+
+static void fill(struct ag_record *record, size_t size, unsigned type, unsigned sub, uint32_t id,
+                 uint64_t time)
+{
+    record->size = (uint16_t)size;
+    record->type = (uint8_t)type;
+    record->sub = (uint8_t)sub;
+    record->id = id;
+    record->time = time;
+}
+
+struct ag_record *ag_record_begin(unsigned type, unsigned sub, uint32_t id, uint64_t time,
+                                  size_t words)
+{
+    struct ring *ring = mine ? mine : ring_make();
+    if (!ring) {
+        atomic_fetch_add(&lost_elsewhere, 1);
+        return NULL;
+    }
+    size_t size = (sizeof(struct ag_record) + words * 8 + 15) & ~(size_t)15;
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    uint64_t at = head & (capacity - 1);
+    size_t pad = at + size > capacity ? capacity - at : 0;
+    if (head + pad + size - atomic_load_explicit(&ring->tail, memory_order_acquire) > capacity) {
+        atomic_store_explicit(&ring->lost,
+                              atomic_load_explicit(&ring->lost, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
+        return NULL;
+    }
+    if (time == 0)
+        time = clock_ns(CLOCK_MONOTONIC);
+    if (pad) {
+        fill((struct ag_record *)(ring->data + at), pad, AG_RECORD_PAD, 0, 0, time);
+        atomic_store_explicit(&ring->head, head + pad, memory_order_release);
+        at = 0;
+    }
+    struct ag_record *record = (struct ag_record *)(ring->data + at);
+    fill(record, size, type, sub, id, time);
+    if (size - sizeof *record > words * 8)
+        record->word[words] = 0;
+    return record;
+}
+
+void ag_record_end(const struct ag_record *record)
+{
+    uint64_t head = atomic_load_explicit(&mine->head, memory_order_relaxed);
+    atomic_store_explicit(&mine->head, head + record->size, memory_order_release);
+}
+
+/* -- Definitions ------------------------------------------------------------- */
+
+static pthread_mutex_t definitions_lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static struct buffer {
+    unsigned char *data;
+    size_t used, room;
+} definitions;
+
+enum { STRINGS = 4096, LONGEST_NAME = 8192 };
+static const char *strings[STRINGS]; /* open addressing; the number is the place, from 1 */
+static unsigned string_count;
+
+/* The lock is held. */
+static void define(unsigned type, unsigned sub, uint32_t id, const void *body, size_t size,
+                   const char *name)
+{
+    size_t length = name ? strnlen(name, LONGEST_NAME) : 0;
+    size_t total = (sizeof(struct ag_record) + size + (name ? length + 1 : 0) + 15) & ~(size_t)15;
+    if (total > AG_RECORD_MOST)
+        return;
+    if (definitions.used + total > definitions.room) {
+        size_t room = definitions.room ? definitions.room * 2 : 2 * AG_RECORD_MOST;
+        void *data = realloc(definitions.data, room);
+        if (data) {
+            definitions.data = data;
+            definitions.room = room;
+        }
+    }
+    if (definitions.used + total <= definitions.room) {
+        struct ag_record *record = (struct ag_record *)(definitions.data + definitions.used);
+        memset(record, 0, total);
+        fill(record, total, type, sub, id, clock_ns(CLOCK_MONOTONIC));
+        if (size)
+            memcpy(record->word, body, size);
+        if (name)
+            memcpy((char *)record->word + size, name, length);
+        definitions.used += total;
+    } else {
+        atomic_fetch_add(&lost_elsewhere, 1);
+    }
+}
+
+void ag_trace_define(unsigned type, unsigned sub, uint32_t id, const void *body, size_t size,
+                     const char *name)
+{
+    pthread_mutex_lock(&definitions_lock);
+    define(type, sub, id, body, size, name);
+    pthread_mutex_unlock(&definitions_lock);
+}
+
+uint32_t ag_trace_string(const char *name)
+{
+    pthread_mutex_lock(&definitions_lock);
+    unsigned place = ((uintptr_t)name >> 2) * 0x9e3779b1u % STRINGS;
+    while (strings[place] && strings[place] != name)
+        place = (place + 1) % STRINGS;
+    bool known = strings[place] != NULL;
+    bool kept = known || string_count < STRINGS / 2;
+    if (!known && kept) {
+        strings[place] = name;
+        string_count++;
+        define(AG_RECORD_STRING, 0, place + 1, NULL, 0, name);
+    }
+    pthread_mutex_unlock(&definitions_lock);
+    return kept ? place + 1 : 0;
+}
+
+/* -- The file ------------------------------------------------------------------ */
+
+/* The writer's, but for what says otherwise. */
+static int fd = -1;
+static char path[AG_PATH_MAX]; /* constant once the trace is on */
+static uint64_t limit;
+static _Atomic uint64_t bytes;
+static _Atomic int failure; /* errno */
+
+static bool put(const void *data, size_t size)
+{
+    int error = ag_write_all(fd, data, size);
+    if (error) {
+        atomic_store(&failure, error);
+        return false;
+    }
+    atomic_fetch_add(&bytes, size);
+    return true;
+}
+
+/* False: the file ends here. */
+static bool put_chunk(uint32_t thread, uint64_t lost, const void *data, size_t size, size_t room)
+{
+    struct chunk chunk = {
+        .magic = CHUNK_MAGIC, .size = (uint32_t)size, .thread = thread, .lost = lost};
+    if (size == 0)
+        return true;
+    if (atomic_load(&bytes) + sizeof chunk + size + room > limit)
+        return false;
+    return put(&chunk, sizeof chunk) && put(data, size);
+}
+
+/* The bytes of the first records at `data` that the file has room for. */
+static size_t fitting(const unsigned char *data, size_t size)
+{
+    uint64_t used = atomic_load(&bytes) + sizeof(struct chunk) + END_ROOM;
+    size_t fit = 0;
+    if (used + size <= limit)
+        return size;
+    while (fit < size && used + fit + ((const struct ag_record *)(data + fit))->size <= limit)
+        fit += ((const struct ag_record *)(data + fit))->size;
+    return fit;
+}
+
+static bool drain_ring(struct ring *ring)
+{
+    uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+    while (tail != ring->seen) {
+        uint64_t at = tail & (capacity - 1), size = ring->seen - tail;
+        if (at + size > capacity)
+            size = capacity - at;
+        size_t fit = fitting(ring->data + at, size);
+        if (!put_chunk(ring->thread, atomic_load_explicit(&ring->lost, memory_order_relaxed),
+                       ring->data + at, fit, END_ROOM) ||
+            fit < size)
+            return false;
+        tail += size;
+        atomic_store_explicit(&ring->tail, tail, memory_order_release);
+    }
+    return true;
+}
+
+/* Definitions stand before their first use: those taken after a ring was looked at are enough. */
+static bool drain(void)
+{
+    static struct buffer taken;
+    pthread_mutex_lock(&rings_lock);
+    struct ring *first = rings;
+    pthread_mutex_unlock(&rings_lock);
+    for (struct ring *ring = first; ring; ring = ring->next)
+        ring->seen = atomic_load_explicit(&ring->head, memory_order_acquire);
+
+    pthread_mutex_lock(&definitions_lock);
+    struct buffer swap = taken;
+    taken = definitions;
+    definitions = swap;
+    pthread_mutex_unlock(&definitions_lock);
+    bool good = put_chunk(0, 0, taken.data, taken.used, END_ROOM);
+    taken.used = 0;
+
+    for (struct ring *ring = first; good && ring; ring = ring->next)
+        good = drain_ring(ring);
+    return good;
+}
+
+static uint64_t lost_in_all(void)
+{
+    uint64_t sum = atomic_load(&lost_elsewhere);
+    pthread_mutex_lock(&rings_lock);
+    for (struct ring *ring = rings; ring; ring = ring->next)
+        sum += atomic_load_explicit(&ring->lost, memory_order_relaxed);
+    pthread_mutex_unlock(&rings_lock);
+    return sum;
+}
+
+/* -- The writer ------------------------------------------------------------------ */
+
+static pthread_mutex_t writer_lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static pthread_cond_t writer_wake, writer_done;
+static bool running, closing;
+
+/* Waits for a while, or until the process ends; returns whether it does. */
+static bool rest(void)
+{
+    struct timespec until;
+    pthread_mutex_lock(&writer_lock);
+    if (!closing && clock_gettime(CLOCK_MONOTONIC, &until) == 0) {
+        until.tv_nsec += WRITE_EVERY_NS;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_nsec -= 1000000000;
+            until.tv_sec++;
+        }
+        (void)pthread_cond_timedwait(&writer_wake, &writer_lock, &until);
+    }
+    bool ends = closing;
+    pthread_mutex_unlock(&writer_lock);
+    return ends;
+}
+
+static bool put_header(void)
+{
+    struct file_header header = {
+        .magic = "AGTRACE\n",
+        .version = 1,
+        .size = sizeof header,
+        .monotonic = clock_ns(CLOCK_MONOTONIC),
+        .wall = clock_ns(CLOCK_REALTIME),
+        .pid = (uint32_t)getpid(),
+        .arguments = AG_TRACE_ARGUMENTS,
+        .library = PACKAGE_VERSION,
+    };
+    return put(&header, sizeof header);
+}
+
+static void *run(void *unused)
+{
+    (void)unused;
+    bool good = put_header();
+    for (bool last = false; good && !last;) {
+        last = rest();
+        good = drain();
+    }
+    atomic_store(&ag_trace_on, false);
+    int error = atomic_load(&failure);
+    if (!error) {
+        struct {
+            struct ag_record record;
+            uint64_t lost, zero;
+        } end = {.lost = lost_in_all()};
+        fill(&end.record, sizeof end, AG_RECORD_END, !good, 0, clock_ns(CLOCK_MONOTONIC));
+        (void)put_chunk(0, 0, &end, sizeof end, 0); /* a failure is kept */
+        if (!good)
+            ag_log(AG_LOG_WARNING, "the trace %.900s has reached its size, %ld MiB, and ends here",
+                   path, ag_opt.trace_file_mb);
+    }
+    if (close(fd) != 0 && !atomic_load(&failure))
+        atomic_store(&failure, errno);
+    if ((errno = atomic_load(&failure)) != 0)
+        ag_log(AG_LOG_ALWAYS, "the trace %.900s cannot be written: %m", path);
+    pthread_mutex_lock(&writer_lock);
+    running = false;
+    pthread_cond_broadcast(&writer_done);
+    pthread_mutex_unlock(&writer_lock);
+    return NULL;
+}
+
+static bool start(void)
+{
+    sigset_t all, before;
+    pthread_t thread;
+    pthread_condattr_t monotonic;
+    if (pthread_condattr_init(&monotonic) != 0 ||
+        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) != 0 ||
+        pthread_cond_init(&writer_wake, &monotonic) != 0 ||
+        pthread_cond_init(&writer_done, &monotonic) != 0 ||
+        pthread_key_create(&end_of_thread, thread_ends) != 0)
+        return false;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
+        return false;
+    running = pthread_create(&thread, NULL, run, NULL) == 0;
+    if (running)
+        pthread_detach(thread);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* a mask that was in force is valid */
+    return running;
+}
+
+/* -- Opening and closing ----------------------------------------------------------- */
+
+/* 0, or the errno of what failed. A file that another process is writing is left alone. */
+static int open_file(void)
+{
+    struct stat st;
+    /* O_NONBLOCK: a FIFO without a reader must not stop the program. */
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+    if (fd < 0 || fstat(fd, &st) != 0 || fcntl(fd, F_SETFL, 0) != 0)
+        return errno;
+    if (S_ISREG(st.st_mode) && (flock(fd, LOCK_EX | LOCK_NB) != 0 || ftruncate(fd, 0) != 0))
+        return errno;
+    return 0;
+}
+
+void ag_trace_open(void)
+{
+    int error = ENAMETOOLONG;
+    if (!*ag_opt.trace_file)
+        return;
+    int saved = errno;
+    limit = (uint64_t)ag_opt.trace_file_mb << 20;
+    capacity = 64 << 10;
+    while (capacity < (uint64_t)ag_opt.trace_buffer_kb << 10)
+        capacity *= 2;
+    if (ag_name_expand(ag_opt.trace_file, path))
+        error = open_file();
+    if (!error) {
+        atomic_store(&ag_trace_on, true);
+        if (!start())
+            error = ENOMEM;
+    }
+    if (error) {
+        atomic_store(&ag_trace_on, false);
+        atomic_store(&failure, error);
+        errno = error;
+        if (error == EWOULDBLOCK)
+            ag_log(AG_LOG_ALWAYS,
+                   "the trace %.900s is being written by another process: %%p in its name makes "
+                   "one for each",
+                   ag_opt.trace_file);
+        else
+            ag_log(AG_LOG_ALWAYS, "the trace %.900s cannot be written: %m", ag_opt.trace_file);
+        if (fd >= 0)
+            close(fd);
+        fd = -1;
+    }
+    errno = saved;
+}
+
+void ag_trace_close(void)
+{
+    struct timespec until;
+    atomic_store(&ag_trace_on, false);
+    if (clock_gettime(CLOCK_MONOTONIC, &until) != 0)
+        return;
+    until.tv_sec += CLOSE_SECONDS;
+    pthread_mutex_lock(&writer_lock);
+    closing = true;
+    if (running)
+        pthread_cond_signal(&writer_wake);
+    while (running && pthread_cond_timedwait(&writer_done, &writer_lock, &until) == 0)
+        continue;
+    pthread_mutex_unlock(&writer_lock);
+}
+
+void ag_trace_child(void)
+{
+    atomic_store(&ag_trace_on, false);
+    running = false;
+    if (fd >= 0)
+        close(fd);
+    fd = -1;
+}
+
+void ag_trace_state(struct ag_trace_state *state)
+{
+    *state = (struct ag_trace_state){
+        .file = path,
+        .bytes = atomic_load(&bytes),
+        .lost = lost_in_all(),
+        .error = atomic_load(&failure),
+    };
+}

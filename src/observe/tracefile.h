@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The trace file: records go from the threads that make them, by a ring each that takes no lock, to
+ * a thread of the library's own that writes them. docs/formats.md is what the file looks like.
+ *
+ * A full ring loses the record and counts it: no thread of the program ever waits for the disk.
+ * Definitions (strings, functions, streams, traces) are rare, take a lock, and are never lost.
+ * While the trace is off, all that remains of it is one load and one branch in each AG_TRACE().
+ */
+#ifndef AG_TRACEFILE_H
+#define AG_TRACEFILE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Whether records are wanted now. Goes on once at most, and off for good. */
+extern _Atomic bool ag_trace_on;
+
+#define AG_TRACING() __builtin_expect(atomic_load_explicit(&ag_trace_on, memory_order_relaxed), 0)
+#define AG_TRACE(call)                                                                             \
+    do {                                                                                           \
+        if (AG_TRACING())                                                                          \
+            call;                                                                                  \
+    } while (0)
+
+enum ag_record_type {
+    AG_RECORD_PAD,
+    AG_RECORD_STRING,
+    AG_RECORD_FUNCTION,
+    AG_RECORD_STREAM,
+    AG_RECORD_TRACE,
+    AG_RECORD_OP,
+    AG_RECORD_RETURN,
+    AG_RECORD_SUBMIT,
+    AG_RECORD_BARRIER,
+    AG_RECORD_ALLOC,
+    AG_RECORD_FREE,
+    AG_RECORD_REGION,
+    AG_RECORD_END,
+};
+
+/* What every record begins with; what follows is in 8-byte words. */
+struct ag_record {
+    uint16_t size; /* bytes, a multiple of 16 */
+    uint8_t type;
+    uint8_t sub;
+    uint32_t id;
+    uint64_t time; /* ns */
+    uint64_t word[];
+};
+
+enum { AG_RECORD_MOST = 65520, AG_TRACE_ARGUMENTS = 1024 };
+
+/*
+ * Opens the file that the option trace.file names and starts the writer. Does nothing if the option
+ * is empty; what fails gives one line on stderr, and there is no trace.
+ */
+void ag_trace_open(void);
+
+/* Writes what is left and ends the file; waits for the writer, some seconds at most. */
+void ag_trace_close(void);
+
+/* In a forked child: the trace is the parent's. Safe after fork() in any state. */
+void ag_trace_child(void);
+
+/* The monotonic clock in ns, as all times of the file. 0 while the trace is off. */
+uint64_t ag_trace_now(void);
+
+/*
+ * A record of `words` words for the calling thread to fill, NULL if there is no room for it (which
+ * is counted). Given to the writer by ag_record_end(), before the thread begins another.
+ * `time` 0: now. The words are not zeroed.
+ */
+struct ag_record *ag_record_begin(unsigned type, unsigned sub, uint32_t id, uint64_t time,
+                                  size_t words);
+void ag_record_end(const struct ag_record *record);
+
+/* Writes a definition: `size` bytes, then `name` with its zero unless that is NULL. */
+void ag_trace_define(unsigned type, unsigned sub, uint32_t id, const void *body, size_t size,
+                     const char *name);
+
+/* The number of a string in this file; a name is kept by its address: a constant one. */
+uint32_t ag_trace_string(const char *name);
+
+/* What became of the file: its name (empty: none was written), its bytes, the records lost, and
+   the error that ended it (0: none). */
+struct ag_trace_state {
+    const char *file;
+    uint64_t bytes;
+    uint64_t lost;
+    int error;
+};
+void ag_trace_state(struct ag_trace_state *state);
+
+#endif
