@@ -73,7 +73,7 @@ def test_verbose_says_what_is_set():
 def test_the_programs_own_options_and_the_names_of_commands():
     assert autograph("echo", "--set", "x", "--", "y").stdout == "--set x -- y\n"
     assert autograph("--disable", "--", "echo", "doctor").stdout == "doctor\n"
-    assert "no such program" in message(autograph("--", "bench", status=127))
+    assert "no such program" in message(autograph("--", "bench-that-is-not-there", status=127))
 
 
 @pytest.mark.parametrize("status", [0, 1, 77])

@@ -8,7 +8,7 @@ import tempfile
 
 import launch
 import runs
-from common import OK, Failure, Parser, number, pattern, printable, share, table, warn
+from common import OK, Failure, Parser, number, pattern, share, table, warn
 
 EPILOG = """\
 Runs with and without the library take turns, so that a machine that gets slower does not favour one.

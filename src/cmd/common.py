@@ -78,6 +78,10 @@ def count(n):
     return f"{n:,}"
 
 
+def plural(n, word):
+    return f"{n:,} {word}{'' if n == 1 else 's'}"
+
+
 def share(part, whole):
     return f"{100 * part / whole:.1f} %" if whole else "-"
 
@@ -86,7 +90,8 @@ def duration(us):
     """Microseconds in the unit that reads best."""
     for limit, unit, factor in ((1e3, "us", 1), (1e6, "ms", 1e3)):
         if abs(us) < limit:
-            return f"{us / factor:.{1 if us / factor < 100 else 0}f} {unit}"
+            value = us / factor
+            return f"{value:.{2 if abs(value) < 10 else 1 if abs(value) < 100 else 0}f} {unit}"
     return f"{us / 1e6:.2f} s"
 
 

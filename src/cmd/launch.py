@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """autograph [options] [--] command args...: starts a program with the library."""
-import argparse
 import os
 import shlex
 import sys
@@ -12,8 +11,12 @@ from common import Failure, Installation, Parser, library
 EPILOG = """\
 commands of their own (autograph COMMAND --help):
   doctor [PROGRAM]     will it work here, with this program?
+  report [FILE]...     what the library did, and what stands in its way
   verify -- COMMAND    is everything the same with the library?
   bench -- COMMAND     how much faster is it?
+  trace FILE           a trace file as text, or for Perfetto
+  compare A B          did two traces do the same work?
+  top PID              what a running process does
 
 A program with the name of a command: autograph -- top.
 Status: the program's own; 127 if it is not there, 126 if it cannot be executed, 2 for a mistake in

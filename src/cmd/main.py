@@ -12,7 +12,9 @@ if __name__ == "__main__":
 
 from common import Failure, Installation
 
-COMMANDS = {name: name for name in ("doctor", "verify", "bench")}
+# Each command's module; anything else is a program to launch.
+COMMANDS = {name: name for name in ("doctor", "report", "verify", "bench", "compare", "top")}
+COMMANDS["trace"] = "convert"
 
 
 def dispatch(name, arguments):

@@ -4,7 +4,6 @@ import difflib
 import os
 import re
 import shutil
-import sys
 import tempfile
 
 import launch

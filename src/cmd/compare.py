@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: MIT
+"""autograph compare A B: did two traces do the same work?"""
+import bisect
+import collections
+import hashlib
+import struct
+
+from common import DIFFERENT, OK, Failure, Parser, duration, plural, printable, share, table
+from tracefile import COPY, EVENT_RECORD, KERNEL, MEMSET, STREAM_KINDS, VALUE, WAIT, Trace, name_of
+
+EPILOG = """\
+Compared are the ops of each stream, in their order: kernels by name, grid, block, shared memory and
+arguments; memsets, copies, events and values by theirs. A pointer is an allocation and an offset, so
+that two processes can be compared. How ops were submitted makes no difference.
+Status: 0 the same work, 1 different, 2 a file is no trace or not complete.
+"""
+CONTEXT = 5
+
+
+class Addresses:
+    """Which allocation an address lies in, as time goes by: its bytes, kind, and which one of that
+    size and kind it is."""
+
+    def __init__(self, trace):
+        self.trace, self.next = trace, 0
+        self.starts, self.live = [], {}
+        self.made = collections.Counter()
+        trace.memory.sort(key=lambda m: m.time)
+
+    def until(self, time):
+        memory = self.trace.memory
+        while self.next < len(memory) and memory[self.next].time <= time:
+            m = memory[self.next]
+            self.next += 1
+            if m.address in self.live:  # freed, or the record of it is lost
+                del self.live[m.address]
+                del self.starts[bisect.bisect_left(self.starts, m.address)]
+            if m.bytes is not None:
+                self.made[m.kind, m.bytes] += 1
+                bisect.insort(self.starts, m.address)
+                self.live[m.address] = (m.bytes, m.kind, self.made[m.kind, m.bytes])
+
+    def name(self, address):
+        """("memory", bytes, kind, which, offset), or None if it is in no allocation."""
+        i = bisect.bisect_right(self.starts, address)
+        if i:
+            start = self.starts[i - 1]
+            allocation = self.live[start]
+            if address - start < allocation[0]:
+                return ("memory", *allocation, address - start)
+        return None
+
+
+def may_be_address(word):
+    return 1 << 40 <= word < 1 << 57
+
+
+class Work:
+    """The ops of a trace by stream, each as (what, arguments that can be compared)."""
+
+    def __init__(self, trace):
+        self.trace = trace
+        self.addresses = Addresses(trace)
+        self.recorded = {}  # event -> the op that recorded it last
+        self.unknown = 0    # arguments that cannot be compared
+        self.by_stream = collections.defaultdict(list)
+        for op in trace.ops:
+            self.addresses.until(op.time)
+            self.by_stream[op.stream].append((op.sequence, self.item(op), op))
+        for number, items in self.by_stream.items():
+            if number:
+                items.sort(key=lambda item: item[0])
+
+    def item(self, op):
+        arguments = self.kernel(op) if op.kind == KERNEL else self.other(op)
+        failed = op.result if op.submit is None and op.result else 0
+        name = ""
+        if op.kind == KERNEL:
+            function = self.trace.functions.get(op.function)
+            name = function.name if function else ""
+        return (op.kind, name, op.shape, arguments, failed)
+
+    def kernel(self, op):
+        """The parameters one by one; pointers in them by allocation and offset."""
+        function = self.trace.functions.get(op.function)
+        if not function or not function.known:
+            self.unknown += bool(op.bytes)
+            return ()
+        out = []
+        for offset, size in function.parameters:
+            value = op.arguments[offset:offset + size]
+            if len(value) < size:
+                self.unknown += 1
+                out.append("not stored")
+                continue
+            whole = size - size % 8 if offset % 8 == 0 else 0
+            for i in range(0, whole, 8):
+                out.append(self.word(struct.unpack_from("<Q", value, i)[0], sure=False,
+                                     alone=size == 8))
+            out.append(bytes(value[whole:]))
+        return tuple(out)
+
+    def word(self, value, sure, alone=True):
+        named = self.addresses.name(value)
+        if named:
+            return named
+        if value and (sure or (alone and may_be_address(value))):
+            self.unknown += 1
+            return "an address"
+        return value
+
+    def other(self, op):
+        words = list(self.trace.words(op))
+        if op.kind == EVENT_RECORD and words:
+            self.recorded[words[0]] = op
+            return ()
+        if op.kind == WAIT and words:
+            at = self.recorded.get(words[0])
+            return ("after nothing",) if at is None else \
+                ("after", self.trace.streams.get(at.stream), at.sequence)
+        pointers = {MEMSET: (0,), COPY: (0, 1), VALUE: (1,)}.get(op.kind, ())
+        for i in pointers:
+            if i < len(words):
+                words[i] = self.word(words[i], sure=True)
+        if op.kind == MEMSET and len(words) > 3 and words[2] <= 1:
+            words[3] = 0  # the pitch of one row has no meaning
+        return tuple(words)
+
+
+# -- Comparing ------------------------------------------------------------------
+
+def digest(items):
+    h = hashlib.blake2b()
+    for _, item, _ in items:
+        h.update(repr(item).encode())
+    return h.digest()
+
+
+def pairs(a, b):
+    """Streams that belong together: those that did the same, the others in their order by kind.
+    The numbers of streams may differ when several threads make them."""
+    left = {n: digest(items) for n, items in a.by_stream.items()}
+    right = {n: digest(items) for n, items in b.by_stream.items()}
+    by_digest = collections.defaultdict(list)
+    for n in sorted(right):
+        by_digest[a_kind(b, n), right[n]].append(n)
+    found, rest = [], []
+    for n in sorted(left):
+        equal = by_digest[a_kind(a, n), left[n]]
+        if equal:
+            found.append((n, equal.pop(0), True))
+        else:
+            rest.append(n)
+    used = {m for _, m, _ in found}
+    others = [m for m in sorted(right) if m not in used]
+    for n in rest:
+        kin = [m for m in others if a_kind(b, m) == a_kind(a, n)]
+        partner = kin[0] if kin else None
+        if partner is not None:
+            others.remove(partner)
+        found.append((n, partner, False))
+    return found + [(None, m, False) for m in others]
+
+
+def a_kind(work, number):
+    return work.trace.streams.get(number)
+
+
+def explain(x, y):
+    """What differs between two items, in words."""
+    if x[:2] != y[:2]:
+        return "another op"
+    if x[2] != y[2]:
+        return "another grid, block or shared memory"
+    if x[4] != y[4]:
+        return f"result {x[4]} in A, {y[4]} in B"
+    for i, (p, q) in enumerate(zip(x[3], y[3])):
+        if p != q:
+            return f"argument {i + 1}: {argument(p)} in A, {argument(q)} in B"
+    return "other arguments"
+
+
+def argument(value):
+    if isinstance(value, tuple) and value and value[0] == "memory":
+        _, size, _, which, offset = value
+        return f"byte {offset:,} of allocation {which} of {size:,} bytes"
+    if isinstance(value, bytes):
+        return f"{int.from_bytes(value, 'little'):#x}"
+    return f"{value:#x}" if isinstance(value, int) else str(value)
+
+
+def first_difference(a, b, left, right):
+    """Lines about the first place at which two streams differ."""
+    x, y = a.by_stream.get(left, []), b.by_stream.get(right, [])
+    kind = name_of(STREAM_KINDS, (a if left is not None else b).trace.streams.get(
+        left if left is not None else right, 99))
+    if left is None or right is None:
+        only, items = ("A", x) if right is None else ("B", y)
+        return [f"stream {left if left is not None else right} ({kind}), {plural(len(items), 'op')}, is only "
+                f"in {only}"]
+    at = next((i for i, (p, q) in enumerate(zip(x, y)) if p[1] != q[1]), min(len(x), len(y)))
+    lines = [f"stream {left} ({kind}){f', {right} in B' if right != left else ''}, "
+             f"op {at + 1:,} of {len(x):,} and {len(y):,}:"]
+    for _, _, op in x[max(0, at - CONTEXT):at]:
+        lines.append(f"    {a.trace.what(op)}")
+    for name, work, items in (("A", a, x), ("B", b, y)):
+        lines.append(f"  {name} {work.trace.what(items[at][2])}  [{work.trace.how(items[at][2])}]"
+                     if at < len(items) else f"  {name} ends here")
+    if at < len(x) and at < len(y):
+        lines.append(f"    {explain(x[at][1], y[at][1])}")
+    return lines
+
+
+# -- Summary ----------------------------------------------------------------------
+
+def summary(trace):
+    """Figures of one trace, by name."""
+    ops = trace.ops
+    span = (ops[-1].time - ops[0].time) / 1e3 if len(ops) > 1 else 0
+    submitting = (sum(op.took or 0 for op in ops if op.submit is None)
+                  + sum(s.took for s in trace.submits)) / 1e3
+    waiting = sum(b.took for b in trace.barriers) / 1e3
+    replayed = sum(op.replayed for op in ops)
+    gaps = sorted(q.time - p.time for p, q in zip(ops, ops[1:]))
+    return {
+        "ops": f"{len(ops):,}",
+        "replayed": share(replayed, len(ops)),
+        "from first to last op": duration(span),
+        "ops per second": f"{len(ops) / span * 1e6:,.0f}" if span else "-",
+        "median time between ops": duration(gaps[len(gaps) // 2] / 1e3) if gaps else "-",
+        "CPU time in submissions": duration(submitting),
+        "the same for each op": duration(submitting / len(ops)) if ops else "-",
+        "time in barriers": duration(waiting),
+    }
+
+
+def judge(first, second):
+    """(lines about what differs, closing sentence, whether they did the same work)."""
+    for trace in (first, second):
+        if trace.flaws:
+            raise Failure(f"{trace.path}: {trace.flaws[0]}; nothing can be said")
+        if not trace.ops:
+            raise Failure(f"{trace.path}: has no ops in it; nothing can be said")
+    a, b = Work(first), Work(second)
+    found = pairs(a, b)
+    differ = [(left, right) for left, right, same in found if not same]
+    lines = []
+    for left, right in differ[:3]:
+        lines += map(printable, first_difference(a, b, left, right))
+    if len(differ) > 3:
+        lines.append(f"... and {len(differ) - 3} more streams")
+    unknown = max(a.unknown, b.unknown)
+    if unknown:
+        lines.append(f"{plural(unknown, 'argument')} could not be compared: addresses outside of known "
+                     "allocations, or not stored")
+    if differ:
+        return lines, f"{len(differ)} of {len(found)} streams differ", False
+    return lines, f"{plural(len(a.trace.ops), 'op')} in {plural(len(found), 'stream')}", True
+
+
+def main(arguments):
+    parser = Parser("compare", usage="autograph compare A B",
+                    description="Says whether two traces did the same work.", epilog=EPILOG)
+    parser.add_argument("a", metavar="A")
+    parser.add_argument("b", metavar="B")
+    given = parser.parse_args(arguments)
+    traces = [Trace(given.a), Trace(given.b)]
+    lines, sentence, same = judge(*traces)
+    figures = list(map(summary, traces))
+    rows = [["", "A", "B"], *([name, figures[0][name], figures[1][name]] for name in figures[0])]
+    print("\n".join([*lines, *table(rows, right=(1, 2)),
+                     f"{'The same work' if same else 'Different'}: {sentence}."]))
+    return OK if same else DIFFERENT

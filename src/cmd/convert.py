@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+"""autograph trace FILE: a trace file as text, or in the Chrome trace format."""
+import contextlib
+import json
+import sys
+
+import tracefile
+from common import OK, UNUSABLE, Failure, Parser, plural, printable, warn
+
+EPILOG = """\
+The Chrome trace format opens in Perfetto (https://ui.perfetto.dev) and in chrome://tracing: a track
+for the calls of each thread, one for what each stream held and submitted.
+Status: 0, or 2 if FILE is no trace or not complete; what is there is written all the same.
+"""
+
+
+# -- Text -----------------------------------------------------------------------
+
+def text_events(trace, stream):
+    """(time, thread, stream or "", text) of everything."""
+    for op in trace.ops:
+        yield op.time, op.thread, op.stream, f"{trace.what(op)}  [{trace.how(op)}]"
+    for s in trace.submits:
+        eager = s.held - s.replayed
+        parts = [f"replay of trace {s.trace}: {plural(s.replayed, 'op')}, {s.patches} patched"] * bool(s.replayed)
+        parts += [f"{plural(eager, 'op')} one by one: {tracefile.name_of(tracefile.REASONS, s.reason)}"] * bool(eager)
+        yield s.time, s.thread, s.stream, "-- " + "; ".join(parts or ["nothing submitted"])
+    if stream is not None:
+        return
+    for b in trace.barriers:
+        yield b.time, b.thread, "", f"== {trace.string(b.name)}"
+    for m in trace.memory:
+        text = f"free {m.address:#x}" if m.bytes is None else f"alloc {m.address:#x}, {m.bytes:,} bytes"
+        yield m.time, "", "", text
+    for r in trace.regions:
+        yield r.time, r.thread, "", f"{'>>' if r.ends else '<<'} {trace.string(r.name)}"
+
+
+def write_text(trace, stream, out):
+    out.write(f"# {printable(trace.path)}: process {trace.process}, library "
+              f"{printable(trace.library)}, {len(trace.ops):,} ops\n"
+              f"# {'ms':>11} {'thread':>8} {'stream':>6}\n")
+    for time, thread, number, text in sorted(text_events(trace, stream), key=lambda e: e[0]):
+        if stream is None or number == stream:
+            out.write(f"{(time - trace.start) / 1e6:13.4f} {thread:>8} {number:>6} "
+                      f"{printable(text)}\n")
+
+
+# -- Chrome trace format ----------------------------------------------------------
+
+STREAM_TRACK = 1 << 32  # above all thread numbers
+
+
+def chrome_events(trace):
+    def event(phase, name, category, time, track, took=None, **arguments):
+        e = {"ph": phase, "name": printable(name), "cat": category, "pid": trace.process,
+             "tid": track, "ts": (time - trace.start) / 1e3}
+        if took is not None:
+            e["dur"] = took / 1e3
+        elif phase == "i":
+            e["s"] = "t"
+        if arguments:
+            e["args"] = arguments
+        return e
+
+    yield {"ph": "M", "name": "process_name", "pid": trace.process,
+           "args": {"name": f"process {trace.process}"}}
+    for thread in sorted({op.thread for op in trace.ops} | {b.thread for b in trace.barriers}):
+        yield {"ph": "M", "name": "thread_name", "pid": trace.process, "tid": thread,
+               "args": {"name": f"calls of thread {thread}"}}
+    for number, kind in sorted(trace.streams.items()):
+        yield {"ph": "M", "name": "thread_name", "pid": trace.process,
+               "tid": STREAM_TRACK + number,
+               "args": {"name": f"stream {number} ({tracefile.name_of(tracefile.STREAM_KINDS, kind)})"}}
+    first_of = {}
+    for op in trace.ops:
+        arguments = {"stream": op.stream, "sequence": op.sequence, "how": trace.how(op)}
+        if op.submit is not None:
+            first_of.setdefault(op.submit, op)
+            yield event("i", trace.what(op), "held", op.time, op.thread, **arguments)
+        else:
+            yield event("X", trace.what(op), "eager", op.time, op.thread, op.took or 0, **arguments)
+    for s in trace.submits:
+        reason = tracefile.name_of(tracefile.REASONS, s.reason)
+        track = STREAM_TRACK + s.stream
+        if s in first_of:
+            since = min(first_of[s].time, s.time)
+            yield event("X", "hold", "hold", since, track, s.time - since, ops=s.held)
+        yield event("X", f"replay of trace {s.trace}" if s.replayed else f"one by one: {reason}",
+                    "submit", s.time, track, s.took, held=s.held, replayed=s.replayed,
+                    patches=s.patches, reason=reason)
+    for b in trace.barriers:
+        yield event("X", trace.string(b.name), "barrier", b.time, b.thread, b.took)
+    for r in trace.regions:
+        yield event("E" if r.ends else "B", trace.string(r.name), "region", r.time, r.thread)
+
+
+def write_chrome(trace, out):
+    out.write('{"displayTimeUnit": "ns", "traceEvents": [')
+    for i, event in enumerate(chrome_events(trace)):
+        out.write(",\n" if i else "\n")
+        out.write(json.dumps(event))
+    out.write("\n]}\n")
+
+
+@contextlib.contextmanager
+def destination(name):
+    """A file that is there when all is written, or standard output."""
+    if name in (None, "-"):
+        yield sys.stdout
+        return
+    try:
+        with open(name, "w", encoding="utf-8") as out:
+            yield out
+    except BrokenPipeError:
+        raise
+    except OSError as e:
+        raise Failure(f"{name}: {e.strerror}") from None
+
+
+def main(arguments):
+    parser = Parser("trace", usage="autograph trace [option]... FILE",
+                    description="Writes a trace file as text, or for Perfetto.", epilog=EPILOG)
+    parser.add_argument("file", metavar="FILE")
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--text", metavar="OUT", nargs="?", const="-",
+                       help="one line for each event (standard output)")
+    group.add_argument("--chrome", metavar="OUT", help="the Chrome trace format (- is standard output)")
+    parser.add_argument("--stream", metavar="N", type=int, help="text of this stream only")
+    given = parser.parse_args(arguments)
+    trace = tracefile.Trace(given.file)
+    if given.stream is not None and given.stream not in trace.streams:
+        raise Failure(f"{given.file}: has no stream {given.stream}; its streams are "
+                      f"{', '.join(map(str, sorted(trace.streams))) or 'none'}")
+    with destination(given.chrome or given.text) as out:
+        if given.chrome:
+            write_chrome(trace, out)
+        else:
+            write_text(trace, given.stream, out)
+    if given.chrome not in (None, "-"):
+        print(f"{given.chrome}: {len(trace.ops):,} ops; open it in https://ui.perfetto.dev")
+    for flaw in trace.flaws:
+        warn(f"{given.file}: {flaw}")
+    return UNUSABLE if trace.end is None else OK

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""autograph top PID: the counters of a running process."""
+import collections
+import glob
+import os
+import struct
+import sys
+import time
+
+from common import OK, Failure, Parser, number, printable, share
+from tracefile import REASONS
+
+LAYOUT = struct.Struct("<8sIIQQQQ11Q16Q64s256s")
+COUNTERS = ("ops", "replayed", "replays", "patches", "updates", "traces", "side_exits", "errors",
+            "streams", "bytes", "lost")
+Sample = collections.namedtuple("Sample", "start now program region flushes " + " ".join(COUNTERS))
+
+
+def find(pid):
+    """The process's file, of the user whose process it is."""
+    try:
+        owner = os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        raise Failure(f"there is no process {pid}") from None
+    for path in glob.glob(f"/dev/shm/autograph.*.{pid}"):
+        if path == f"/dev/shm/autograph.{owner}.{pid}" and os.stat(path).st_uid == owner:
+            return path
+    raise Failure(f"process {pid} shows no counters: start it with "
+                  "autograph --set report.live=true (and it must have used CUDA)")
+
+
+def read(file, path):
+    """A Sample of numbers that belong together."""
+    for _ in range(100):
+        file.seek(0)
+        data = file.read(LAYOUT.size)
+        if data[:8] != b"AGLIVE\n\0":
+            raise Failure(f"{path}: is no file of counters")
+        if len(data) >= 12 and struct.unpack_from("<I", data, 8)[0] != 1:
+            raise Failure(f"{path}: has format {struct.unpack_from('<I', data, 8)[0]}, this command "
+                          "reads format 1; use the autograph of the library that wrote it")
+        if len(data) < LAYOUT.size:
+            raise Failure(f"{path}: is cut off")
+        values = LAYOUT.unpack(data)
+        file.seek(16)
+        sequence, = struct.unpack("<Q", file.read(8))
+        if sequence == values[3] and sequence % 2 == 0:
+            region, program = (v.split(b"\0", 1)[0].decode("utf-8", "replace") for v in values[-2:])
+            return Sample(values[5], values[6], program, region, values[18:34], *values[7:18])
+        time.sleep(0.001)
+    raise Failure(f"{path}: changes all the time; is it the library that writes it?")
+
+
+def show(pid, now, before):
+    """Lines about a sample, and about what came since the one before."""
+    since = (now.now - before.now) / 1e9 if before else (now.now - now.start) / 1e9
+    base = before or now._replace(flushes=(0,) * 16, **dict.fromkeys(COUNTERS, 0))
+
+    def rate(name):
+        return (getattr(now, name) - getattr(base, name)) / since if since > 0 else 0
+
+    ops = now.ops - base.ops
+    lines = [f"{printable(now.program)} (process {pid}), {(now.now - now.start) / 1e9:.0f} s, "
+             f"{now.streams} streams" + (f", in {printable(now.region)}" if now.region else ""),
+             f"ops       {now.ops:>14,}  {rate('ops'):>12,.0f}/s",
+             f"replayed  {now.replayed:>14,}  {rate('replayed'):>12,.0f}/s  "
+             f"{share(now.replayed - base.replayed, ops)} now, {share(now.replayed, now.ops)} in all",
+             f"replays   {now.replays:>14,}  {rate('replays'):>12,.0f}/s",
+             f"patches   {now.patches:>14,}  {rate('patches'):>12,.0f}/s",
+             f"traces    {now.traces:>14,}",
+             f"errors    {now.errors:>14,}"]
+    if now.bytes:
+        lines.append(f"trace file {now.bytes / 1e6:>12,.1f} MB, {now.lost:,} records lost")
+    flushes = sorted(((now.flushes[i] - base.flushes[i], name) for i, name in enumerate(REASONS)),
+                     reverse=True)
+    lines += [f"  {name:<15} {n:>8,} flushes" for n, name in flushes[:5] if n]
+    return lines
+
+
+def main(arguments):
+    parser = Parser("top", description="Shows the counters of a running process.",
+                    epilog="The process must have been started with report.live = true. Ends with "
+                           "the process, or by Ctrl-C. Status: 0, or 2 if there is nothing to show.")
+    parser.add_argument("pid", metavar="PID", type=number(1))
+    parser.add_argument("--once", action="store_true", help="show the counters once")
+    parser.add_argument("--interval", metavar="SECONDS", type=number(0.1, float), default=1.0)
+    given = parser.parse_args(arguments)
+    path = find(given.pid)
+    try:
+        file = open(path, "rb", buffering=0)
+    except OSError as e:
+        raise Failure(f"{path}: {e.strerror}") from None
+    with file:
+        before = None
+        while True:
+            now = read(file, path)
+            lines = show(given.pid, now, before)
+            if sys.stdout.isatty() and not given.once:
+                sys.stdout.write("\x1b[H\x1b[2J")
+            print("\n".join(lines), flush=True)
+            if given.once:
+                return OK
+            before = now
+            time.sleep(given.interval)
+            if not os.path.exists(path):
+                print("The process has ended.")
+                return OK

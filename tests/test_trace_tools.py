@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: MIT
+"""autograph trace and autograph compare, on trace files that are made by hand."""
+import json
+import re
+import struct
+
+import pytest
+
+from commands import autograph, message
+from tracefiles import COPY, EVENT_RECORD, VALUE, WAIT, Writer, example, pointer
+
+
+# -- trace --------------------------------------------------------------------
+
+def text(path, *options, status=0):
+    lines = autograph("trace", path, *options, status=status).stdout.splitlines()
+    assert lines[0].startswith("# ") and lines[1].startswith("# ")
+    return [re.split(r"\s+", line.strip(), maxsplit=1)[1] for line in lines[2:]]
+
+
+def test_text(tmp_path):
+    lines = text(example().write(tmp_path / "t"))
+    assert lines[:3] == ["alloc 0x7f0000000000, 4,096 bytes", "alloc 0x7f0000010000, 4,096 bytes",
+                         "7        << a region"]
+    assert lines[3:8] == [
+        "7      1 memset 4,096 bytes  [replayed, trace 1]",
+        "7      1 mix<<<1,128>>>  [replayed, trace 1]",
+        "7      1 absorb<<<1,128>>>  [replayed, trace 1]",
+        "7      1 -- replay of trace 1: 3 ops, 1 patched",
+        "7        == cuStreamSynchronize"]
+    assert lines[-4:] == ["7      2 mix<<<1,128>>>  [eager]",
+                          "7      2 absorb<<<1,128>>>  [held, then watchdog]",
+                          "7      2 -- 1 op one by one: watchdog", "7        >> a region"]
+
+
+def test_text_of_one_stream(tmp_path):
+    path = example().write(tmp_path / "t")
+    assert len(text(path, "--stream", "2")) == 3
+    assert "its streams are 1, 2" in message(autograph("trace", path, "--stream", "9", status=2))
+
+
+def test_times_and_grids(tmp_path):
+    w = Writer().function(1, "k").stream(1).kernel(1, grid=(7, 3, 1), took=2000, result=719).end()
+    out = autograph("trace", w.write(tmp_path / "t")).stdout
+    assert "       0.0030        7      1 k<<<7x3,128>>>  [eager, failed with 719]\n" in out
+
+
+def test_chrome(tmp_path):
+    path, out = example().write(tmp_path / "t"), tmp_path / "c.json"
+    assert "perfetto" in autograph("trace", path, "--chrome", out).stdout
+    events = json.loads(out.read_text())["traceEvents"]
+    assert {e["ph"] for e in events} == {"M", "X", "i", "B", "E"}
+    assert all(e["pid"] == 4242 and e.get("dur", 0) >= 0 for e in events)
+    names = [e["args"]["name"] for e in events if e["ph"] == "M"]
+    assert "calls of thread 7" in names and "stream 2 (legacy default)" in names
+    replays = [e for e in events if e["name"] == "replay of trace 1"]
+    holds = [e for e in events if e["name"] == "hold"]
+    assert len(replays) == 8 and len(holds) == 9
+    assert replays[0]["dur"] == 0.5 and replays[0]["args"]["patches"] == 1
+    assert holds[0]["ts"] + holds[0]["dur"] == replays[0]["ts"] and holds[0]["args"]["ops"] == 3
+    eager = [e for e in events if e.get("cat") == "eager"]
+    assert len(eager) == 1 and eager[0]["dur"] == 4.0
+    assert json.loads(autograph("trace", path, "--chrome", "-").stdout)["traceEvents"] == events
+
+
+def test_a_trace_that_was_cut_off_is_read_to_there(tmp_path):
+    """Wherever it was cut: one line, status 2, and what is there is shown."""
+    data = example().data()
+    whole = len(text(example().write(tmp_path / "t")))
+    seen = set()
+    for size in [*range(64, len(data), 97), len(data) - 1]:
+        (tmp_path / "t").write_bytes(data[:size])
+        done = autograph("trace", tmp_path / "t", status=2)
+        assert "it is not complete" in message(done)
+        seen.add(len(done.stdout.splitlines()) - 2)
+    assert min(seen) == 0 and max(seen) == whole
+
+
+@pytest.mark.parametrize("content,words", [
+    (b"", "is no trace file"), (b"some text", "is no trace file"), (b"AGTRACE\n\1", "in its header"),
+    (example(version=2).data(), "has format 2, this command reads format 1"),
+    (example().data()[:64] + b"x" * 100, "is damaged at byte 64"),
+    (Writer().record(5, size=8).data(), "a record of 8 bytes"),
+    (Writer().record(5, size=16, body=b"").data(), "is damaged"),
+    (Writer().record(2, body=struct.pack("<QII", 1, 1 << 30, 0)).data(), "is damaged")])
+def test_files_that_are_no_trace(tmp_path, content, words):
+    (tmp_path / "t").write_bytes(content)
+    for command in (["trace", tmp_path / "t"], ["trace", tmp_path / "t", "--chrome", tmp_path / "o"],
+                    ["compare", tmp_path / "t", tmp_path / "t"]):
+        assert words in message(autograph(*command, status=2))
+
+
+@pytest.mark.parametrize("arguments", [[], ["/no/such"], ["--chrome"], ["/"], ["a", "b"]])
+def test_trace_cannot_work(arguments):
+    message(autograph("trace", *arguments, status=2))
+
+
+def test_a_place_that_cannot_be_written(tmp_path):
+    path = example().write(tmp_path / "t")
+    for place, words in (("/no/such/dir", "No such file"), ("/dev/full", "No space left")):
+        done = autograph("trace", path, "--chrome", place, status=2)
+        assert words in message(done)
+
+
+def test_names_cannot_reach_the_terminal_as_commands(tmp_path):
+    w = Writer().function(1, "k\x1b[31m").stream(1).kernel(1, took=1000).end()
+    assert "\x1b" not in autograph("trace", w.write(tmp_path / "t")).stdout
+
+
+# -- compare ----------------------------------------------------------------------
+
+def compare(tmp_path, a, b, status):
+    return autograph("compare", a.write(tmp_path / "a"), b.write(tmp_path / "b"),
+                     status=status).stdout
+
+
+def test_the_same_work(tmp_path):
+    """At other addresses, submitted in another way."""
+    out = compare(tmp_path, example(), example(base=0x7e1200000000, replayed=False), 0)
+    assert out.endswith("The same work: 26 ops in 2 streams.\n")
+    rows = {re.split(r"\s{2,}", line)[0]: re.split(r"\s{2,}", line)[1:] for line in out.splitlines()}
+    assert rows["ops"] == ["26", "26"] and rows["replayed"] == ["92.3 %", "0.0 %"]
+    assert rows["CPU time in submissions"] == ["8.50 us", "80.0 us"]
+
+
+def test_another_argument(tmp_path):
+    out = compare(tmp_path, example(), example(last=10), 1)
+    assert "stream 1 (non-blocking), op 23 of 24 and 24:\n" in out
+    assert "    argument 4: 0x9 in A, 0xa in B\n" in out
+    assert out.endswith("Different: 1 of 2 streams differ.\n")
+    context = out.split("24:\n")[1].split("  A ")[0].splitlines()
+    assert context == ["    absorb<<<1,128>>>", "    memset 4,096 bytes", "    mix<<<1,128>>>",
+                       "    absorb<<<1,128>>>", "    memset 4,096 bytes"]
+
+
+def small(*add, base=0x7f0000000000):
+    w = Writer().function(1, "_Z1aPv", (0, 8)).function(2, "_Z1bm", (0, 8)).function(
+        3, "raw", known=0).stream(1).stream(2, 0).alloc(base, 256).alloc(base + 4096, 256).alloc(
+        base + 8192, 512, kind=1)
+    for name, *arguments in add:
+        getattr(w, name)(*arguments)
+    return w.end()
+
+
+A, B = 0x7f0000000000, 0x7e0000000000
+
+
+@pytest.mark.parametrize("left,right,words", [
+    (("kernel", 1, pointer(A)), ("kernel", 1, pointer(B)), None),
+    (("kernel", 1, pointer(A + 8)), ("kernel", 1, pointer(B + 16)),
+     "argument 1: byte 8 of allocation 1 of 256 bytes in A, byte 16 of allocation 1 of 256 bytes in B"),
+    (("kernel", 1, pointer(A)), ("kernel", 1, pointer(B + 4096)), "allocation 2 of 256 bytes in B"),
+    (("kernel", 1, pointer(A)), ("kernel", 1, pointer(B + 8192)), "allocation 1 of 512 bytes in B"),
+    (("kernel", 1, pointer(A + 256)), ("kernel", 1, pointer(B + 256)), None),  # past its end
+    (("kernel", 1, pointer(0)), ("kernel", 1, pointer(B)), "argument 1: 0x0 in A"),
+    (("kernel", 1, pointer(A)), ("kernel", 2, pointer(B)), "another op"),
+    (("kernel", 2, pointer(5)), ("kernel", 2, pointer(6)), "argument 1: 0x5 in A, 0x6 in B"),
+    (("kernel", 1, pointer(A), 1, (1, 1, 1)), ("kernel", 1, pointer(B), 1, (2, 1, 1)), "another grid"),
+    (("kernel", 1, pointer(A), 1, (1, 1, 1), 900), ("kernel", 1, pointer(B), 1, (1, 1, 1), 900, 7, 719),
+     "result 0 in A, 719 in B"),
+    (("kernel", 3, b""), ("kernel", 3, b""), None),
+    (("other", COPY, A, A + 8192, 64, 1, 1, 0, 0, 2, 1), ("other", COPY, B, B + 8192, 64, 1, 1, 0, 0, 2, 1),
+     None),
+    (("other", COPY, A, A + 8192, 64, 1, 1, 0, 0, 2, 1), ("other", COPY, B, B + 8200, 64, 1, 1, 0, 0, 2, 1),
+     "argument 2: byte 0"),
+    (("other", COPY, A, 0x1234560, 64, 1, 1, 0, 0, 2, 1), ("other", COPY, B, 0x6543210, 64, 1, 1, 0, 0, 2, 1),
+     None),
+    (("other", COPY, A, A, 64, 1, 1, 0, 0, 2, 2), ("other", COPY, B, B, 65, 1, 1, 0, 0, 2, 2),
+     "argument 3: 0x40 in A, 0x41 in B"),
+    (("other", VALUE, 1, A, 3, 0), ("other", VALUE, 1, B, 4, 0), "argument 3: 0x3 in A, 0x4 in B"),
+])
+def test_what_makes_a_difference(tmp_path, left, right, words):
+    out = compare(tmp_path, small(left), small(right, base=B), 1 if words else 0)
+    if words:
+        assert words in out
+
+
+def test_what_cannot_be_compared_is_said(tmp_path):
+    out = compare(tmp_path, small(("kernel", 1, pointer(0x7fff00000000))),
+                  small(("kernel", 1, pointer(0x7fee00000000)), base=B), 0)
+    assert "1 argument could not be compared" in out
+
+
+def test_memory_that_is_used_again(tmp_path):
+    """The third allocation of that size, wherever it lies."""
+    def run(base, last):
+        return small(("free", base), ("alloc", base + last, 256), ("kernel", 1, pointer(base + last)),
+                     base=base)
+    compare(tmp_path, run(A, 0), run(B, 0x9000), 0)
+    out = compare(tmp_path, run(A, 0), small(("kernel", 1, pointer(B)), base=B), 1)
+    assert "allocation 3 of 256 bytes in A, byte 0 of allocation 1" in out
+
+
+def test_events_are_what_was_recorded_in_them(tmp_path):
+    def run(first, second, waits_for):
+        return small(("kernel", 1, pointer(A)), ("other", EVENT_RECORD, first),
+                     ("kernel", 1, pointer(A)), ("other", EVENT_RECORD, second),
+                     ("kernel", 1, pointer(A), 2), ("op", WAIT, 0, b"", pointer(waits_for), 2, None, 7))
+    compare(tmp_path, run(0x10, 0x20, 0x20), run(0x88, 0x66, 0x66), 0)
+    out = compare(tmp_path, run(0x10, 0x20, 0x20), run(0x10, 0x20, 0x10), 1)
+    assert "stream 2" in out
+
+
+def test_one_stream_goes_on(tmp_path):
+    more = [("kernel", 1, pointer(A))]
+    out = compare(tmp_path, small(*more), small(*more * 2), 1)
+    assert "op 2 of 1 and 2:" in out and "  A ends here\n  B a<<<1,128>>>" in out
+    out = compare(tmp_path, small(*more), small(*more, ("kernel", 1, pointer(A), 2)), 1)
+    assert "stream 2 (blocking), 1 op, is only in B" in out
+
+
+def test_streams_with_other_numbers(tmp_path):
+    """Threads may come in another order."""
+    def run(first, second):
+        w = Writer().function(1, "a").function(2, "b").stream(1).stream(2)
+        return w.kernel(1, stream=first).kernel(1, stream=first).kernel(2, stream=second).end()
+    compare(tmp_path, run(1, 2), run(2, 1), 0)
+
+
+@pytest.mark.parametrize("make,words", [
+    (lambda: example().end(full=1), "it is full"), (lambda: example().end(lost=5), "5 records are lost"),
+    (lambda: Writer().end(), "has no ops"), (lambda: Writer().stream(1), "it is not complete")])
+def test_traces_that_say_nothing(tmp_path, make, words):
+    good, bad = example().write(tmp_path / "good"), make().write(tmp_path / "bad")
+    for pair in ((good, bad), (bad, good)):
+        assert words in message(autograph("compare", *pair, status=2))
+
+
+@pytest.mark.parametrize("arguments", [[], ["a"], ["/no/such", "/no/such"]])
+def test_compare_cannot_work(arguments):
+    message(autograph("compare", *arguments, status=2))
