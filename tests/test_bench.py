@@ -137,6 +137,14 @@ def test_worker_that_fails_is_reported(fake, answer, message):
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_library_that_fails_is_loud(fake):
+    answer = "print(1.0, 'same') if not library else sys.exit('gone wrong')"
+    done = run(*OPTIONS[:-1], "^N=(16|64), sync$", build=fake(answer), status=2)
+    assert "| N=16, sync | FAILED |" in done.stdout and "| N=64, sync | FAILED |" in done.stdout
+    assert "FAILED: N=16, sync: with the library: the worker ended" in done.stdout
+    assert "gone wrong" in done.stdout
+
+
 @pytest.mark.parametrize("options, message", [
     (["--shapes", "no such"], "no loop's name matches"),
     (["--build", "/nonexistent"], "no build directory")])

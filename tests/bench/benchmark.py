@@ -7,7 +7,8 @@ usage: tests/bench/benchmark.py [--build DIR] [--out DIR] [--shapes REGEX] [--ro
 
 For each loop two processes run, one of them with the library preloaded, and take turns in each round.
 Prints a table, and what was asked of the loops with what was measured; --out keeps both, with all
-figures (bench.json) and a plot (bench.svg). Status 1: results differed. Status 2: it could not run.
+figures (bench.json) and a plot (bench.svg). Status 1: results differed. Status 2: it could not run,
+or not all of it.
 """
 import argparse
 import collections
@@ -29,7 +30,7 @@ import plot  # noqa: E402
 import shapes  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PATIENCE = 120  # seconds for one answer
+PATIENCE = 60  # seconds for one answer
 
 
 class CannotRun(Exception):
@@ -93,7 +94,9 @@ class Worker:
         self.process.kill()
         self.process.wait()
         self.errors.seek(0)
-        raise CannotRun(f"{'library: ' if self.report else ''}{what}: {self.errors.read().strip()}")
+        said = " ".join(self.errors.read().split())
+        raise CannotRun(f"{'with the library' if self.report else 'without the library'}: {what}"
+                        + (f": {said}" if said else ""))
 
     def ask(self, line):
         try:
@@ -117,13 +120,24 @@ class Worker:
         self.process.stdin.close()
 
     def end(self):
-        """Ends the process; its exit report, if it wrote one."""
+        """Ends the process; its exit report, if it was to write one."""
         self.finish()
-        if self.process.wait(PATIENCE) != 0:
-            self.fail("the worker failed at its end")
+        try:
+            status = self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.fail(f"the worker did not end within {PATIENCE} s")
+        if status != 0:
+            self.fail(f"the worker ended with status {status}")
+        return json.loads(self.report.read_text()) if self.report else None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()  # nothing, where it has ended
+        self.process.wait()
         self.process.stdout.close()
         self.errors.close()
-        return json.loads(self.report.read_text()) if self.report else None
 
 
 # -- One shape ------------------------------------------------------------------
@@ -150,35 +164,39 @@ def is_open(row, shape):
     return False
 
 
-def measure(shape, setup, us_per_round, rounds, ms):
+def take_turns(shape, words, rounds, ms, workers):
+    """Times and checksums of all variants, in turn."""
     row = {"name": shape.name, "shape": dict(shape), "times": collections.defaultdict(list),
            "first": {}, "equal": True}
-    variants = ["eager", "library"] + (["graph"] if shape.by_hand else [])
-    with tempfile.TemporaryDirectory() as scratch:
-        plain = Worker(setup, shape["cudart"])
-        library = Worker(setup, shape["cudart"], pathlib.Path(scratch, "report.json"))
-        words = shape.words(us_per_round)
-        us, _ = plain.measure("eager", f"{words} warmup=8 iterations=8")
-        iterations = max(4, round(ms * 1000 / us))
-        row["iterations"] = iterations
-        done = -1
-        # The first round is not counted: the library learns.
-        while done < rounds or (done < 3 * rounds and is_open(row, shape)):
-            warmup = max(24, 4000 // shape["n"]) if done < 0 else max(4, iterations // 8)
-            checksums = set()
-            for i in range(len(variants)):
-                variant = variants[(i + done) % len(variants)]
-                worker = library if variant == "library" else plain
-                us, checksum = worker.measure(
-                    "graph" if variant == "graph" else "eager",
-                    f"{words} warmup={warmup} iterations={iterations} seed={done + 1}")
-                checksums.add(checksum)
-                if done < 0:
-                    row["first"][variant] = us
-                else:
-                    row["times"][variant].append(us)
-            row["equal"] &= len(checksums) == 1
-            done += 1
+    us, _ = workers["eager"].measure("eager", f"{words} warmup=8 iterations=8")
+    iterations = row["iterations"] = max(4, round(ms * 1000 / us))
+    done = -1  # the first round is not counted: the library learns
+    while done < rounds or (done < 3 * rounds and is_open(row, shape)):
+        warmup = max(24, 4000 // shape["n"]) if done < 0 else max(4, iterations // 8)
+        order = collections.deque(workers)
+        order.rotate(done)
+        checksums = set()
+        for variant in order:
+            us, checksum = workers[variant].measure(
+                "graph" if variant == "graph" else "eager",
+                f"{words} warmup={warmup} iterations={iterations} seed={done + 1}")
+            checksums.add(checksum)
+            if done < 0:
+                row["first"][variant] = us
+            else:
+                row["times"][variant].append(us)
+        row["equal"] &= len(checksums) == 1
+        done += 1
+    return row
+
+
+def measure(shape, setup, us_per_round, rounds, ms):
+    with tempfile.TemporaryDirectory() as scratch, Worker(setup, shape["cudart"]) as plain, \
+            Worker(setup, shape["cudart"], pathlib.Path(scratch, "report.json")) as library:
+        workers = {"eager": plain, "library": library, "graph": plain}
+        if not shape.by_hand:
+            del workers["graph"]
+        row = take_turns(shape, shape.words(us_per_round), rounds, ms, workers)
         library.finish()
         plain.end()
         row["report"] = library.end()
@@ -305,26 +323,38 @@ def main():
     say(f"{machine}; {processor()}; {rounds} rounds in turn, medians; +- is of library / eager"
         + "".join(f"; {setting}" for setting in options.set) + "\n")
     began = time.monotonic()
-    worker = Worker(setup, "static")
-    us_per_round = float(worker.ask("calibrate")[0])
-    worker.end()
+    with Worker(setup, "static") as worker:
+        us_per_round = float(worker.ask("calibrate")[0])
+        worker.end()
     say(HEAD)
-    rows = []
+    rows, failed = [], []
     for shape in chosen:
-        rows.append(measure(shape, setup, us_per_round, rounds, ms))
-        say(table_row(rows[-1]))
-    more = [] if options.no_extras else extras.measure(setup, options.quick)
+        try:
+            rows.append(measure(shape, setup, us_per_round, rounds, ms))
+            say(table_row(rows[-1]))
+        except CannotRun as error:
+            failed.append(f"{shape.name}: {error}")
+            say(f"| {shape.name} | FAILED | | | | | | | |")
+    more = []
+    if not options.no_extras:
+        try:
+            more = extras.measure(setup, options.quick)
+        except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
+            failed.append(str(error))
     targets = [v for v in (judge(t, rows) for t in shapes.TARGETS) if v] + more
     say("")
     for line in verdicts(targets):
         say(line)
+    errors = [row["name"] for row in rows if row["report"].get("errors")]
     different = [row["name"] for row in rows if not row["equal"]]
-    if different:
-        say(f"\nDIFFERENT RESULTS: {'; '.join(different)}")
+    for what, names in (("Errors of the library", errors), ("DIFFERENT RESULTS", different),
+                        ("FAILED", failed)):
+        if names:
+            say(f"\n{what}: {'; '.join(names)}")
     say(f"\nMeasured in {time.monotonic() - began:.0f} s.")
     if options.out:
         write(options.out, text, rows, targets, more, machine)
-    return bool(different)
+    return 1 if different else 2 if failed else 0
 
 
 if __name__ == "__main__":

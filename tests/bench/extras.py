@@ -30,7 +30,7 @@ def verdict(target, limit, worst, met):
 # -- One launch -----------------------------------------------------------------
 
 LAUNCHES = [("runtime door (cudaLaunchKernel, shared)", "shared", "held-runtime", 60),
-            ("runtime door (<<<>>> of nvcc 13, shared)", "shared", "held-runtime13", 60),
+            ("<<<>>> of nvcc 13, the runtime's own part with it", "shared", "held-runtime13", None),
             ("driver door (cuLaunchKernel)", "static", "held-driver", 100)]
 
 
@@ -41,8 +41,9 @@ def launches(setup, runs):
         ns = statistics.median(float(run(command, setup.preloaded()).split()[1])
                                for _ in range(runs))
         eager = float(run(command, setup.environment).split()[1])
-        result.append(verdict(f"one matched launch, {name}", f"<= {limit} ns",
-                              f"{ns:.0f} ns (eager {eager:.0f})", ns <= limit))
+        line = verdict(f"one matched launch, {name}", f"<= {limit} ns" if limit else "-",
+                       f"{ns:.0f} ns (eager {eager:.0f})", limit is None or ns <= limit)
+        result.append(line if limit else {**line, "verdict": "-"})
     return result
 
 
