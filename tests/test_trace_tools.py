@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+import helpers
 from commands import autograph, message
 from tracefiles import COPY, EVENT_RECORD, VALUE, WAIT, Writer, example, pointer
 
@@ -125,12 +126,37 @@ def test_the_same_work(tmp_path):
 
 def test_another_argument(tmp_path):
     out = compare(tmp_path, example(), example(last=10), 1)
-    assert "stream 1 (non-blocking), op 23 of 24 and 24:\n" in out
+    assert "stream 1 (non-blocking), op 23 (A has 24 ops, B 24):\n" in out
     assert "    argument 4: 0x9 in A, 0xa in B\n" in out
     assert out.endswith("Different: 1 of 2 streams differ.\n")
-    context = out.split("24:\n")[1].split("  A ")[0].splitlines()
+    context = out.split("B 24):\n")[1].split("  A ")[0].splitlines()
     assert context == ["    absorb<<<1,128>>>", "    memset 4,096 bytes", "    mix<<<1,128>>>",
                        "    absorb<<<1,128>>>", "    memset 4,096 bytes"]
+
+
+@pytest.mark.parametrize("wrong,words", [
+    (lambda w: w.held(1).held(1).submit(1, 0), "op 1 was never submitted"),
+    (lambda w: w.held(1).submit(1, 0).submit(1, 0), "op 1 was submitted twice"),
+    (lambda w: w.held(1).held(2).submit(2, 2), "not those of trace 1"),
+    (lambda w: w.held(1).submit(1, 1, trace=7), "not those of trace 7"),
+    (lambda w: w.held(1).kernel(2).submit_late(1, 1), "op 2 overtook those"),
+    (lambda w: w.held(1).skip().submit(1, 0), "ops are missing or double")])
+def test_ops_that_were_not_submitted_as_they_came(tmp_path, wrong, words):
+    class Wrong(Writer):
+        def held(self, function):
+            return self.kernel(function, took=None)
+
+        def submit_late(self, last, held):
+            return self.record(7, 0, 1, struct.pack("<QIIIIQ", last, held, 0, 0, 0, 10))
+
+        def skip(self):
+            self.sequences[1] += 1
+            return self.held(1)
+
+    w = Wrong().function(1, "a").function(2, "b").stream(1).definition(1, (0, 1), (0, 1))
+    out = compare(tmp_path, wrong(w).end(), wrong(w).end(), 1)
+    assert words in out
+    assert out.endswith("Different: ops were not submitted as the program issued them.\n")
 
 
 def small(*add, base=0x7f0000000000):
@@ -195,7 +221,7 @@ def test_events_are_what_was_recorded_in_them(tmp_path):
     def run(first, second, waits_for):
         return small(("kernel", 1, pointer(A)), ("other", EVENT_RECORD, first),
                      ("kernel", 1, pointer(A)), ("other", EVENT_RECORD, second),
-                     ("kernel", 1, pointer(A), 2), ("op", WAIT, 0, b"", pointer(waits_for), 2, None, 7))
+                     ("kernel", 1, pointer(A), 2), ("op", WAIT, 0, b"", pointer(waits_for), 2, 900, 7))
     compare(tmp_path, run(0x10, 0x20, 0x20), run(0x88, 0x66, 0x66), 0)
     out = compare(tmp_path, run(0x10, 0x20, 0x20), run(0x10, 0x20, 0x10), 1)
     assert "stream 2" in out
@@ -204,7 +230,7 @@ def test_events_are_what_was_recorded_in_them(tmp_path):
 def test_one_stream_goes_on(tmp_path):
     more = [("kernel", 1, pointer(A))]
     out = compare(tmp_path, small(*more), small(*more * 2), 1)
-    assert "op 2 of 1 and 2:" in out and "  A ends here\n  B a<<<1,128>>>" in out
+    assert "op 2 (A has 1 ops, B 2):" in out and "  A ends here\n  B a<<<1,128>>>" in out
     out = compare(tmp_path, small(*more), small(*more, ("kernel", 1, pointer(A), 2)), 1)
     assert "stream 2 (blocking), 1 op, is only in B" in out
 
@@ -229,3 +255,48 @@ def test_traces_that_say_nothing(tmp_path, make, words):
 @pytest.mark.parametrize("arguments", [[], ["a"], ["/no/such", "/no/such"]])
 def test_compare_cannot_work(arguments):
     message(autograph("compare", *arguments, status=2))
+
+
+# -- Traces that the library writes ---------------------------------------------------
+
+PROGRAMS = ["constant", "events", "memset", "pingpong", "scalars", "perthread", "jacobi"]
+SMALL = ["--iterations", "40", "--warmup", "2"]
+
+
+def traced(path, program, *arguments, **options):
+    command = [helpers.sample(f"{program}-sim"), *SMALL, *arguments]
+    autograph(f"--trace={path}", *command, **options)
+    return path
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_sample_does_the_same_with_and_without_graphs(tmp_path, program):
+    eager = traced(tmp_path / "eager", program, env={"AUTOGRAPH_GRAPH_EXECS": "0"})
+    ours = traced(tmp_path / "ours", program)
+    out = autograph("compare", eager, ours).stdout
+    rows = {line.split("  ")[0]: line.split() for line in out.splitlines()}
+    assert rows["replayed"][1] == "0.0" and float(rows["replayed"][3]) > 50, out
+    assert "could not be compared" not in out
+
+
+def test_samples_that_do_not_do_the_same(tmp_path):
+    one = traced(tmp_path / "one", "scalars", "--kernels", "8")
+    more = traced(tmp_path / "more", "scalars", "--kernels", "9")
+    other = traced(tmp_path / "other", "scalars", "--kernels", "8", "--size", "100")
+    assert "op 337 (A has 336 ops, B 378):" in autograph("compare", one, more, status=1).stdout
+    assert "argument" in autograph("compare", one, other, status=1).stdout
+
+
+def test_verify_compares_traces():
+    command = [helpers.sample("events-sim"), *SMALL]
+    out = autograph("verify", "--traces", "--filter", "us_per.*", "--", *command).stdout
+    assert re.search(r"^The same work in the traces: [\d,]+ ops in 2 streams\.$", out, re.M)
+
+
+def test_the_page_of_a_run_has_its_timeline(tmp_path):
+    autograph("--report", "--trace", helpers.sample("events-sim"), *SMALL, cwd=tmp_path)
+    path, = tmp_path.glob("*.trace")
+    autograph("report", "--trace", path, "--html", "p.html", cwd=tmp_path)
+    assert '<rect x="' in (tmp_path / "p.html").read_text()
+    lines = autograph("trace", path).stdout.splitlines()
+    assert any("[replayed, trace " in line for line in lines)

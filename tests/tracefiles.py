@@ -34,12 +34,13 @@ class Writer:
     def stream(self, number, kind=1):
         return self.record(3, kind, number, struct.pack("<QQ", 0x5000 + number, 1), thread=0)
 
-    def kernel(self, function, arguments=b"", stream=1, grid=(1, 1, 1), took=None, thread=7,
+    # took (ns): the op is eager and this is what its call took; None: it is held.
+    def kernel(self, function, arguments=b"", stream=1, grid=(1, 1, 1), took=900, thread=7,
                result=0):
         body = struct.pack("<8I", *grid, 128, 1, 1, 0, 0)
         return self.op(KERNEL, function, body, arguments, stream, took, thread, result)
 
-    def other(self, kind, *words, stream=1, took=None, thread=7):
+    def other(self, kind, *words, stream=1, took=900, thread=7):
         return self.op(kind, 0, b"", struct.pack(f"<{len(words)}Q", *words), stream, took, thread)
 
     def op(self, kind, function, shape, arguments, stream, took, thread, result=0):
@@ -54,6 +55,11 @@ class Writer:
     def submit(self, held, replayed, trace=1, reason=0, stream=1, patches=0, took=500):
         return self.record(7, reason, stream, struct.pack(
             "<QIIIIQ", self.sequences[stream], held, replayed, trace, patches, took))
+
+    def definition(self, number, *ops, stream=1):
+        """Ops are (kind, function)."""
+        return self.record(4, 0, number, struct.pack("<II", stream, len(ops))
+                           + b"".join(struct.pack("<II", *op) for op in ops), thread=0)
 
     def barrier(self, string, took=0):
         return self.record(8, 0, string, struct.pack("<Q", took))
@@ -89,6 +95,7 @@ def example(base=0x7f0000000000, replayed=True, step=None, last=9, **options):
     w.function(1, "_Z3mixPjjj", (0, 8), (8, 4), (12, 4)).function(2, "_Z6absorbPjPKj", (0, 8), (8, 8))
     w.stream(1).stream(2, kind=2).record(99, body=b"of a later format")
     w.alloc(base, 4096).alloc(base + 0x10000, 4096).region(2, 0)
+    w.definition(1, (MEMSET, 0), (KERNEL, 1), (KERNEL, 2))
     took = None if replayed else 3000
     for i in range(8):
         w.other(MEMSET, base + 64, 1024, 1, 77 + i, 0, 4, took=took)
@@ -100,7 +107,7 @@ def example(base=0x7f0000000000, replayed=True, step=None, last=9, **options):
     w.free(base + 0x10000)
     w.kernel(1, pointer(base) + struct.pack("<II", 1, 2), stream=2, took=4000)
     if replayed:
-        w.kernel(2, pointer(base, base), stream=2).submit(1, 0, reason=5, stream=2)
+        w.kernel(2, pointer(base, base), stream=2, took=None).submit(1, 0, reason=5, stream=2)
     else:
         w.kernel(2, pointer(base, base), stream=2, took=4000)
     return w.region(2, 1).end()

@@ -11,7 +11,9 @@ from tracefile import COPY, EVENT_RECORD, KERNEL, MEMSET, STREAM_KINDS, VALUE, W
 EPILOG = """\
 Compared are the ops of each stream, in their order: kernels by name, grid, block, shared memory and
 arguments; memsets, copies, events and values by theirs. A pointer is an allocation and an offset, so
-that two processes can be compared. How ops were submitted makes no difference.
+that two processes can be compared. How ops were submitted makes no difference, but each must have been, once and in order,
+and a replay must be of the trace's ops. (What the GPU computed is not in a trace: compare results with
+autograph verify.)
 Status: 0 the same work, 1 different, 2 a file is no trace or not complete.
 """
 CONTEXT = 5
@@ -62,6 +64,9 @@ class Work:
         self.trace = trace
         self.addresses = Addresses(trace)
         self.recorded = {}  # event -> the op that recorded it last
+        self.first = {}     # stream -> its first sequence
+        for op in trace.ops:
+            self.first[op.stream] = min(op.sequence, self.first.get(op.stream, op.sequence))
         self.unknown = 0    # arguments that cannot be compared
         self.by_stream = collections.defaultdict(list)
         for op in trace.ops:
@@ -117,7 +122,7 @@ class Work:
         if op.kind == WAIT and words:
             at = self.recorded.get(words[0])
             return ("after nothing",) if at is None else \
-                ("after", self.trace.streams.get(at.stream), at.sequence)
+                ("after", self.trace.streams.get(at.stream), at.sequence - self.first[at.stream])
         pointers = {MEMSET: (0,), COPY: (0, 1), VALUE: (1,)}.get(op.kind, ())
         for i in pointers:
             if i < len(words):
@@ -200,7 +205,7 @@ def first_difference(a, b, left, right):
                 f"in {only}"]
     at = next((i for i, (p, q) in enumerate(zip(x, y)) if p[1] != q[1]), min(len(x), len(y)))
     lines = [f"stream {left} ({kind}){f', {right} in B' if right != left else ''}, "
-             f"op {at + 1:,} of {len(x):,} and {len(y):,}:"]
+             f"op {at + 1:,} (A has {len(x):,} ops, B {len(y):,}):"]
     for _, _, op in x[max(0, at - CONTEXT):at]:
         lines.append(f"    {a.trace.what(op)}")
     for name, work, items in (("A", a, x), ("B", b, y)):
@@ -209,6 +214,46 @@ def first_difference(a, b, left, right):
     if at < len(x) and at < len(y):
         lines.append(f"    {explain(x[at][1], y[at][1])}")
     return lines
+
+
+# -- Each trace by itself -----------------------------------------------------------
+
+def disorder(trace):
+    """Sentences about ops that were not submitted once, in their order, as what they were."""
+    found = []
+    by_stream = collections.defaultdict(list)
+    for op in trace.ops:
+        if op.stream:
+            by_stream[op.stream].append(op)
+    submits = collections.defaultdict(list)
+    for s in trace.submits:
+        submits[s.stream].append(s)
+    for number, ops in by_stream.items():
+        ops.sort(key=lambda op: op.sequence)
+        base = ops[0].sequence
+        if ops[-1].sequence - base + 1 != len(ops):
+            found.append(f"stream {number}: ops are missing or double")
+        done, over = 0, 0  # the last op that a submission held, and when it was over
+        for s in sorted(submits[number], key=lambda s: s.last):
+            first = s.last - s.held + 1
+            if s.held and first <= done or s.time < over or s.replayed > s.held:
+                found.append(f"stream {number}: op {first} was submitted twice, or out of order")
+            done, over = s.last, s.time + s.took
+            if s.replayed:
+                wanted = trace.definitions.get(s.trace, (0, []))[1][:s.replayed]
+                replayed = ops[max(0, first - base):max(0, first - base) + s.replayed]
+                if wanted != [(op.kind, op.function) for op in replayed]:
+                    found.append(f"stream {number}: op {first} and those behind it are not those of "
+                                 f"trace {s.trace}, which was replayed for them")
+        latest = 0  # when the submissions of all ops so far were over
+        for op in ops:
+            if op.submit is not None:
+                latest = max(latest, op.submit.time + op.submit.took)
+            elif op.took is None:
+                found.append(f"stream {number}: op {op.sequence} was never submitted")
+            elif op.time + op.took < latest:
+                found.append(f"stream {number}: op {op.sequence} overtook those held before it")
+    return found
 
 
 # -- Summary ----------------------------------------------------------------------
@@ -241,6 +286,9 @@ def judge(first, second):
             raise Failure(f"{trace.path}: {trace.flaws[0]}; nothing can be said")
         if not trace.ops:
             raise Failure(f"{trace.path}: has no ops in it; nothing can be said")
+    wrong = [f"{trace.path}: {text}" for trace in (first, second) for text in disorder(trace)]
+    if wrong:
+        return wrong[:5], "ops were not submitted as the program issued them", False
     a, b = Work(first), Work(second)
     found = pairs(a, b)
     differ = [(left, right) for left, right, same in found if not same]

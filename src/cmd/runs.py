@@ -12,7 +12,9 @@ import time
 import launch
 from common import Failure, library
 
-Run = collections.namedtuple("Run", "status seconds stdout stderr reports")
+Run = collections.namedtuple("Run", "status seconds stdout stderr reports traces")
+# Traces are for comparing: no graphs, so that every op is the program's own launch; and with graphs.
+EAGER = {"AUTOGRAPH_GRAPH_EXECS": "0"}
 
 
 def add_arguments(parser):
@@ -50,10 +52,12 @@ class Runner:
         return environ
 
     def __call__(self, with_library, extra=None):
+        """One run. With `extra`, variables to set, a trace file is written."""
         self.number += 1
         prefix = os.path.join(self.scratch, f"run{self.number}-")
         environ = self.environment(with_library, prefix)
-        environ.update(extra or {})
+        if extra is not None:
+            environ.update({"AUTOGRAPH_TRACE_FILE": prefix.replace("%", "%%") + "%p.trace", **extra})
         try:
             with open(self.given.input, "rb") as stdin, open(prefix + "out", "wb") as out, \
                     open(prefix + "err", "wb") as err:
@@ -68,7 +72,8 @@ class Runner:
             raise Failure(f"a run {kind(with_library)} was not over after "
                           f"{self.given.timeout:g} s and was ended")
         return Run(status, seconds, prefix + "out", prefix + "err",
-                   [read_json(name) for name in glob.glob(glob.escape(prefix) + "*.json")])
+                   [read_json(name) for name in glob.glob(glob.escape(prefix) + "*.json")],
+                   sorted(glob.glob(glob.escape(prefix) + "*.trace"), key=os.path.getmtime))
 
 
 def wait(process, timeout):

@@ -6,13 +6,15 @@ import re
 import shutil
 import tempfile
 
+import compare
 import launch
 import runs
+import tracefile
 from common import DIFFERENT, OK, UNUSABLE, Failure, Parser, pattern, printable, share, shortened
 
 EPILOG = """\
-Compared are: how the program ends, its standard output, and each --output FILE. Before each run such
-a file is put back to what it was. When something differs, the program runs once more without the
+Compared are: how the program ends, its standard output, and each --output FILE; with --traces also
+all that it asked of the GPU (two more runs). Before each run such a file is put back to what it was. When something differs, the program runs once more without the
 library: if that differs as well, nothing can be said.
 Status: 0 the same, 1 different, 2 not to be told.
 """
@@ -112,6 +114,8 @@ def main(arguments):
                         help="compare this file, which the program writes; may be repeated")
     parser.add_argument("--filter", metavar="REGEX", action="append", default=[], type=pattern,
                         help="leave matches out of what is compared (times, dates); may be repeated")
+    parser.add_argument("--traces", action="store_true",
+                        help="compare trace files too, of runs with and without graphs")
     given, command = launch.split_command(arguments, parser)
     given = parser.parse_args(given)
 
@@ -151,9 +155,32 @@ def main(arguments):
                     *(f"{name} ({len(plain.parts[name]):,} bytes)" for name in given.output)]
         print("The same: " + ", ".join(compared) + ".")
         if not ours.run.reports:
+            said = runs.last_lines(ours.run.stderr, 1) if ours.run.status else []
             print("But the library saw no CUDA in it, or the program ended without its exit: "
-                  "autograph doctor says what it can see.")
+                  + (printable(said[0]) if said else "autograph doctor says what it can see."))
             return UNUSABLE
         print(f"{share(replayed, ops)} of {ops:,} ops were replayed"
               + ("." if replayed else ": so this says little; autograph report says why."))
-    return OK
+        return compare_traces(run, outputs) if given.traces else OK
+
+
+def compare_traces(run, outputs):
+    """Two more runs, whose trace files are compared process by process."""
+    traces = []
+    for extra in (runs.EAGER, {}):
+        outputs.restore()
+        runs.progress(f"verify: running with a trace {'of replays' if not extra else ''} ...")
+        traces.append(run(True, extra).traces)
+        runs.progress("")
+    eager, ours = traces
+    if len(eager) != len(ours):
+        print(f"{len(eager)} processes wrote a trace without graphs, {len(ours)} with: nothing can be "
+              "said of them.")
+        return UNUSABLE
+    status = OK
+    for a, b in zip(eager, ours):
+        lines, sentence, same = compare.judge(tracefile.Trace(a), tracefile.Trace(b))
+        print("\n".join(lines + [f"{'The same' if same else 'Different'} work in the traces: "
+                                 f"{sentence}."]))
+        status = status if same else DIFFERENT
+    return status
