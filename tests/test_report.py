@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+import compiled
 import helpers
 
 PROBE = helpers.build_dir() / "tests/unit/probe"
@@ -39,6 +40,22 @@ def test_content(tmp_path):
     names = reasons()
     assert "side_exit" in names and len(names) == len(set(names))
     assert json.loads(file.read_text()) == {
+        "format": 2,
+        "seconds": 1.5,
+        "complete": True,
+        "streams": [{"number": 3, "kind": "blocking", "lives": 2, "ops": 1000, "replayed": 900,
+                     "replays": 15, "traces": 2}],
+        "trace_list": [
+            {"number": 2, "stream": 3, "length": 20, "replays": 10, "patches": 1, "saved_us": 461.0,
+             "kernels": [{"name": '_Z3"mix', "count": 15}, {"name": None, "count": 5}]},
+            {"number": 1, "stream": 3, "length": 10, "replays": 5, "patches": 7, "saved_us": 112.0,
+             "kernels": [{"name": "memset", "count": 10}]}],
+        "trace_list_left_out": 4,
+        "cuts": [
+            {"function": "cuStreamSynchronize", "reason": "host_wait", "calls": 2, "ops": 30},
+            {"function": None, "reason": "watchdog", "calls": 1, "ops": 20}],
+        "callsites": [],
+        "trace_file": None,
         "version": helpers.config()["version"],
         "pid": pid,
         "program": str(PROBE),
@@ -159,3 +176,70 @@ def test_the_report_of_a_parallel_program_is_one_file_each(tmp_path):
                               stdout=subprocess.DEVNULL) for rank in range(3)]
     assert [r.wait(helpers.TIMEOUT) for r in ranks] == [0, 0, 0]
     assert sorted(os.listdir(tmp_path)) == ["0.json", "1.json", "2.json"]
+
+
+# -- What stands in the way -------------------------------------------------------
+
+def cuts(env=None, steps=70):
+    done = helpers.run_logged([compiled.program("observe_cuts"), steps],
+                              env={"AUTOGRAPH_TRACE_UNROLL": 12, **(env or {})})
+    assert done.stderr == ""
+    return done.report
+
+
+def test_streams_and_traces_add_up():
+    data = cuts()
+    streams = data["streams"]
+    assert [s["number"] for s in sorted(streams, key=lambda s: s["number"])] == [1, 2]
+    assert {s["kind"] for s in streams} == {"nonblocking", "blocking"}
+    for key in ("ops", "replayed", "replays", "traces"):
+        total = data["ops"][{"ops": "total"}.get(key, key)] if key in ("ops", "replayed") else data[key]
+        assert sum(s[key] for s in streams) == total, key
+    traces = data["trace_list"]
+    assert len(traces) == data["traces"] > 0 and data["trace_list_left_out"] == 0
+    assert sum(t["replays"] for t in traces) == data["replays"]
+    assert sum(t["patches"] for t in traces) == data["patches"]
+    assert sum(t["replays"] * t["length"] for t in traces) == data["ops"]["replayed"]
+    for t in traces:
+        assert t["stream"] == 1 and t["kernels"] == [{"name": "ag_mix", "count": t["length"]}]
+    assert data["complete"] is True and 0 < data["seconds"] < helpers.TIMEOUT
+
+
+def test_a_stream_made_anew_shares_a_row():
+    data = helpers.run_logged([compiled.program("live_life"), "streams"]).report
+    assert max(s["lives"] for s in data["streams"]) > 1
+
+
+def test_cuts_name_the_call():
+    data = cuts()
+    first, *others = data["cuts"]
+    assert first == {"function": "cuMemcpyDtoHAsync_v2", "reason": "stream_barrier", "calls": 70,
+                     "ops": 70}
+    assert {"function": "cuStreamDestroy_v2", "reason": "destroy", "calls": 1, "ops": 1} in others
+    assert sum(c["ops"] for c in data["cuts"]) <= data["ops"]["eager"]
+    assert data["callsites"] == []
+
+
+def test_call_sites_name_the_program():
+    (site,) = [s for s in cuts({"AUTOGRAPH_REPORT_CALLSITES": 1})["callsites"]
+               if s["function"] == "cuMemcpyDtoHAsync_v2" and s["samples"] > 1]
+    program = str(compiled.program("observe_cuts"))
+    inner, outer = site["frames"][:2]
+    assert inner["module"] == outer["module"] == program
+    assert inner["symbol"] == "read_back" and outer["symbol"] == "main"
+    symbols = {name: int(address, 16) for address, _, name in
+               (line.split() for line in helpers.tool("nm", "--defined-only", program).splitlines())}
+    assert inner["offset"] == symbols["read_back"] + inner["symbol_offset"]
+
+
+def test_each_nth_call_is_sampled():
+    every, tenth = (sum(s["samples"] for s in cuts({"AUTOGRAPH_REPORT_CALLSITES": n})["callsites"])
+                    for n in (1, 10))
+    assert 71 <= every < 100 and tenth == (every + 9) // 10
+
+
+def test_the_trace_file_is_in_the_report(tmp_path):
+    file = tmp_path / "trace"
+    data = cuts({"AUTOGRAPH_TRACE_FILE": file})
+    assert data["trace_file"] == {"file": str(file), "bytes": file.stat().st_size, "lost": 0,
+                                  "error": None}

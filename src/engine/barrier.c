@@ -7,6 +7,7 @@
  * that the program could have seen.
  */
 #include "engine/stream.h"
+#include "observe/callsite.h"
 
 /* Submits what a stream holds. Its sequence ends too if this thread issues its ops: then the
    barrier comes at the same place each time, and sequences are cut where the program cuts them. */
@@ -22,6 +23,7 @@ static void flush(struct ag_stream *stream, enum ag_reason reason)
         ag_stream_submit(stream, reason);
     }
     pthread_mutex_unlock(&stream->lock);
+    AG_CALLSITE();
 }
 
 static bool busy(const struct ag_stream *stream)

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "observe/account.h"
 #include "observe/counters.h"
 #include "observe/tracefile.h"
 
@@ -43,6 +44,11 @@ extern _Atomic bool ag_engine_on;
 
 /* Depth of the calling thread inside the library's own driver calls. */
 extern _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
+
+/* The driver function that the calling thread is in, a constant string: what is to blame for a cut.
+   Launches of kernels set it only where they are not held, to the second. */
+extern _Thread_local const char *ag_cause __attribute__((tls_model("initial-exec")));
+extern const char ag_cause_kernel[];
 
 /* -- Ops ------------------------------------------------------------------ */
 
@@ -195,6 +201,11 @@ enum ag_memory { AG_MEMORY_DEVICE, AG_MEMORY_HOST, AG_MEMORY_MANAGED, AG_MEMORY_
 /* Memory was allocated, or is about to be freed. */
 void ag_note_memory(bool alloc, enum ag_memory kind, CUdeviceptr address, size_t bytes);
 
+/* -- Accounts for the report (account.c) ------------------------------------- */
+
+/* Whether a report is wanted; constant once CUDA is initialised. */
+extern bool ag_accounting;
+
 /* -- Process -------------------------------------------------------------- */
 
 /* Sets the engine up; called once by the first door that sees a loaded driver. */
@@ -205,5 +216,9 @@ void ag_engine_stop(void);
 
 /* Adds up the counters of all streams, living and gone. */
 void ag_engine_counters(struct ag_counters *sum);
+
+/* All that the report has of the engine, to be given back by the second. */
+void ag_engine_account(struct ag_account *account);
+void ag_engine_account_free(struct ag_account *account);
 
 #endif

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "observe/callsite.h"
+
 enum { BUCKETS = 1024, MOST_EVENTS = 65536, MOST_WAITERS = 4 };
 
 struct event {
@@ -36,6 +38,7 @@ static void flush(struct ag_stream *stream)
     else
         ag_stream_submit(stream, AG_REASON_EVENT);
     pthread_mutex_unlock(&stream->lock);
+    AG_CALLSITE();
 }
 
 void ag_event_settle(CUevent handle, bool all)

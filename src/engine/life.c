@@ -5,6 +5,7 @@
 #include "driver/driver.h"
 #include "engine/observe.h"
 #include "graph/function.h"
+#include "observe/callsite.h"
 
 /* -- Streams ----------------------------------------------------------------- */
 
@@ -28,6 +29,7 @@ void ag_engine_stream_destroy(CUstream handle)
         ag_context_leave(pushed);
     }
     pthread_mutex_unlock(&stream->lock);
+    AG_CALLSITE();
 }
 
 void ag_engine_stream_attributes(CUstream handle, bool ptsz)
@@ -39,6 +41,7 @@ void ag_engine_stream_attributes(CUstream handle, bool ptsz)
     ag_stream_end(stream, true, AG_REASON_ATTRIBUTES);
     stream->plain = true;
     pthread_mutex_unlock(&stream->lock);
+    AG_CALLSITE();
 }
 
 /* -- Capture ----------------------------------------------------------------- */
@@ -133,6 +136,7 @@ void ag_engine_functions_changed(void)
         pthread_mutex_unlock(&stream->lock);
     }
     ag_functions_sweep();
+    AG_CALLSITE();
 }
 
 /* -- Process ------------------------------------------------------------------- */
@@ -155,26 +159,4 @@ void ag_engine_stop(void)
     atomic_fetch_add(&ag_captures, 1);
     ag_engine_barrier_all(AG_REASON_EXIT);
     ag_watchdog_stop();
-}
-
-void ag_engine_counters(struct ag_counters *sum)
-{
-    *sum = (struct ag_counters){.errors = atomic_load(&ag_context_errors)};
-    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
-        pthread_mutex_lock(&stream->lock);
-        const struct ag_counters *add = &stream->counters;
-        sum->ops += add->ops;
-        sum->replayed += add->replayed;
-        sum->replays += add->replays;
-        sum->patches += add->patches;
-        sum->updates += add->updates;
-        sum->traces += add->traces;
-        sum->side_exits += add->side_exits;
-        sum->errors += add->errors;
-        for (unsigned i = 0; i < AG_REASON_COUNT; i++)
-            sum->flushes[i] += add->flushes[i];
-        for (unsigned i = 0; i < AG_REFUSAL_COUNT; i++)
-            sum->refusals[i] += add->refusals[i];
-        pthread_mutex_unlock(&stream->lock);
-    }
 }

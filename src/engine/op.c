@@ -6,6 +6,7 @@
 #include "engine/event.h"
 #include "engine/observe.h"
 #include "engine/stream.h"
+#include "observe/callsite.h"
 
 #define LIKELY(condition)   __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
@@ -52,6 +53,7 @@ kernel_slow(struct ag_stream *stream, const struct ag_kernel_call *call, CUconte
         stream->counters.ops++;
         return false;
     }
+    ag_cause = ag_cause_kernel;
     bool described = eligible(stream, current) && ag_describe_kernel(&op, call, current);
     return step(stream, described, &op);
 }
@@ -114,6 +116,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
     else                                                                                           \
         held = step(stream, eligible(stream, current) && describe(&op, call), &op);                \
     pthread_mutex_unlock(&stream->lock);                                                           \
+    AG_CALLSITE();                                                                                 \
     return held
 
 bool ag_engine_memset(const struct ag_memset_call *call)
@@ -161,6 +164,7 @@ bool ag_engine_free(CUdeviceptr address, CUstream handle, bool ptsz)
     else if (stream->held != 0)
         ag_stream_end(stream, true, AG_REASON_STREAM_BARRIER);
     pthread_mutex_unlock(&stream->lock);
+    AG_CALLSITE();
     return waits;
 }
 

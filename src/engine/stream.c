@@ -259,6 +259,7 @@ static struct ag_stream *make(CUstream name, CUcontext current)
             stream->relayed = false;
             stream->late = 0;
             stream->number = ++stream_count;
+            stream->lives++;
             stream->live = true;
             AG_TRACE(ag_note_stream(stream));
             pthread_mutex_unlock(&stream->lock);

@@ -39,7 +39,7 @@ struct ag_context {
     _Atomic bool legacy_held;       /* the legacy stream holds ops */
 };
 
-enum { AG_WANTED = 16, AG_FREES = 64 };
+enum { AG_WANTED = 16, AG_FREES = 64, AG_CUTS = 32 };
 
 struct ag_stream {
     pthread_mutex_t lock; /* guards everything below but where it says otherwise */
@@ -81,6 +81,9 @@ struct ag_stream {
     CUevent mark, done;
 
     struct ag_counters counters;
+    struct ag_cut cuts[AG_CUTS]; /* account.c */
+    uint32_t cut_count;
+    uint32_t lives; /* streams that have had this state */
 
     struct ag_stream *next; /* registry lock: all states, in use or free */
 };

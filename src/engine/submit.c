@@ -12,6 +12,7 @@
 
 #include "config/config.h"
 #include "driver/driver.h"
+#include "engine/account.h"
 #include "engine/event.h"
 #include "engine/observe.h"
 #include "graph/node.h"
@@ -236,6 +237,7 @@ static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle
     static _Atomic uint32_t number;
     trace->number = atomic_fetch_add(&number, 1) + 1;
     AG_TRACE(ag_note_trace(stream, trace));
+    AG_ACCOUNT(ag_account_trace(stream, trace));
     trace->used = stream->clock;
     trace->next = stream->traces;
     stream->traces = trace;
@@ -338,8 +340,13 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     ag_context_leave(pushed);
     ag_depth--;
     AG_TRACE(ag_note_submit(stream, replayed, reason, began, patches));
-    if (replayed < held)
+    if (replayed != 0)
+        AG_ACCOUNT(
+            ag_account_replay(stream->path[replayed]->trace, stream->counters.patches - patches));
+    if (replayed < held) {
         stream->counters.flushes[reason]++;
+        AG_ACCOUNT(ag_account_cut(stream, reason, held - replayed));
+    }
     score(stream->path[1], replayed != 0);
     pace(stream, replayed == 0 && reason == AG_REASON_WATCHDOG, held);
     hold_ends(stream);
@@ -367,6 +374,8 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
 {
     if (stream->held != 0)
         ag_stream_submit(stream, reason);
+    else if (barrier && stream->recorder.cursor->depth != 0)
+        AG_ACCOUNT(ag_account_cut(stream, reason, stream->recorder.cursor->depth));
     if (stream->events_open)
         release_events(stream);
     if (stream->live) {

@@ -12,12 +12,14 @@
 
 #include <cuda.h>
 
+#include "observe/account.h"
 #include "observe/counters.h"
 #include "trace/tree.h"
 
 struct ag_trace {
     struct ag_trace *next; /* of the same stream; the engine's */
     uint32_t number;       /* in reports and traces; the engine's */
+    struct ag_trace_account *account; /* for the report, or NULL; the engine's */
     struct ag_node *leaf;  /* the node that carries this trace */
     uint64_t used;         /* the stream's clock at the last replay; the engine's */
     CUgraph graph;         /* lives as long as its exec is patched by node */

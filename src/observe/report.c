@@ -14,8 +14,10 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "observe/callsite.h"
 #include "observe/log.h"
 #include "observe/name.h"
+#include "observe/tracefile.h"
 
 /* -- Output --------------------------------------------------------------- */
 
@@ -127,7 +129,7 @@ static void put_options(struct output *out)
         put(out, "%ld", ag_opt.section##_##key);                                                   \
     }
 #define AG_OPT_CHOICE(section, key, words, help)                                                   \
-    if (ag_opt.section##_##key != 0) {                                                         \
+    if (ag_opt.section##_##key != 0) {                                                             \
         put_name(out, &first, #section "." #key);                                                  \
         put_choice(out, words, ag_opt.section##_##key);                                            \
     }
@@ -144,14 +146,154 @@ static void put_options(struct output *out)
     put(out, first ? "},\n" : "\n  },\n");
 }
 
-static void put_report(struct output *out, const struct ag_counters *c)
+static void put_optional(struct output *out, const char *text)
 {
-    put(out, "{\n  \"version\": \"%s\",\n  \"pid\": %ld,\n", PACKAGE_VERSION, (long)getpid());
+    if (text)
+        put_string(out, text);
+    else
+        put(out, "null");
+}
+
+/* Begins an element of an array. */
+static void put_element(struct output *out, uint64_t index)
+{
+    put(out, index ? ",\n    {" : "\n    {");
+}
+
+static void put_streams(struct output *out, const struct ag_account *account)
+{
+    put(out, "  \"streams\": [");
+    for (uint32_t i = 0; i < account->stream_count; i++) {
+        const struct ag_stream_account *s = &account->streams[i];
+        put_element(out, i);
+        put(out, "\"number\": %" PRIu32 ", \"kind\": \"%s\"", s->number, s->kind);
+        put(out, ", \"lives\": %" PRIu32 ", \"ops\": %" PRIu64, s->lives, s->ops);
+        put(out, ", \"replayed\": %" PRIu64 ", \"replays\": %" PRIu64, s->replayed, s->replays);
+        put(out, ", \"traces\": %" PRIu64 "}", s->traces);
+    }
+    put(out, "],\n");
+}
+
+/* What replays of a trace save where launching is all that takes time: docs/design.md, section 1.
+ */
+static double saved_us(const struct ag_trace_account *trace)
+{
+    const double eager = 2.9, graph = 1.3, graph_op = 0.53; /* us */
+    double each = (eager - graph_op) * trace->length - graph;
+    return each * (double)atomic_load(&trace->replays);
+}
+
+static int by_replayed(const void *a, const void *b)
+{
+    const struct ag_trace_account *x = *(struct ag_trace_account *const *)a;
+    const struct ag_trace_account *y = *(struct ag_trace_account *const *)b;
+    uint64_t p = x->length * atomic_load(&x->replays), q = y->length * atomic_load(&y->replays);
+    return p != q ? (p < q ? 1 : -1) : (x->number > y->number) - (x->number < y->number);
+}
+
+enum { MOST_TRACES = 256, MOST_CUTS = 64 };
+
+static void put_traces(struct output *out, const struct ag_account *account)
+{
+    uint32_t count = account->trace_count < MOST_TRACES ? account->trace_count : MOST_TRACES;
+    if (account->trace_count)
+        qsort(account->traces, account->trace_count, sizeof account->traces[0], by_replayed);
+    put(out, "  \"trace_list\": [");
+    for (uint32_t i = 0; i < count; i++) {
+        const struct ag_trace_account *t = account->traces[i];
+        put_element(out, i);
+        put(out, "\"number\": %" PRIu32 ", \"stream\": %" PRIu32, t->number, t->stream);
+        put(out, ", \"length\": %" PRIu32 ", \"replays\": %" PRIu64, t->length,
+            atomic_load(&t->replays));
+        put(out, ", \"patches\": %" PRIu64 ", \"saved_us\": %.1f, \"kernels\": [",
+            atomic_load(&t->patches), saved_us(t));
+        for (uint32_t k = 0; k < t->names; k++) {
+            put(out, k ? ", {\"name\": " : "{\"name\": ");
+            put_optional(out, t->kernels[k].name);
+            put(out, ", \"count\": %" PRIu32 "}", t->kernels[k].count);
+        }
+        put(out, "]}");
+    }
+    put(out, "],\n  \"trace_list_left_out\": %" PRIu64 ",\n",
+        account->trace_count - count + account->traces_left_out);
+}
+
+static int by_ops(const void *a, const void *b)
+{
+    const struct ag_cut *x = a, *y = b;
+    if (x->ops != y->ops)
+        return x->ops < y->ops ? 1 : -1;
+    return (x->calls < y->calls) - (x->calls > y->calls);
+}
+
+static void put_cuts(struct output *out, const struct ag_account *account)
+{
+    if (account->cut_count)
+        qsort(account->cuts, account->cut_count, sizeof account->cuts[0], by_ops);
+    put(out, "  \"cuts\": [");
+    for (uint32_t i = 0; i < account->cut_count && i < MOST_CUTS; i++) {
+        const struct ag_cut *cut = &account->cuts[i];
+        put_element(out, i);
+        put(out, "\"function\": ");
+        put_optional(out, cut->function);
+        put(out, ", \"reason\": \"%s\"", ag_reason_names[cut->reason]);
+        put(out, ", \"calls\": %" PRIu64 ", \"ops\": %" PRIu64 "}", cut->calls, cut->ops);
+    }
+    put(out, "],\n");
+}
+
+static void put_callsites(struct output *out)
+{
+    struct ag_callsite site;
+    put(out, "  \"callsites\": [");
+    for (unsigned i = 0; ag_callsite_get(i, &site); i++) {
+        put_element(out, i);
+        put(out, "\"function\": ");
+        put_optional(out, site.function);
+        put(out, ", \"samples\": %" PRIu64 ", \"frames\": [", site.samples);
+        for (uint32_t f = 0; f < site.frames; f++) {
+            const struct ag_frame *frame = &site.frame[f];
+            put(out, f ? ", {\"module\": " : "{\"module\": ");
+            put_optional(out, frame->module);
+            put(out, ", \"offset\": %" PRIu64 ", \"symbol\": ", frame->offset);
+            put_optional(out, frame->symbol);
+            put(out, ", \"symbol_offset\": %" PRIu64 "}", frame->symbol_offset);
+        }
+        put(out, "]}");
+    }
+    put(out, "],\n");
+}
+
+static void put_trace_file(struct output *out)
+{
+    struct ag_trace_state state;
+    char text[64];
+    ag_trace_state(&state);
+    put(out, "  \"trace_file\": ");
+    if (!*state.file) {
+        put(out, "null\n");
+        return;
+    }
+    put(out, "{\"file\": ");
+    put_string(out, state.file);
+    put(out, ", \"bytes\": %" PRIu64 ", \"lost\": %" PRIu64, state.bytes, state.lost);
+    put(out, ", \"error\": ");
+    put_optional(out, state.error ? strerror_r(state.error, text, sizeof text) : NULL);
+    put(out, "}\n");
+}
+
+static void put_report(struct output *out, const struct ag_account *account)
+{
+    const struct ag_counters *c = &account->counters;
+    put(out, "{\n  \"format\": 2,\n  \"version\": \"%s\",\n", PACKAGE_VERSION);
+    put(out, "  \"pid\": %ld,\n", (long)getpid());
     put_program(out);
     put(out, "  \"config\": ");
     put_string(out, ag_config_path);
     put(out, ",\n");
     put_options(out);
+    put(out, "  \"seconds\": %.6f,\n", account->seconds);
+    put(out, "  \"complete\": %s,\n", account->complete ? "true" : "false");
     put(out, "  \"ops\": {\"total\": %" PRIu64, c->ops);
     put(out, ", \"replayed\": %" PRIu64, c->replayed);
     put(out, ", \"eager\": %" PRIu64 "},\n", c->ops - c->replayed);
@@ -166,21 +308,27 @@ static void put_report(struct output *out, const struct ag_counters *c)
     put(out, "  \"flushes\": {");
     for (int i = 0; i < AG_REASON_COUNT; i++)
         put(out, "%s\"%s\": %" PRIu64, i ? ", " : "", ag_reason_names[i], c->flushes[i]);
-    put(out, "},\n  \"errors\": %" PRIu64 "\n}\n", c->errors);
+    put(out, "},\n  \"errors\": %" PRIu64 ",\n", c->errors);
+    put_streams(out, account);
+    put_traces(out, account);
+    put_cuts(out, account);
+    put_callsites(out);
+    put_trace_file(out);
+    put(out, "}\n");
 }
 
 /* -- Destination ---------------------------------------------------------- */
 
 /* 0, or the errno of what failed. */
-static int write_to(int fd, const struct ag_counters *c)
+static int write_to(int fd, const struct ag_account *account)
 {
     struct output out = {.fd = fd};
-    put_report(&out, c);
+    put_report(&out, account);
     flush(&out);
     return out.error;
 }
 
-static int write_file(const char *name, const struct ag_counters *c)
+static int write_file(const char *name, const struct ag_account *account)
 {
     char temporary[AG_PATH_MAX + 32];
     struct stat st;
@@ -198,7 +346,7 @@ static int write_file(const char *name, const struct ag_counters *c)
     int fd = open(target, flags, 0666);
     if (fd < 0)
         return errno;
-    int error = write_to(fd, c);
+    int error = write_to(fd, account);
     if (close(fd) != 0 && !error)
         error = errno;
     if (replace && !error && rename(temporary, name) != 0)
@@ -208,7 +356,7 @@ static int write_file(const char *name, const struct ag_counters *c)
     return error;
 }
 
-void ag_report_write(const struct ag_counters *c)
+void ag_report_write(const struct ag_account *account)
 {
     const char *file = ag_opt.report_file;
     char name[AG_PATH_MAX];
@@ -218,9 +366,9 @@ void ag_report_write(const struct ag_counters *c)
     if (!*file)
         return;
     if (strcmp(file, "stderr") == 0)
-        error = write_to(STDERR_FILENO, c);
+        error = write_to(STDERR_FILENO, account);
     else if (ag_name_expand(file, name))
-        error = write_file(name, c);
+        error = write_file(name, account);
     if (error) {
         errno = error;
         ag_log(AG_LOG_ALWAYS, "the report %.900s cannot be written: %m", file);

@@ -43,9 +43,9 @@ static uint64_t clock_ns(clockid_t clock)
     return clock_gettime(clock, &now) == 0 ? now.tv_sec * 1000000000ull + now.tv_nsec : 0;
 }
 
-uint64_t ag_trace_now(void)
+uint64_t ag_trace_clock(void)
 {
-    return AG_TRACING() ? clock_ns(CLOCK_MONOTONIC) : 0;
+    return clock_ns(CLOCK_MONOTONIC);
 }
 
 /* -- Rings ------------------------------------------------------------------- */

@@ -66,7 +66,11 @@ void ag_trace_close(void);
 void ag_trace_child(void);
 
 /* The monotonic clock in ns, as all times of the file. 0 while the trace is off. */
-uint64_t ag_trace_now(void);
+uint64_t ag_trace_clock(void);
+static inline uint64_t ag_trace_now(void)
+{
+    return AG_TRACING() ? ag_trace_clock() : 0;
+}
 
 /*
  * A record of `words` words for the calling thread to fill, NULL if there is no room for it (which

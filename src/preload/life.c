@@ -27,12 +27,17 @@
     __attribute__((used, visibility("hidden"))) CUresult ag_door_##name parameters
 #define REAL(name) ((type_##name)ag_slots[AG_SLOT_##name].real)
 
+static bool passive(void)
+{
+    return ag_depth || !atomic_load_explicit(&ag_engine_on, memory_order_relaxed);
+}
+
 static bool active(const char *name)
 {
-    if (ag_depth || !atomic_load_explicit(&ag_engine_on, memory_order_relaxed))
+    if (passive())
         return false;
-    if (name)
-        AG_TRACE(ag_note_barrier(name, 0));
+    AG_TRACE(ag_note_barrier(name, 0));
+    ag_cause = name;
     return true;
 }
 
@@ -194,8 +199,9 @@ BEFORE(cuGreenCtxDestroy, (CUgreenCtx green), (green), green_context_destroy(gre
 #define WAITS(name, parameters, arguments, barrier)                                                \
     DOOR(name, parameters)                                                                         \
     {                                                                                              \
-        if (!active(NULL))                                                                         \
+        if (passive())                                                                             \
             return REAL(name) arguments;                                                           \
+        ag_cause = #name;                                                                          \
         uint64_t began = ag_trace_now();                                                           \
         if (atomic_load(&ag_held_streams) != 0)                                                    \
             barrier;                                                                               \

@@ -17,6 +17,7 @@ static void barrier(const char *name)
     if (ag_depth || !atomic_load_explicit(&ag_engine_on, memory_order_relaxed))
         return;
     AG_TRACE(ag_note_barrier(name, 0));
+    ag_cause = name;
     if (ag_anything_held())
         ag_engine_barrier_all(AG_REASON_BARRIER);
 }

@@ -113,6 +113,7 @@ LAUNCH_KERNEL_EX(cuLaunchKernelEx_ptsz, true)
         __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
         if (passive())                                                                             \
             return real arguments;                                                                 \
+        ag_cause = #name;                                                                          \
         const struct ag_memset_call call = {                                                       \
             .dst = dst,                                                                            \
             .count = count,                                                                        \
@@ -156,6 +157,7 @@ BOTH(MEMSET_2D, cuMemsetD2D32Async, unsigned int)
         __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
         if (passive() || unlikely(!(valid)))                                                       \
             return real arguments;                                                                 \
+        ag_cause = #name;                                                                          \
         const struct ag_copy_call call = {.params = row, .stream = stream, .ptsz = per_thread};    \
         if (ag_engine_copy(&call))                                                                 \
             return CUDA_SUCCESS;                                                                   \
@@ -237,6 +239,7 @@ COPY_3D(cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DAsync, true)
         __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
         if (passive())                                                                             \
             return real arguments;                                                                 \
+        ag_cause = #name;                                                                          \
         if (unlikely(!(plain))) {                                                                  \
             AG_TRACE(ag_note_barrier(#name, 0));                                                   \
             ag_engine_barrier_all(AG_REASON_BARRIER);                                              \
@@ -274,6 +277,7 @@ WAIT_EVENT(cuStreamWaitEvent_ptsz, cuStreamWaitEvent, true)
         __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
         if (passive())                                                                             \
             return real(stream, address, value, flags);                                            \
+        ag_cause = #name;                                                                          \
         const struct ag_value_call call = {                                                        \
             .operation = CU_STREAM_MEM_OP_##kind##_VALUE_##width,                                  \
             .address = address,                                                                    \
@@ -302,6 +306,7 @@ VALUE_DOOR(cuStreamWaitValue64_v2_ptsz, cuStreamWaitValue64, 64, true, WAIT)
     DOOR(name)(CUdeviceptr address, CUstream stream)                                               \
     {                                                                                              \
         __typeof__(cuMemFreeAsync) *real = ag_slots[AG_SLOT_##name].real;                          \
+        ag_cause = #name;                                                                          \
         AG_TRACE(ag_note_memory(false, AG_MEMORY_ASYNC, address, 0));                              \
         if (!passive() && ag_engine_free(address, stream, per_thread))                             \
             return CUDA_SUCCESS;                                                                   \

@@ -265,6 +265,7 @@ ag_thunk_barrier(const struct ag_slot *slot, const uintptr_t *registers, const u
     AG_TRACE(ag_note_barrier(name_of(slot), 0));
     if (!ag_anything_held())
         return;
+    ag_cause = name_of(slot);
     unsigned n = slot->argument;
     CUstream stream =
         (CUstream)(n < AG_REGISTER_ARGUMENTS ? registers[n] : stack[n - AG_REGISTER_ARGUMENTS]);

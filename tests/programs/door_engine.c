@@ -17,6 +17,8 @@
 
 _Atomic unsigned ag_held_streams, ag_open_events, ag_wanted_traces, ag_watching;
 _Atomic bool ag_engine_on, ag_trace_on; /* there is no trace here */
+bool ag_accounting;
+_Thread_local const char *ag_cause __attribute__((tls_model("initial-exec")));
 _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
 struct ag_options ag_opt = {.general_enable = true};
 
@@ -206,15 +208,22 @@ void ag_engine_stop(void)
     ag_engine_on = false;
 }
 
-void ag_engine_counters(struct ag_counters *sum)
+void ag_engine_account(struct ag_account *account)
 {
-    memset(sum, 0, sizeof *sum);
+    memset(account, 0, sizeof *account);
 }
 
-void ag_report_write(const struct ag_counters *c)
+void ag_engine_account_free(struct ag_account *account)
 {
-    (void)c;
+    (void)account;
 }
+
+void ag_report_write(const struct ag_account *account)
+{
+    (void)account;
+}
+
+void ag_callsite_prepare(void) {}
 
 void ag_config_load(void)
 {
@@ -232,7 +241,7 @@ void ag_trace_close(void) {}
 
 void ag_trace_child(void) {}
 
-uint64_t ag_trace_now(void)
+uint64_t ag_trace_clock(void)
 {
     return 0;
 }

@@ -56,6 +56,45 @@ static void print_options(void)
 
 static void write_report(void)
 {
+    struct ag_stream_account streams[] = {
+        {.number = 3,
+         .lives = 2,
+         .kind = "blocking",
+         .ops = 1000,
+         .replayed = 900,
+         .replays = 15,
+         .traces = 2},
+    };
+    struct ag_trace_account few = {.number = 1,
+                                   .stream = 3,
+                                   .length = 10,
+                                   .replays = 5,
+                                   .patches = 7,
+                                   .names = 1,
+                                   .kernels = {{"memset", 10}}};
+    struct ag_trace_account many = {.number = 2,
+                                    .stream = 3,
+                                    .length = 20,
+                                    .replays = 10,
+                                    .patches = 1,
+                                    .names = 2,
+                                    .kernels = {{"_Z3\"mix", 15}, {NULL, 5}}};
+    struct ag_trace_account *traces[] = {&few, &many};
+    struct ag_cut cuts[] = {
+        {NULL, AG_REASON_WATCHDOG, 1, 20},
+        {"cuStreamSynchronize", AG_REASON_HOST_WAIT, 2, 30},
+    };
+    struct ag_account account = {
+        .streams = streams,
+        .stream_count = 1,
+        .traces = traces,
+        .trace_count = 2,
+        .cuts = cuts,
+        .cut_count = 2,
+        .traces_left_out = 4,
+        .seconds = 1.5,
+        .complete = true,
+    };
     struct ag_counters c = {.ops = 1000,
                             .replayed = 900,
                             .replays = 15,
@@ -69,7 +108,8 @@ static void write_report(void)
     c.flushes[0] = UINT64_MAX;
     for (int i = 1; i < AG_REFUSAL_COUNT; i++)
         c.refusals[i] = (uint64_t)i;
-    ag_report_write(&c);
+    account.counters = c;
+    ag_report_write(&account);
 }
 
 static void write_log(void)

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/* The engine's accounts, and gathering them for a report. */
+#include "engine/account.h"
+
+#include <stdlib.h>
+
+#include "driver/driver.h"
+#include "graph/node.h"
+#include "observe/callsite.h"
+#include "observe/strings.h"
+
+bool ag_accounting;
+_Thread_local const char *ag_cause __attribute__((tls_model("initial-exec")));
+const char ag_cause_kernel[] = "cuLaunchKernel";
+
+/* -- Cuts ---------------------------------------------------------------------- */
+
+/* These have no call of the program that did it. */
+static bool has_cause(enum ag_reason reason)
+{
+    return reason != AG_REASON_SIDE_EXIT && reason != AG_REASON_WATCHDOG &&
+           reason != AG_REASON_LEGACY && reason != AG_REASON_FAILURE && reason != AG_REASON_EXIT;
+}
+
+static bool same(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+static void add_cut(struct ag_cut *cuts, uint32_t *count, uint32_t most, const struct ag_cut *cut)
+{
+    uint32_t i = 0;
+    while (i < *count && !(cuts[i].reason == cut->reason && same(cuts[i].function, cut->function)))
+        i++;
+    if (i == most)
+        return;
+    if (i == *count) {
+        cuts[(*count)++] = *cut;
+    } else {
+        cuts[i].calls += cut->calls;
+        cuts[i].ops += cut->ops;
+    }
+}
+
+void ag_account_cut(struct ag_stream *stream, enum ag_reason reason, uint64_t ops)
+{
+    const char *function = has_cause(reason) ? ag_cause : NULL;
+    add_cut(stream->cuts, &stream->cut_count, AG_CUTS,
+            &(struct ag_cut){.function = function, .reason = reason, .calls = 1, .ops = ops});
+    if (function != NULL && function != ag_cause_kernel) /* no stack is walked on that path */
+        ag_callsite_count(function);
+}
+
+/* -- Traces -------------------------------------------------------------------- */
+
+enum { MOST_TRACES = 4096 };
+
+static struct ag_trace_account *_Atomic traces; /* newest first; never freed */
+static _Atomic uint32_t trace_count;
+static _Atomic uint64_t traces_left_out;
+
+static const char *name_of(const struct ag_step *step)
+{
+    static const char *const kinds[] = {"kernel", "memset", "copy", "record", "wait", "value"};
+    const char *name = NULL;
+    if (step->node->op.kind != AG_OP_KERNEL)
+        return kinds[step->node->op.kind];
+    if (ag_real.cuFuncGetName(&name, step->func) != CUDA_SUCCESS || name == NULL)
+        return kinds[AG_OP_KERNEL];
+    return ag_keep(name);
+}
+
+static void count_name(struct ag_trace_account *account, const char *name)
+{
+    uint32_t i = 0;
+    while (i < account->names && account->kernels[i].name != name)
+        i++;
+    if (i == AG_TRACE_NAMES) /* the last place is for all others */
+        account->kernels[--i].name = NULL;
+    else if (i == account->names)
+        account->kernels[account->names++].name = name;
+    account->kernels[i].count++;
+}
+
+void ag_account_trace(const struct ag_stream *stream, struct ag_trace *trace)
+{
+    struct ag_trace_account *account = NULL;
+    if (atomic_fetch_add(&trace_count, 1) < MOST_TRACES)
+        account = calloc(1, sizeof *account);
+    if (account == NULL) {
+        atomic_fetch_add(&traces_left_out, 1);
+        return;
+    }
+    account->number = trace->number;
+    account->stream = stream->number;
+    account->length = trace->length;
+    for (uint32_t i = 0; i < trace->length; i++)
+        count_name(account, name_of(&trace->step[i]));
+    trace->account = account;
+    account->next = atomic_load(&traces);
+    while (!atomic_compare_exchange_weak(&traces, &account->next, account))
+        continue;
+}
+
+static void add(_Atomic uint64_t *to, uint64_t n)
+{
+    atomic_store_explicit(to, atomic_load_explicit(to, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+
+void ag_account_replay(const struct ag_trace *trace, uint64_t patches)
+{
+    if (trace->account == NULL)
+        return;
+    add(&trace->account->replays, 1);
+    add(&trace->account->patches, patches);
+}
+
+/* -- Gathering ------------------------------------------------------------------- */
+
+static void add_counters(struct ag_counters *sum, const struct ag_counters *more)
+{
+    sum->ops += more->ops;
+    sum->replayed += more->replayed;
+    sum->replays += more->replays;
+    sum->patches += more->patches;
+    sum->updates += more->updates;
+    sum->traces += more->traces;
+    sum->side_exits += more->side_exits;
+    sum->errors += more->errors;
+    for (unsigned i = 0; i < AG_REASON_COUNT; i++)
+        sum->flushes[i] += more->flushes[i];
+    for (unsigned i = 0; i < AG_REFUSAL_COUNT; i++)
+        sum->refusals[i] += more->refusals[i];
+}
+
+void ag_engine_counters(struct ag_counters *sum)
+{
+    *sum = (struct ag_counters){.errors = atomic_load(&ag_context_errors)};
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
+        pthread_mutex_lock(&stream->lock);
+        add_counters(sum, &stream->counters);
+        pthread_mutex_unlock(&stream->lock);
+    }
+}
+
+enum { MOST_CUTS = 256 };
+
+static void gather_stream(struct ag_account *account, const struct ag_stream *stream)
+{
+    static const char *const kinds[] = {"blocking", "nonblocking", "legacy", "per_thread"};
+    const struct ag_counters *c = &stream->counters;
+    if (stream->lives == 0)
+        return;
+    account->streams[account->stream_count++] = (struct ag_stream_account){
+        .number = stream->number,
+        .lives = stream->lives,
+        .kind = kinds[stream->kind],
+        .ops = c->ops,
+        .replayed = c->replayed,
+        .replays = c->replays,
+        .traces = c->traces,
+    };
+    for (uint32_t i = 0; i < stream->cut_count; i++)
+        add_cut(account->cuts, &account->cut_count, MOST_CUTS, &stream->cuts[i]);
+}
+
+void ag_engine_account(struct ag_account *account)
+{
+    *account = (struct ag_account){.traces_left_out = atomic_load(&traces_left_out)};
+    ag_engine_counters(&account->counters);
+
+    uint32_t streams = 0, count = 0;
+    struct ag_stream *first = ag_stream_all();
+    for (struct ag_stream *stream = first; stream != NULL; stream = stream->next)
+        streams++;
+    account->streams = calloc(streams + 1, sizeof *account->streams);
+    account->cuts = calloc(MOST_CUTS, sizeof *account->cuts);
+    if (account->streams != NULL && account->cuts != NULL)
+        for (struct ag_stream *stream = first; stream != NULL; stream = stream->next) {
+            pthread_mutex_lock(&stream->lock);
+            gather_stream(account, stream);
+            pthread_mutex_unlock(&stream->lock);
+        }
+
+    struct ag_trace_account *newest = atomic_load(&traces);
+    for (struct ag_trace_account *trace = newest; trace != NULL; trace = trace->next)
+        count++;
+    account->traces = calloc(count + 1, sizeof account->traces[0]);
+    if (account->traces == NULL)
+        return;
+    for (struct ag_trace_account *trace = newest; trace != NULL; trace = trace->next)
+        account->traces[account->trace_count++] = trace;
+}
+
+void ag_engine_account_free(struct ag_account *account)
+{
+    free(account->streams);
+    free(account->traces);
+    free(account->cuts);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the engine keeps for the exit report beyond its counters, while somebody wants one: what cut
+ * sequences, and what each trace was made of. To be called through AG_ACCOUNT() only.
+ */
+#ifndef AG_ENGINE_ACCOUNT_H
+#define AG_ENGINE_ACCOUNT_H
+
+#include "engine/stream.h"
+#include "observe/account.h"
+
+#define AG_ACCOUNT(call)                                                                           \
+    do {                                                                                           \
+        if (__builtin_expect(ag_accounting, 0))                                                    \
+            call;                                                                                  \
+    } while (0)
+
+/* All want the stream's lock. */
+
+/* `ops` of the stream's sequence are not replayed, for a reason and by the call under way. */
+void ag_account_cut(struct ag_stream *stream, enum ag_reason reason, uint64_t ops);
+
+/* A trace was made. */
+void ag_account_trace(const struct ag_stream *stream, struct ag_trace *trace);
+
+/* The trace has been replayed, which set the arguments of so many nodes. */
+void ag_account_replay(const struct ag_trace *trace, uint64_t patches);
+
+#endif

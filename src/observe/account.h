@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the exit report is made of: numbers and names, no CUDA. Whoever gathers them owns the
+ * memory.
+ */
+#ifndef AG_ACCOUNT_H
+#define AG_ACCOUNT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "observe/counters.h"
+
+/* A stream's state, which several streams may have used one after the other. */
+struct ag_stream_account {
+    uint32_t number; /* of the last one */
+    uint32_t lives;
+    const char *kind;
+    uint64_t ops, replayed, replays, traces;
+};
+
+enum { AG_TRACE_NAMES = 16 };
+
+/* A trace. Kept until the process ends; the counters are written under a stream's lock, and may be
+   read at any time. */
+struct ag_trace_account {
+    struct ag_trace_account *next;
+    uint32_t number, stream, length;
+    _Atomic uint64_t replays, patches;
+    struct {
+        const char *name; /* NULL: further kernels */
+        uint32_t count;
+    } kernels[AG_TRACE_NAMES];
+    uint32_t names;
+};
+
+/* What cut sequences of ops, or had held ops submitted one by one. */
+struct ag_cut {
+    const char *function; /* of the driver, constant; NULL: no call did it */
+    enum ag_reason reason;
+    uint64_t calls;
+    uint64_t ops; /* that were not replayed */
+};
+
+enum { AG_SITE_FRAMES = 4 };
+
+/* Where the program makes calls that cut sequences. */
+struct ag_callsite {
+    const char *function;
+    const void *address[AG_SITE_FRAMES];
+    uint32_t frames;
+    uint64_t samples;
+    struct ag_frame {
+        const char *module, *symbol; /* kept strings, or NULL */
+        uint64_t offset, symbol_offset;
+    } frame[AG_SITE_FRAMES];
+};
+
+struct ag_account {
+    struct ag_counters counters;
+    struct ag_stream_account *streams;
+    struct ag_trace_account **traces;
+    struct ag_cut *cuts;
+    uint32_t stream_count, trace_count, cut_count;
+    uint64_t traces_left_out;
+    double seconds;
+    bool complete; /* the process ends */
+};
+
+#endif
