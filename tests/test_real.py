@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""tests/real: its list can be read, its inputs are the same each time, and its runner sees what differs."""
+import filecmp
+import importlib.util
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+import helpers
+
+tomllib = pytest.importorskip("tomllib", reason="Python is older than 3.11")
+REAL = helpers.SOURCE / "tests/real"
+
+# What the program does without the library: it prints its loop's time, and writes a file.
+PLAIN = "echo took 1.0 s; echo value 1.000 >values"
+
+
+def harmless_library():
+    """A library that changes nothing when preloaded: the C library, which is there anyway."""
+    maps = pathlib.Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    return next(line.split()[-1] for line in maps if re.search(r"/libc[.-]", line))
+
+
+def run(folder, library, plain=PLAIN, **settings):
+    """The runner's status, and its row for a program that does LIBRARY if anything is preloaded."""
+    (folder / "bin").mkdir()
+    program = folder / "bin/fake"
+    program.write_text(f'#!/bin/sh\nif [ -z "$LD_PRELOAD" ]; then {plain}; else {library}; fi\n')
+    program.chmod(0o755)
+    entry = {"kind": "fake", "command": "{bin}/fake", "ignore": ["took.*"], **settings}
+    if "begin" not in entry:
+        entry["time"] = "took ([0-9.]+) s"
+    (folder / "list").write_text("[programs.fake]\n" + "".join(f"{k} = {v!r}\n" for k, v in entry.items()))
+    done = subprocess.run([sys.executable, REAL / "run", "--dir", folder, "--programs", folder / "list",
+                           "--library", harmless_library(), "--runs", "2", "--json", folder / "rows"],
+                          env=helpers.environment(preload=False), capture_output=True, text=True,
+                          timeout=helpers.TIMEOUT, check=False)
+    assert (folder / "rows").exists(), done.stderr
+    return done.returncode, json.loads((folder / "rows").read_text())[0]
+
+
+def test_equal_output_and_its_times(tmp_path):
+    status, row = run(tmp_path, PLAIN.replace("took 1.0", "took 2.0"))
+    assert status == 0
+    assert (row["output"], row["plain"], row["library"], row["ratio"]) == ("equal", 1.0, 2.0, 2.0)
+
+
+@pytest.mark.parametrize("what, output", [
+    (PLAIN.replace("1.000", "1.001"), "DIFFERENT"), (f"{PLAIN}; echo more", "DIFFERENT"),
+    ("echo took 1.0 s", "DIFFERENT"), (f"{PLAIN}; exit 3", "DIFFERENT (status 3)")])
+def test_another_output_or_status_is_seen(tmp_path, what, output):
+    status, row = run(tmp_path, what)
+    assert (status, row["output"]) == (1, output)
+
+
+@pytest.mark.parametrize("value, output", [("1.001", "equal"), ("1.1", "DIFFERENT"), ("nan", "DIFFERENT")])
+def test_numbers_may_differ_by_what_the_list_allows(tmp_path, value, output):
+    assert run(tmp_path, PLAIN.replace("1.000", value), rtol=0.01)[1]["output"] == output
+
+
+def test_a_program_that_varies_by_itself_is_not_the_librarys_fault(tmp_path):
+    status, row = run(tmp_path, PLAIN, plain=f"{PLAIN}; date +%N")
+    assert (status, row["output"]) == (0, "unstable")
+
+
+def test_a_program_that_does_not_run_without_the_library(tmp_path):
+    status, row = run(tmp_path, PLAIN, plain="exit 4")
+    assert status == 0
+    assert row["output"] == "fails without the library too (status 4)"
+
+
+def test_a_program_that_hangs_with_the_library(tmp_path):
+    status, row = run(tmp_path, "sleep 30", timeout=1)
+    assert (status, row["output"]) == (1, "DIFFERENT (status None)")
+
+
+def test_time_between_two_lines(tmp_path):
+    row = run(tmp_path, "echo begins; sleep 0.01; echo ends", plain="echo begins; sleep 0.3; echo ends",
+              begin="begins", end="ends")[1]
+    assert row["plain"] > 0.29 > row["library"]
+
+
+def test_the_list_can_be_read():
+    listed = tomllib.loads((REAL / "programs.toml").read_text(encoding="utf-8"))
+    for name, program in listed["programs"].items():
+        assert program["kind"] and program["command"], name
+        assert program.get("repository") in [None, *listed["repositories"]], name
+        for pattern in [*program.get("ignore", []), *program.get("rows", {}).values(),
+                        *(program[key] for key in ("time", "rate", "begin", "end") if key in program)]:
+            re.compile(pattern)
+        assert ("begin" in program) == ("end" in program), name
+
+
+def test_inputs_are_the_same_each_time(tmp_path):
+    spec = importlib.util.spec_from_file_location("inputs", REAL / "inputs.py")
+    inputs = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(inputs)
+    for folder in ("one", "two"):
+        inputs.write(tmp_path / folder)
+    files = [str(path.relative_to(tmp_path / "one")) for path in (tmp_path / "one").rglob("*")
+             if path.is_file()]
+    assert len(files) > 10
+    assert filecmp.cmpfiles(tmp_path / "one", tmp_path / "two", files, shallow=False)[0] == files
