@@ -211,6 +211,7 @@ def test_every_exported_function_is_reached(built, how):
         stream = 0x55 if argument == 0 else argument + 1
         expected = {
             "QUERY": "events: ",
+            "FUNCTION": f"events: load({stream:#x}) ",
             "STREAM": f"events: stream({stream:#x}, {int(ptsz)}, stream_barrier) ",
             "DEFAULT_STREAM": f"events: wait((nil), {int(ptsz)}, host_wait) ",
             "BARRIER": "events: all(barrier) ",
@@ -648,8 +649,8 @@ def test_class_table_names_functions():
     assert [n for n in names if n not in SLOTS] == []
 
 
-def test_stream_arguments_are_those_of_the_header():
-    """Each stream argument's place, against the prototypes of cuda.h."""
+def test_arguments_are_those_of_the_header():
+    """The place of each argument that names a stream or function, against the prototypes of cuda.h."""
     source = "#include <cuda.h>\n"
     text = subprocess.run([*helpers.config()["cc"].split(), "-E", "-P", "-D__CUDA_API_VERSION_INTERNAL",
                            "-isystem", f"{helpers.config()['cuda']}/include", "-x", "c", "-"],
@@ -658,10 +659,11 @@ def test_stream_arguments_are_those_of_the_header():
                   re.findall(r"CUresult\s+(cu[A-Z]\w*)\s*\(([^)]*)\)", text)}
     seen = 0
     for name, slot in SLOTS.items():
-        if slot.kind == "STREAM":
+        handle = {"STREAM": r"CUstream\b", "FUNCTION": r"(CUfunction|CUkernel)\b(?! ?\*)"}
+        if slot.kind in handle:
             seen += 1
-            streams = [i for i, p in enumerate(prototypes[name]) if re.match(r"CUstream\b", p)]
-            assert streams == [slot.argument], name
+            named = [i for i, p in enumerate(prototypes[name]) if re.match(handle[slot.kind], p)]
+            assert named == [slot.argument], name
             # By value and in integer registers, one for each argument before it.
             wide = [p for p in prototypes[name][:slot.argument + 1]
                     if re.match(r"(const )?(float|double|struct)\b", p)]

@@ -60,6 +60,18 @@ def test_kernel_that_waits_for_the_host_can_deadlock():
     assert done.returncode == -signal.SIGALRM
 
 
+@pytest.mark.parametrize("scenario", ["loading", "asking"])
+def test_a_kernel_is_loaded_while_another_waits(scenario):
+    """Loading waits for running kernels: what they wait for has been submitted."""
+    done, _, _ = live(scenario, {"AGSIM_LAZY": 1, "AUTOGRAPH_HOLD_BOUND_US": 20000})
+    assert done.report["replays"] > 0 and done.report["flushes"]["barrier"] > 0
+
+
+def test_a_wait_for_a_word_comes_behind_its_write():
+    done, _, _ = live("words", {"AUTOGRAPH_HOLD_BOUND_US": 20000})
+    assert done.report["errors"] == 0
+
+
 # -- Life -------------------------------------------------------------------------------
 
 # Scenario: status it ends with, and whether its loops last long enough to be replayed.

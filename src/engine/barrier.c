@@ -7,6 +7,7 @@
  * that the program could have seen.
  */
 #include "engine/stream.h"
+#include "graph/function.h"
 #include "observe/callsite.h"
 
 /* Submits what a stream holds. Its sequence ends too if this thread issues its ops: then the
@@ -55,6 +56,13 @@ static void order_before_unknown(CUstream handle, bool ptsz, CUcontext current)
         ag_order_before_slow(&unknown);
 }
 
+void ag_order_behind_all(const struct ag_stream *last)
+{
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next)
+        if (stream != last && busy(stream))
+            flush(stream, AG_REASON_BARRIER);
+}
+
 /* -- Barriers ---------------------------------------------------------------- */
 
 void ag_engine_barrier_stream(CUstream handle, bool ptsz, enum ag_reason reason)
@@ -91,4 +99,10 @@ void ag_engine_barrier_all(enum ag_reason reason)
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next)
         if (busy(stream))
             flush(stream, reason);
+}
+
+void ag_engine_barrier_load(CUfunction func)
+{
+    if (ag_context_refused() || ag_function_find(func, ag_context_current()) == NULL)
+        ag_engine_barrier_all(AG_REASON_BARRIER);
 }

@@ -160,29 +160,36 @@ bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *ca
 
 static const struct {
     struct ag_layout layout;
-    struct ag_field field[2];
+    struct ag_field field[4];
 } copy_layout = {
-    {sizeof(struct ag_copy_arguments), 2},
-    {{offsetof(struct ag_copy_arguments, dst), 8}, {offsetof(struct ag_copy_arguments, src), 8}},
+    {sizeof(struct ag_copy_arguments), 4},
+    {{offsetof(struct ag_copy_arguments, dst), 8},
+     {offsetof(struct ag_copy_arguments, src), 8},
+     {offsetof(struct ag_copy_arguments, dst_buffer), 8},
+     {offsetof(struct ag_copy_arguments, src_buffer), 8}},
 };
 
 /*
  * What an address is: device memory, pinned host memory, or neither of the two (0): pageable,
- * managed, or not inside one allocation for all the bytes from it.
+ * managed, or not inside one allocation for all the bytes from it. *buffer becomes the driver's
+ * number of the allocation, which is never used again.
  */
-static CUmemorytype memory_at(CUdeviceptr address, size_t bytes)
+static CUmemorytype memory_at(CUdeviceptr address, size_t bytes, uint64_t *buffer)
 {
     CUmemorytype type = 0;
     unsigned managed = 0;
     CUdeviceptr start = 0;
     size_t size = 0;
-    CUpointer_attribute names[] = {
-        CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
-    void *values[] = {&type, &managed, &start, &size};
-    if (ag_real.cuPointerGetAttributes(4, names, values, address) != CUDA_SUCCESS || managed ||
+    unsigned long long id = 0;
+    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                   CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                   CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                   CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_BUFFER_ID};
+    void *values[] = {&type, &managed, &start, &size, &id};
+    if (ag_real.cuPointerGetAttributes(5, names, values, address) != CUDA_SUCCESS || managed ||
         address < start || bytes > size || address - start > size - bytes)
         return 0;
+    *buffer = id;
     return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_HOST ? type : 0;
 }
 
@@ -193,8 +200,9 @@ static size_t extent(const CUDA_MEMCPY3D *p, size_t x, size_t y, size_t z, size_
     return ((z + p->Depth - 1) * height + y + p->Height - 1) * pitch + x + p->WidthInBytes;
 }
 
-/* Writes what is certain of the memory types into the parameters; false: not one to be held. */
-static bool resolve(CUDA_MEMCPY3D *p)
+/* Writes what is certain of the memory types into the parameters, and the allocations where they
+   matter; false: not one to be held. */
+static bool resolve(CUDA_MEMCPY3D *p, struct ag_copy_arguments *arguments)
 {
     bool to_device =
         p->dstMemoryType == CU_MEMORYTYPE_DEVICE || p->dstMemoryType == CU_MEMORYTYPE_UNIFIED;
@@ -204,10 +212,14 @@ static bool resolve(CUDA_MEMCPY3D *p)
         p->srcMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)p->srcHost : p->srcDevice;
     size_t src_bytes = extent(p, p->srcXInBytes, p->srcY, p->srcZ, p->srcPitch, p->srcHeight);
     size_t dst_bytes = extent(p, p->dstXInBytes, p->dstY, p->dstZ, p->dstPitch, p->dstHeight);
-    CUmemorytype type = memory_at(src, src_bytes);
+    uint64_t dst_buffer, src_buffer;
+    CUmemorytype type = memory_at(src, src_bytes, &src_buffer);
     /* A copy to the host is slower as a graph's node. */
-    if (type == 0 || memory_at(p->dstDevice, dst_bytes) != CU_MEMORYTYPE_DEVICE)
+    if (type == 0 || memory_at(p->dstDevice, dst_bytes, &dst_buffer) != CU_MEMORYTYPE_DEVICE)
         return false;
+    bool host = type == CU_MEMORYTYPE_HOST;
+    arguments->dst_buffer = host ? dst_buffer : 0;
+    arguments->src_buffer = host ? src_buffer : 0;
     p->srcMemoryType = type;
     p->dstMemoryType = CU_MEMORYTYPE_DEVICE;
     p->srcHost = type == CU_MEMORYTYPE_HOST ? (const void *)src : NULL;
@@ -223,7 +235,7 @@ bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call)
     CUDA_MEMCPY3D *p = &to->params;
     *p = call->params;
     if (p->WidthInBytes == 0 || p->Height == 0 || p->Depth == 0 || p->srcLOD != 0 ||
-        p->dstLOD != 0 || !resolve(p))
+        p->dstLOD != 0 || !resolve(p, &to->arguments.copy))
         return false;
     to->op = (struct ag_op){.kind = AG_OP_COPY, .extra = p, .extra_size = sizeof *p};
     bool plain = p->Height == 1 && p->Depth == 1 &&
@@ -236,10 +248,14 @@ bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call)
             p->srcMemoryType == CU_MEMORYTYPE_HOST ? (uint64_t)p->srcHost : p->srcDevice;
         to->fields[0] = &to->arguments.copy.dst;
         to->fields[1] = &to->arguments.copy.src;
+        to->fields[2] = &to->arguments.copy.dst_buffer;
+        to->fields[3] = &to->arguments.copy.src_buffer;
         p->dstDevice = p->srcDevice = 0;
         p->srcHost = NULL;
     } else {
         to->op.layout = &nothing;
+        split(&to->op.shape[AG_COPY_DST_BUFFER_LOW], to->arguments.copy.dst_buffer);
+        split(&to->op.shape[AG_COPY_SRC_BUFFER_LOW], to->arguments.copy.src_buffer);
     }
     to->from = to->fields;
     ag_op_hash(&to->op);
@@ -285,7 +301,8 @@ bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call
 {
     bool wide = call->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64 ||
                 call->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
-    if (memory_at(call->address, wide ? 8 : 4) == 0)
+    uint64_t buffer;
+    if (memory_at(call->address, wide ? 8 : 4, &buffer) == 0)
         return false;
     to->op = (struct ag_op){
         .kind = AG_OP_VALUE,

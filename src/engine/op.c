@@ -6,6 +6,7 @@
 #include "engine/event.h"
 #include "engine/observe.h"
 #include "engine/stream.h"
+#include "graph/function.h"
 #include "observe/callsite.h"
 
 #define LIKELY(condition)   __builtin_expect(!!(condition), 1)
@@ -44,6 +45,29 @@ static bool eligible(const struct ag_stream *stream, CUcontext current)
     return !stream->plain && stream->context->ctx == current && atomic_load(&ag_captures) == 0;
 }
 
+/*
+ * A kernel's first launch loads it: the driver then waits until every running kernel has ended, and
+ * makes the launches of other threads wait meanwhile. A running kernel may wait for what is held,
+ * which the program believes submitted: so it is submitted first.
+ */
+static void learn(const struct ag_kernel_call *call, CUcontext current)
+{
+    if (atomic_load(&ag_captures) != 0) /* nothing is held, and nothing may be asked */
+        return;
+    if (atomic_load(&ag_held_streams) != 0)
+        ag_engine_barrier_all(AG_REASON_BARRIER);
+    ag_depth++;
+    ag_function_learn(call->func, current);
+    ag_depth--;
+}
+
+/* Whether the stream's next op can pass before its function is looked up: nothing is recorded here,
+   and nothing is held anywhere. */
+static bool passes(const struct ag_stream *stream)
+{
+    return stream->recorder.sleep != 0 && atomic_load(&ag_held_streams) == 0;
+}
+
 /* The lock is held. */
 __attribute__((noinline)) static bool
 kernel_slow(struct ag_stream *stream, const struct ag_kernel_call *call, CUcontext current)
@@ -80,8 +104,11 @@ static inline struct ag_stream *enter(CUstream handle, bool ptsz, CUcontext curr
 bool ag_engine_kernel(const struct ag_kernel_call *call)
 {
     CUcontext current = ag_context_current();
+    bool learnt = false;
+again:;
     struct ag_stream *stream = enter(call->stream, call->ptsz, current);
-    AG_TRACE(ag_note_kernel(stream, call));
+    if (!learnt)
+        AG_TRACE(ag_note_kernel(stream, call));
     if (UNLIKELY(stream == NULL))
         return false;
     struct ag_node *cursor = stream->recorder.cursor, *node = cursor->next;
@@ -94,6 +121,12 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
         hold(stream, node);
         held = true;
     } else {
+        if (!learnt && !passes(stream) && ag_function_find(call->func, current) == NULL) {
+            pthread_mutex_unlock(&stream->lock);
+            learn(call, current);
+            learnt = true;
+            goto again;
+        }
         held = kernel_slow(stream, call, current);
     }
     pthread_mutex_unlock(&stream->lock);
@@ -129,8 +162,20 @@ bool ag_engine_copy(const struct ag_copy_call *call)
     OTHER_OP(ag_describe_copy, ag_note_copy);
 }
 
+/*
+ * A wait goes to the GPU behind all that preceded it in the program: two streams may share one of
+ * the GPU's queues, where a write that comes behind the wait for it would never be reached.
+ */
+static bool waits(const struct ag_value_call *call)
+{
+    return call->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
+           call->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+}
+
 bool ag_engine_value(const struct ag_value_call *call)
 {
+    if (waits(call) && atomic_load(&ag_held_streams) != 0)
+        ag_order_behind_all(ag_stream_peek(call->stream, call->ptsz, ag_context_current()));
     OTHER_OP(ag_describe_value, ag_note_value);
 }
 

@@ -234,6 +234,9 @@ static inline void ag_order_before(const struct ag_stream *stream)
         ag_order_before_slow(stream);
 }
 
+/* Submits what all streams but this one hold. No lock held. */
+void ag_order_behind_all(const struct ag_stream *stream);
+
 /* -- Watchdog (watchdog.c) ------------------------------------------------- */
 
 /* Wakes the watchdog if it sleeps, starting it if need be; cheap when it is awake. False: it could

@@ -28,10 +28,11 @@ static struct entry **bucket_of(CUfunction handle, CUcontext ctx)
     return &table[hash >> 54];
 }
 
+/* Asks the driver. The lock is not held. */
 static struct entry *describe(CUfunction handle, CUcontext ctx)
 {
     CUfunction func = handle;
-    if (ag_real.cuFuncGetParamInfo == NULL || known == MOST_FUNCTIONS)
+    if (ag_real.cuFuncGetParamInfo == NULL)
         return NULL;
     if (ag_real.cuKernelGetFunction != NULL &&
         ag_real.cuKernelGetFunction(&func, (CUkernel)handle) != CUDA_SUCCESS)
@@ -50,7 +51,6 @@ static struct entry *describe(CUfunction handle, CUcontext ctx)
         return NULL;
     entry->handle = handle;
     entry->ctx = ctx;
-    entry->generation = generation;
     entry->function.func = func;
     struct ag_layout *layout = &entry->function.layout;
     layout->count = count;
@@ -68,21 +68,44 @@ static struct entry *describe(CUfunction handle, CUcontext ctx)
     return entry;
 }
 
-const struct ag_function *ag_function_find(CUfunction handle, CUcontext ctx)
+/* The lock is held. */
+static struct entry *find(CUfunction handle, CUcontext ctx)
 {
-    pthread_mutex_lock(&lock);
-    struct entry **bucket = bucket_of(handle, ctx);
-    struct entry *entry = *bucket;
+    struct entry *entry = *bucket_of(handle, ctx);
     while (entry != NULL &&
            !(entry->handle == handle && entry->ctx == ctx && entry->generation == generation))
         entry = entry->next;
-    if (entry == NULL && (entry = describe(handle, ctx)) != NULL) {
+    return entry;
+}
+
+const struct ag_function *ag_function_find(CUfunction handle, CUcontext ctx)
+{
+    pthread_mutex_lock(&lock);
+    struct entry *entry = find(handle, ctx);
+    pthread_mutex_unlock(&lock);
+    return entry != NULL ? &entry->function : NULL;
+}
+
+void ag_function_learn(CUfunction handle, CUcontext ctx)
+{
+    pthread_mutex_lock(&lock);
+    uint32_t now = generation;
+    pthread_mutex_unlock(&lock);
+    struct entry *entry = describe(handle, ctx);
+    if (entry == NULL)
+        return;
+    pthread_mutex_lock(&lock);
+    /* Another thread may have been faster, or the handle's meaning may have changed meanwhile. */
+    if (now == generation && known < MOST_FUNCTIONS && find(handle, ctx) == NULL) {
+        struct entry **bucket = bucket_of(handle, ctx);
+        entry->generation = now;
         entry->next = *bucket;
         *bucket = entry;
         known++;
+        entry = NULL;
     }
     pthread_mutex_unlock(&lock);
-    return entry != NULL ? &entry->function : NULL;
+    free(entry);
 }
 
 void ag_functions_retire(void)

@@ -19,10 +19,17 @@ struct ag_function {
 };
 
 /*
- * The function behind a handle that the program launches in context `ctx`, which must be current.
- * NULL: not known. Takes the table's own lock; calls the driver only when the handle is new.
+ * The function behind a handle that the program launches in context `ctx`. NULL: not known. Takes
+ * the table's own lock, and never calls the driver.
  */
 const struct ag_function *ag_function_find(CUfunction handle, CUcontext ctx);
+
+/*
+ * Asks the driver what a handle is; `ctx` must be current. That may load the function, and loading
+ * waits for running kernels with the driver locked (driver 580): nothing may be held that a kernel
+ * could wait for, and no lock either. Does nothing where the driver does not know it.
+ */
+void ag_function_learn(CUfunction handle, CUcontext ctx);
 
 /*
  * Before and after modules are unloaded: from now on every handle is asked for anew. What was found

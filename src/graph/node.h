@@ -7,7 +7,7 @@
  *   kind     shape                      extra                            arguments
  *   kernel   grid, block, shared        CUlaunchAttribute[], normalised  the kernel's parameters
  *   memset   enum ag_memset_word        -                                struct ag_memset_arguments
- *   copy     -                          CUDA_MEMCPY3D                    struct ag_copy_arguments
+ *   copy     enum ag_copy_word          CUDA_MEMCPY3D                    struct ag_copy_arguments
  *   record   -                          -                                struct ag_event_arguments
  *   wait     -                          -                                struct ag_event_arguments
  *   value    enum ag_value_word         -                                the value
@@ -16,6 +16,12 @@
  * cuGraphExecMemcpyNodeSetParams, cuGraphExecMemsetNodeSetParams): there the addresses belong to
  * the structure, a memset's in ag_op.func, and there are no arguments. A copy of one dimension has
  * zeros for them in its CUDA_MEMCPY3D. A value's address is in ag_op.func.
+ *
+ * The node of a copy between host and device refers to the allocations themselves: once one is
+ * freed, launching it crashes driver 580, also when the same address is in use again, until its
+ * parameters are set anew. So the allocations' numbers belong to what such a copy is given: where
+ * one changes, the node is patched, or with more than one dimension it is another op. Copies within
+ * the device and memsets were seen to need nothing, and have zeros there.
  */
 #ifndef AG_GRAPH_NODE_H
 #define AG_GRAPH_NODE_H
@@ -42,6 +48,15 @@ struct ag_memset_arguments {
 struct ag_copy_arguments {
     uint64_t dst;
     uint64_t src;
+    uint64_t dst_buffer; /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
+    uint64_t src_buffer;
+};
+
+enum ag_copy_word { /* of more than one dimension; else they are arguments */
+                    AG_COPY_DST_BUFFER_LOW,
+                    AG_COPY_DST_BUFFER_HIGH,
+                    AG_COPY_SRC_BUFFER_LOW,
+                    AG_COPY_SRC_BUFFER_HIGH,
 };
 
 enum ag_value_word { AG_VALUE_OPERATION /* CUstreamBatchMemOpType */, AG_VALUE_FLAGS };

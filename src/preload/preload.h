@@ -25,6 +25,7 @@
 
 enum ag_class {
     AG_CLASS_QUERY,
+    AG_CLASS_FUNCTION,
     AG_CLASS_STREAM,
     AG_CLASS_DEFAULT_STREAM,
     AG_CLASS_OP,

@@ -255,7 +255,7 @@ static const char *name_of(const struct ag_slot *slot)
 
 /*
  * Called by a thunk while anything is held. `registers` and `stack` are the integer arguments as
- * the calling convention passes them; no function with a stream argument takes another kind.
+ * the calling convention passes them; no function with such an argument takes another kind.
  */
 __attribute__((used, visibility("hidden"))) void
 ag_thunk_barrier(const struct ag_slot *slot, const uintptr_t *registers, const uintptr_t *stack)
@@ -267,11 +267,14 @@ ag_thunk_barrier(const struct ag_slot *slot, const uintptr_t *registers, const u
         return;
     ag_cause = name_of(slot);
     unsigned n = slot->argument;
-    CUstream stream =
-        (CUstream)(n < AG_REGISTER_ARGUMENTS ? registers[n] : stack[n - AG_REGISTER_ARGUMENTS]);
+    uintptr_t argument =
+        n < AG_REGISTER_ARGUMENTS ? registers[n] : stack[n - AG_REGISTER_ARGUMENTS];
     switch (slot->class) {
+    case AG_CLASS_FUNCTION:
+        ag_engine_barrier_load((CUfunction)argument);
+        break;
     case AG_CLASS_STREAM:
-        ag_engine_barrier_stream(stream, slot->ptsz, AG_REASON_STREAM_BARRIER);
+        ag_engine_barrier_stream((CUstream)argument, slot->ptsz, AG_REASON_STREAM_BARRIER);
         break;
     case AG_CLASS_DEFAULT_STREAM:
         ag_engine_barrier_wait(NULL, slot->ptsz, AG_REASON_HOST_WAIT);

@@ -9,18 +9,18 @@ versions declared, and the interoperability headers beside them by their text al
 include headers of other systems. The classes come from classes.def; a name that it does not
 mention is a barrier. One line for each function:
 
-    AG_SLOT(ELF name, class, index of the stream argument, per-thread default stream?)
+    AG_SLOT(ELF name, class, index of the stream or function argument, per-thread default stream?)
 """
 import os
 import re
 import subprocess
 import sys
 
-CLASS_ROW = re.compile(r"^(QUERY|STREAM|DEFAULT_STREAM|OP|WRAP)\((\w+)(?:, (\d+))?\)$")
+CLASS_ROW = re.compile(r"^(QUERY|FUNCTION|STREAM|DEFAULT_STREAM|OP|WRAP)\((\w+)(?:, (\d+))?\)$")
 
 
 def read_classes(path):
-    """Class and stream argument of each name in the class table."""
+    """Class and argument of each name in the class table."""
     classes = {}
     in_comment = False
     with open(path, encoding="ascii") as rows:
@@ -35,8 +35,8 @@ def read_classes(path):
             match = CLASS_ROW.match(row)
             if not match or match[2] in classes:
                 sys.exit(f"{path}:{number}: not a row of the table, or a second one: {row}")
-            if (match[1] == "STREAM") != (match[3] is not None):
-                sys.exit(f"{path}:{number}: {match[1]} and stream argument do not agree: {row}")
+            if (match[1] in ("STREAM", "FUNCTION")) != (match[3] is not None):
+                sys.exit(f"{path}:{number}: {match[1]} and argument do not agree: {row}")
             classes[match[2]] = (match[1], int(match[3] or 0))
     return classes
 

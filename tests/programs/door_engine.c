@@ -152,6 +152,11 @@ void ag_engine_barrier_all(enum ag_reason reason)
     NOTE("all(%s) ", reasons[reason]);
 }
 
+void ag_engine_barrier_load(CUfunction func)
+{
+    NOTE("load(%p) ", (void *)func);
+}
+
 void ag_engine_stream_destroy(CUstream stream)
 {
     NOTE("stream_destroy(%p) ", (void *)stream);

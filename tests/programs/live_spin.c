@@ -204,6 +204,57 @@ static void stuck(void)
     OK(cuCtxSynchronize());
 }
 
+/* -- A kernel that waits for another ---------------------------------------- */
+
+/* A kernel waits for what another stream has been given; the result is one that was never used. */
+static CUkernel fresh_while_waiting(CUstream waiter)
+{
+    CUstream hot = made(CU_STREAM_NON_BLOCKING);
+    CUlibrary library;
+    CUkernel fresh;
+    OK(cuLibraryLoadData(&library, agsim_kernels_ptx, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuLibraryGetKernel(&fresh, library, "ag_nop"));
+    for (unsigned i = 0; i < 30; i++) { /* so that one round is the beginning of a trace */
+        for (unsigned round = 0; round < 3; round++)
+            body(hot, word, 0);
+        OK(cuStreamSynchronize(hot));
+    }
+    OK(launch_word(spin, word, 7, waiter));
+    usleep(5000); /* it runs now */
+    body(hot, word, 7);
+    return fresh;
+}
+
+/* Loading it makes the driver wait for the one that runs, and all other launches for the driver. */
+static void loading(void)
+{
+    CUstream waiter = made(CU_STREAM_NON_BLOCKING);
+    CUfunction fresh = (CUfunction)fresh_while_waiting(waiter);
+    OK(cuLaunchKernel(fresh, 1, 1, 1, 1, 1, 1, 0, waiter, NULL, NULL));
+}
+
+static void asking(void)
+{
+    CUfunction function;
+    OK(cuKernelGetFunction(&function, fresh_while_waiting(made(CU_STREAM_NON_BLOCKING))));
+}
+
+/* A wait for a word, behind the write of another stream; more streams than the GPU has queues. */
+static void words(void)
+{
+    CUstream s[64];
+    for (unsigned i = 0; i < 64; i++)
+        s[i] = made(CU_STREAM_NON_BLOCKING);
+    for (uint32_t step = 1; step <= STEPS; step++)
+        for (unsigned i = 0; i < 64; i++) {
+            unsigned next = (i + 1) % 64;
+            OK(launch_mix(buffer + 4 * N * i, N, step, s[i]));
+            OK(cuStreamWriteValue32(s[i], (CUdeviceptr)(word + i), step, 0));
+            OK(cuStreamWaitValue32(s[next], (CUdeviceptr)(word + i), step,
+                                   CU_STREAM_WAIT_VALUE_GEQ));
+        }
+}
+
 static int compare(const void *a, const void *b)
 {
     return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
@@ -214,11 +265,19 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } all[] = {{"legacy", legacy},           {"blocking", blocking},
-               {"nonblocking", nonblocking}, {"per_thread", per_thread},
-               {"threads", threads},         {"streams", streams},
-               {"callback", callback},       {"poll_event", poll_event},
-               {"poll_stream", poll_stream}, {"stuck", stuck}};
+    } all[] = {{"legacy", legacy},
+               {"blocking", blocking},
+               {"nonblocking", nonblocking},
+               {"per_thread", per_thread},
+               {"threads", threads},
+               {"streams", streams},
+               {"callback", callback},
+               {"poll_event", poll_event},
+               {"poll_stream", poll_stream},
+               {"stuck", stuck},
+               {"loading", loading},
+               {"asking", asking},
+               {"words", words}};
     unsigned i = 0;
     CHECK(argc == 3);
     while (i < sizeof all / sizeof all[0] && strcmp(all[i].name, argv[1]))

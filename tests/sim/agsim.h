@@ -14,6 +14,8 @@
  *   AGSIM_GRAPH_FREE=N      execs that a context has memory for; one more waits, with
  *                           the driver locked, until all running kernels have ended
  *                           (no limit)
+ *   AGSIM_LAZY=1            a library's kernel is loaded when it is first launched or asked
+ *                           for, which waits in the same way
  *   AGSIM_LOG=FILE          what the device executed, a line per operation (log.c)
  *   AGSIM_CALLS=FILE        how often each function was called
  *   AGSIM_FAIL=..., AGSIM_CALLER=...  calls that fail, and whose (proc.c)

@@ -14,6 +14,15 @@ void sim_unlock(void)
     pthread_mutex_unlock(&sim.lock);
 }
 
+void sim_wait_quiet(void)
+{
+    sim.frozen = true;
+    while (sim.running)
+        pthread_cond_wait(&sim.quiet, &sim.lock);
+    sim.frozen = false;
+    pthread_cond_broadcast(&sim.thaw);
+}
+
 /* -- The current context -- */
 
 static bool ctx_alive(const struct ctx *ctx, uint64_t gen)

@@ -123,7 +123,27 @@ CUresult copy_prepare(struct work *w, const CUDA_MEMCPY3D *c)
     if (!w->copy.width || !w->copy.height || !w->copy.depth)
         return CUDA_SUCCESS;
     CUresult r = side_check(&w->copy.src, w, &w->copy.pageable_src);
-    return r == CUDA_SUCCESS ? side_check(&w->copy.dst, w, &w->copy.pageable_dst) : r;
+    if (r == CUDA_SUCCESS)
+        r = side_check(&w->copy.dst, w, &w->copy.pageable_dst);
+    bool host = w->copy.src.type == CU_MEMORYTYPE_HOST || w->copy.dst.type == CU_MEMORYTYPE_HOST;
+    if (r == CUDA_SUCCESS && host && !w->copy.pageable_src && !w->copy.pageable_dst) {
+        w->copy.src_id = alloc_find((uintptr_t)copy_row(&w->copy.src, 0, 0), 1)->id;
+        w->copy.dst_id = alloc_find((uintptr_t)copy_row(&w->copy.dst, 0, 0), 1)->id;
+    }
+    return r;
+}
+
+static bool side_is_stale(const struct copy_side *s, uint64_t id)
+{
+    const struct alloc *a = alloc_find((uintptr_t)copy_row(s, 0, 0), 1);
+    bool pool = a && a->pool; /* its memory stays mapped */
+    return id && !pool && (!a || a->id != id);
+}
+
+bool copy_is_stale(const struct work *w)
+{
+    return side_is_stale(&w->copy.src, w->copy.src_id) ||
+           side_is_stale(&w->copy.dst, w->copy.dst_id);
 }
 
 static CUresult read_now(struct work *w)

@@ -2,6 +2,8 @@
 /* exec.c: executable graphs: instantiation, patching, launch. */
 #include "sim.h"
 
+#include <stdio.h>
+
 static CUresult exec_get(CUgraphExec handle, struct exec **e)
 {
     *e = obj_get(OBJ_EXEC, handle);
@@ -11,18 +13,13 @@ static CUresult exec_get(CUgraphExec handle, struct exec **e)
 /* -- Instantiation -- */
 
 /* A context has device memory for some execs and keeps it when they go. For
- * one more it must ask the device, and that waits for all running kernels with
- * the driver locked: launches from other threads wait too. */
+ * one more it must ask the device, and that waits. */
 static void take_exec_memory(struct ctx *ctx)
 {
     if (!sim.graph_free || ++ctx->nexecs <= ctx->exec_memory)
         return;
-    sim.frozen = true;
-    while (sim.running)
-        pthread_cond_wait(&sim.quiet, &sim.lock);
+    sim_wait_quiet();
     ctx->exec_memory = ctx->nexecs;
-    sim.frozen = false;
-    pthread_cond_broadcast(&sim.thaw);
 }
 
 static CUresult instantiate(CUgraphExec *out, CUgraph handle, cuuint64_t flags,
@@ -319,12 +316,32 @@ CUresult sim_cuGraphUpload(CUgraphExec handle, CUstream stream)
     return r;
 }
 
+static bool stale(const struct plan *p)
+{
+    for (unsigned i = 0; i < p->shape->nnodes; i++) {
+        const struct work *w = &p->nodes[i].work;
+        if (p->nodes[i].disabled)
+            continue;
+        if ((w->kind == WORK_COPY && copy_is_stale(w)) ||
+            (w->kind == WORK_GRAPH && w->graph.plan && stale(w->graph.plan)))
+            return true;
+    }
+    return false;
+}
+
 CUresult sim_cuGraphLaunch(CUgraphExec handle, CUstream stream)
 {
     struct exec *e;
     struct stream *s;
     sim_lock();
     CUresult r = exec_get(handle, &e);
+    if (r == CUDA_SUCCESS && stale(e->plan)) {
+        /* Driver 580 dies of a node between host and device whose memory has gone, be the same
+           address in use again or not, until its parameters are set anew. Other copies and memsets
+           it forgives. */
+        fprintf(stderr, "simulated driver: a graph with a copy of freed memory is launched\n");
+        abort();
+    }
     if (r == CUDA_SUCCESS)
         r = stream_get(stream, &s);
     if (r == CUDA_SUCCESS) /* a launch cannot be captured */

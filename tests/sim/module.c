@@ -80,6 +80,8 @@ CUresult function_of_kernel(struct kernel *k, struct ctx *ctx, struct function *
             return CUDA_SUCCESS;
         }
     *out = function_new(m, k->def, k);
+    if (sim.lazy)
+        sim_wait_quiet();
     return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 

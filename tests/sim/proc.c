@@ -219,6 +219,7 @@ CUresult sim_cuInit(unsigned flags)
         sim.seed = sim_env_number("AGSIM_SEED", 1);
         sim.delay_us = (unsigned)sim_env_number("AGSIM_DELAY_US", 2);
         sim.graph_free = (unsigned)sim_env_number("AGSIM_GRAPH_FREE", 0);
+        sim.lazy = sim_env_number("AGSIM_LAZY", 0) != 0;
         pthread_atfork(NULL, NULL, child_after_fork);
         alloc_init();
         log_init();

@@ -137,7 +137,7 @@ extern __thread struct tls sim_tls;
 
 struct sim {
     pthread_mutex_t lock;
-    pthread_cond_t thaw;  /* an instantiation that held the driver is over */
+    pthread_cond_t thaw;  /* a call that held the driver is over */
     pthread_cond_t quiet; /* no kernel executes any more */
     atomic_bool initialized, forked, watched;
     bool frozen;
@@ -146,6 +146,7 @@ struct sim {
     uint64_t seed;
     unsigned delay_us;
     unsigned graph_free; /* execs a context has memory for; 0: no limit */
+    bool lazy;           /* a kernel is loaded when it is first asked for */
     unsigned running;    /* kernels that execute now */
     struct device devices[MAX_DEVICES];
 };
@@ -153,6 +154,8 @@ extern struct sim sim;
 
 void sim_lock(void);
 void sim_unlock(void);
+/* Waits for all running kernels with the driver locked: calls of other threads wait too. */
+void sim_wait_quiet(void);
 const char *sim_env(const char *name); /* NULL when unset or empty */
 unsigned long sim_env_number(const char *name, unsigned long otherwise);
 uint64_t sim_hash(uint64_t hash, const void *data, size_t size);
@@ -272,6 +275,7 @@ struct work {
             size_t width, height, depth;
             unsigned char *staging; /* owned copy of a pageable source */
             bool pageable_src, pageable_dst;
+            uint64_t src_id, dst_id; /* allocations of a copy between pinned host and device */
             CUcontext ctx;
         } copy;
         struct {
@@ -468,6 +472,7 @@ CUresult memset_prepare(struct work *w, CUdeviceptr dst, size_t pitch, unsigned 
                         unsigned elem, size_t width, size_t height);
 CUresult mem_op_prepare(struct work *w, const CUstreamBatchMemOpParams *m);
 CUresult copy_prepare(struct work *w, const CUDA_MEMCPY3D *c);
+bool copy_is_stale(const struct work *w); /* an allocation of its is gone */
 
 /* -- Graphs (graph.c, params.c, node.c, exec.c, plan.c) -- */
 
