@@ -104,33 +104,37 @@ static inline struct ag_stream *enter(CUstream handle, bool ptsz, CUcontext curr
 bool ag_engine_kernel(const struct ag_kernel_call *call)
 {
     CUcontext current = ag_context_current();
-    bool learnt = false;
-again:;
-    struct ag_stream *stream = enter(call->stream, call->ptsz, current);
-    if (!learnt)
-        AG_TRACE(ag_note_kernel(stream, call));
-    if (UNLIKELY(stream == NULL))
-        return false;
-    struct ag_node *cursor = stream->recorder.cursor, *node = cursor->next;
-    bool held;
-    if (LIKELY(node != NULL && stream->holding && node->op.func == call->func &&
-               memcmp(node->op.shape, &call->shape, sizeof call->shape) == 0 &&
-               call->shape.nattrs == 0 && (call->params != NULL || node->op.layout->count == 0) &&
-               promising(node) && stream->context->ctx == current)) {
+    struct ag_stream *stream;
+    bool predicted, learnt = false;
+    for (;;) {
+        stream = enter(call->stream, call->ptsz, current);
+        if (UNLIKELY(stream == NULL)) {
+            AG_TRACE(ag_note_kernel(NULL, call));
+            return false;
+        }
+        const struct ag_node *node = stream->recorder.cursor->next;
+        predicted = node != NULL && stream->holding && node->op.func == call->func &&
+                    memcmp(node->op.shape, &call->shape, sizeof call->shape) == 0 &&
+                    call->shape.nattrs == 0 &&
+                    (call->params != NULL || node->op.layout->count == 0) && promising(node) &&
+                    stream->context->ctx == current;
+        if (LIKELY(predicted) || learnt || passes(stream) ||
+            ag_function_find(call->func, current) != NULL)
+            break;
+        pthread_mutex_unlock(&stream->lock);
+        learn(call, current);
+        learnt = true;
+    }
+    AG_TRACE(ag_note_kernel(stream, call));
+    if (LIKELY(predicted)) {
+        struct ag_node *node = stream->recorder.cursor->next;
         ag_node_store(node, call->params);
         hold(stream, node);
-        held = true;
     } else {
-        if (!learnt && !passes(stream) && ag_function_find(call->func, current) == NULL) {
-            pthread_mutex_unlock(&stream->lock);
-            learn(call, current);
-            learnt = true;
-            goto again;
-        }
-        held = kernel_slow(stream, call, current);
+        predicted = kernel_slow(stream, call, current);
     }
     pthread_mutex_unlock(&stream->lock);
-    return held;
+    return predicted;
 }
 
 /* -- Everything else --------------------------------------------------------- */
