@@ -20,10 +20,12 @@ import helpers
 SCENARIOS = {name: {} for name in
              ["arguments", "memsets", "copies", "events", "legacy", "per_thread", "late", "capture",
               "streams", "exits", "values", "allocations", "kernels", "contexts"]}
-if "update, strategy" in (helpers.SOURCE / "src/config/options.def").read_text():
-    for scenario in ["arguments", "memsets", "copies", "events", "values"]:
-        for strategy in ["set_params", "exec_update"]:
-            SCENARIOS[f"{scenario}/{strategy}"] = {"AUTOGRAPH_UPDATE_STRATEGY": strategy}
+STRATEGIES = {"set_params": ["arguments", "memsets", "copies", "events", "values"],
+              "exec_update": ["arguments", "memsets", "copies", "events", "values"],
+              "recapture": ["arguments", "copies", "kernels", "streams"]}
+for strategy, scenarios in STRATEGIES.items():
+    for scenario in scenarios:
+        SCENARIOS[f"{scenario}/{strategy}"] = {"AUTOGRAPH_UPDATE_STRATEGY": strategy}
 # With threads and the watchdog, the number of calls is not the same in each run, and ops may go
 # through a stream of the library's own.
 TIMED = {"per_thread", "late"}
@@ -32,7 +34,7 @@ CODES = {"INVALID_VALUE": 1, "OUT_OF_MEMORY": 2, "INVALID_CONTEXT": 201, "INVALI
          "NOT_SUPPORTED": 801, "UNKNOWN": 999}
 
 # An answer and no error: what the driver says of an index past the last parameter.
-ANSWERS = {("cuFuncGetParamInfo", "INVALID_VALUE"), ("cuKernelGetParamInfo", "INVALID_VALUE")}
+ANSWERS = {("cuFuncGetParamInfo", "INVALID_VALUE")}
 
 ABSENT = "the fault did not happen"
 
@@ -41,7 +43,7 @@ ABSENT = "the fault did not happen"
 QUESTIONS = {"cuCtxGetCurrent", "cuCtxGetDevice", "cuStreamGetCtx", "cuStreamGetFlags",
              "cuStreamIsCapturing", "cuStreamQuery", "cuEventQuery", "cuPointerGetAttributes",
              "cuMemGetAddressRange_v2", "cuKernelGetFunction", "cuFuncGetParamInfo",
-             "cuKernelGetParamInfo", "cuFuncGetAttribute", "cuKernelGetAttribute",
+             "cuFuncGetAttribute", "cuKernelGetAttribute",
              "cuFuncGetModule"}
 
 
@@ -125,10 +127,12 @@ def errors(report):
 def differences(scenario, fault, function):
     """What the program, or who reads its report, notices of a fault."""
     want, got = plain(scenario), run(scenario, fault)
-    if got.status != 0:
+    # That a wait which the program asked for is missing is a race for ThreadSanitizer.
+    lost = submits(function, scenario) and helpers.config()["sanitize"] == "thread"
+    if got.status != 0 and not lost:
         return [f"status {got.status}"]
     found = []
-    if got.stderr:
+    if got.stderr and not lost:
         found.append(f"prints {got.stderr!r}")
     if not submits(function, scenario):
         if got.stdout != want.stdout:
@@ -194,6 +198,6 @@ def test_failing_call(function):
                 todo, pool.map(lambda c: differences(*c, function), todo)):
             for difference in what:
                 found[difference].append(f"{scenario} {fault}")
-    assert len(found.pop(ABSENT, ())) < len(todo) / 2
+    assert len(found.pop(ABSENT, ())) <= len(todo) / 2
     assert not found, f"{len(todo)} cases\n" + "\n".join(
         f"{what}: {len(where)} of {len(todo)}: {', '.join(where[:6])}" for what, where in found.items())

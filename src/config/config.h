@@ -11,10 +11,15 @@
 #define AG_PATH_MAX 1024
 
 /* The values of the options that are a choice of words, in the order of the table. */
-enum ag_update_strategy { AG_UPDATE_AUTO, AG_UPDATE_SET_PARAMS, AG_UPDATE_EXEC_UPDATE };
+enum ag_update_strategy {
+    AG_UPDATE_AUTO,
+    AG_UPDATE_SET_PARAMS,
+    AG_UPDATE_EXEC_UPDATE,
+    AG_UPDATE_RECAPTURE
+};
 
 struct ag_options {
-#define AG_OPT_CHOICE(section, key, words, help) unsigned section##_##key;
+#define AG_OPT_CHOICE(section, key, words, help)        unsigned section##_##key;
 #define AG_OPT_BOOL(section, key, value, help)          bool section##_##key;
 #define AG_OPT_INT(section, key, value, min, max, help) long section##_##key;
 #define AG_OPT_STRING(section, key, value, help)        char section##_##key[AG_PATH_MAX];

@@ -11,5 +11,6 @@ void ag_driver_resolve(struct ag_driver *table, void *libcuda,
 {
 #define X(name) table->name = (__typeof__(name) *)lookup(libcuda, #name);
     AG_DRIVER_FUNCTIONS(X)
+    AG_DRIVER_NEWER_FUNCTIONS(X)
 #undef X
 }

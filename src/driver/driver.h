@@ -18,7 +18,8 @@
 #error "the library names each variant itself: build without CUDA_API_PER_THREAD_DEFAULT_STREAM"
 #endif
 
-/* ELF names, which are also the names that cuda.h declares once its renaming macros are applied. */
+/* Without one of these nothing is held. ELF names, which are also the names that cuda.h declares
+ * once its renaming macros are applied. */
 #define AG_DRIVER_FUNCTIONS(X)                                                                     \
     X(cuDriverGetVersion)                                                                          \
     X(cuCtxGetCurrent)                                                                             \
@@ -57,8 +58,6 @@
     X(cuPointerGetAttributes)                                                                      \
     X(cuMemGetAddressRange_v2)                                                                     \
     X(cuKernelGetFunction)                                                                         \
-    X(cuFuncGetParamInfo)                                                                          \
-    X(cuKernelGetParamInfo)                                                                        \
     X(cuFuncGetAttribute)                                                                          \
     X(cuKernelGetAttribute)                                                                        \
     X(cuFuncGetName)                                                                               \
@@ -71,7 +70,7 @@
     X(cuGraphAddEventRecordNode)                                                                   \
     X(cuGraphAddEventWaitNode)                                                                     \
     X(cuGraphAddBatchMemOpNode)                                                                    \
-    X(cuGraphAddDependencies_v2)                                                                   \
+    X(cuGraphKernelNodeGetParams_v2)                                                               \
     X(cuGraphKernelNodeSetParams_v2)                                                               \
     X(cuGraphMemsetNodeSetParams)                                                                  \
     X(cuGraphMemcpyNodeSetParams)                                                                  \
@@ -91,9 +90,15 @@
     X(cuGraphUpload)                                                                               \
     X(cuGraphLaunch)
 
+/* Those of drivers after 12.0, which may be missing. */
+#define AG_DRIVER_NEWER_FUNCTIONS(X)                                                               \
+    X(cuFuncGetParamInfo)                                                                          \
+    X(cuGraphAddDependencies_v2)
+
 struct ag_driver {
 #define X(name) __typeof__(name) *name;
     AG_DRIVER_FUNCTIONS(X)
+    AG_DRIVER_NEWER_FUNCTIONS(X)
 #undef X
 };
 

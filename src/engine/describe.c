@@ -105,8 +105,14 @@ bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *ca
         to->op.extra_size = kept * sizeof to->attrs[0];
     }
     to->from = call->params;
-    if (function->layout.count != 0 && call->params == NULL &&
-        (call->extra == NULL || !fields_of(to, call->extra, &function->layout)))
+    if (function->kept) {
+        bool without = call->params == NULL;
+        if (without && call->extra != NULL)
+            return false; /* one buffer, of which the layout is not known */
+        to->op.shape[AG_KERNEL_FLAGS] |=
+            AG_KERNEL_KEPT | (without ? AG_KERNEL_WITHOUT_ARGUMENTS : 0);
+    } else if (function->layout.count != 0 && call->params == NULL &&
+               (call->extra == NULL || !fields_of(to, call->extra, &function->layout)))
         return false;
     ag_op_hash(&to->op);
     return true;

@@ -143,7 +143,7 @@ void ag_engine_functions_changed(void)
 
 void ag_engine_start(void)
 {
-    /* Without these nothing can be held; each older driver than 12.4 lacks one. */
+    /* Each older driver than 12.0 lacks one. */
     bool able = true;
 #define X(name) able = able && ag_real.name != NULL;
     AG_DRIVER_FUNCTIONS(X)

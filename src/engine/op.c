@@ -293,12 +293,15 @@ static bool step(struct ag_stream *stream, bool described, const struct ag_descr
         ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
     for (;;) {
         struct ag_node *node = ag_tree_find(&rec->tree, rec->cursor, &call->op);
-        if (rec->cursor->depth == 0) {
+        bool head = rec->cursor->depth == 0;
+        bool able = (head || stream->holding) && node != NULL && promising(node) &&
+                    ag_described_is_certain(call) &&
+                    (LIKELY(!ag_node_is_kept(node)) || ag_stream_keep(stream, node, call->from));
+        if (head) {
             ag_recorder_head(rec, call->op.token);
-            stream->holding =
-                node != NULL && promising(node) && ag_stream_hold_begins(stream, node);
+            stream->holding = able && ag_stream_hold_begins(stream, node);
         }
-        if (stream->holding && node != NULL && promising(node) && ag_described_is_certain(call)) {
+        if (able && stream->holding) {
             ag_node_store(node, call->from);
             hold(stream, node);
             return true;

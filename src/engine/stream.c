@@ -295,6 +295,7 @@ void ag_stream_reset(struct ag_stream *stream)
         stream->counters.errors += ag_trace_destroy(trace) != CUDA_SUCCESS;
         ag_context_give_exec(stream->context);
     }
+    stream->counters.errors += ag_keep_free(&stream->keep) != CUDA_SUCCESS;
     ag_stream_want_none(stream);
     ag_tree_prune(&stream->recorder.tree);
     stream->last = NULL;

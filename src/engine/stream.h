@@ -17,6 +17,7 @@
 #include <pthread.h>
 
 #include "engine/engine.h"
+#include "graph/keep.h"
 #include "graph/trace.h"
 #include "trace/recorder.h"
 
@@ -74,6 +75,7 @@ struct ag_stream {
     unsigned free_count;
     struct ag_node *wanted[AG_WANTED]; /* hot, and waiting for an exec */
     unsigned wanted_count;
+    struct ag_keep keep;  /* arguments of held kernels, where the driver keeps them */
     struct ag_node *last; /* of the last op that went out eagerly; NULL: not recorded */
 
     /* Per-thread default stream; see submit.c. */
@@ -209,6 +211,9 @@ bool ag_stream_hold_begins(struct ag_stream *stream, struct ag_node *head);
 
 /* A sequence is open: doors have to tell of barriers now. False: there is no watchdog. */
 bool ag_stream_open(struct ag_stream *stream);
+
+/* Has the driver keep the arguments of a kernel that is to be held. False: it cannot be. */
+bool ag_stream_keep(struct ag_stream *stream, struct ag_node *node, void *const *from);
 
 /* Makes the traces that are wanted; the device is idle. */
 void ag_stream_grow(struct ag_stream *stream);

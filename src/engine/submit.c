@@ -117,6 +117,14 @@ static bool capturing(const struct ag_stream *stream)
            status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+bool ag_stream_keep(struct ag_stream *stream, struct ag_node *node, void *const *from)
+{
+    CUresult result = ag_keep_store(&stream->keep, node, from);
+    note_error(stream, result, "keeping arguments");
+    node->bad |= result != CUDA_SUCCESS;
+    return result == CUDA_SUCCESS;
+}
+
 bool ag_stream_hold_begins(struct ag_stream *stream, struct ag_node *head)
 {
     if (head->sleep != 0) {

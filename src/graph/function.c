@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "config/config.h"
 #include "driver/driver.h"
 
 enum { BUCKETS = 1024, MOST_FUNCTIONS = 65536, MOST_PARAMETERS = 4096 };
@@ -32,19 +33,19 @@ static struct entry **bucket_of(CUfunction handle, CUcontext ctx)
 static struct entry *describe(CUfunction handle, CUcontext ctx)
 {
     CUfunction func = handle;
-    if (ag_real.cuFuncGetParamInfo == NULL)
-        return NULL;
     if (ag_real.cuKernelGetFunction != NULL &&
         ag_real.cuKernelGetFunction(&func, (CUkernel)handle) != CUDA_SUCCESS)
         func = handle; /* not a CUkernel, so a CUfunction */
     size_t offset, size;
     uint32_t count = 0;
-    CUresult result;
-    while ((result = ag_real.cuFuncGetParamInfo(func, count, &offset, &size)) == CUDA_SUCCESS)
-        if (++count == MOST_PARAMETERS)
-            return NULL;
-    if (result !=
-        CUDA_ERROR_INVALID_VALUE) /* what the documentation says of an index past the end */
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    if (ag_real.cuFuncGetParamInfo != NULL && ag_opt.update_strategy != AG_UPDATE_RECAPTURE)
+        while ((result = ag_real.cuFuncGetParamInfo(func, count, &offset, &size)) == CUDA_SUCCESS)
+            if (++count == MOST_PARAMETERS)
+                return NULL;
+    bool kept = result == CUDA_ERROR_NOT_SUPPORTED && count == 0;
+    /* INVALID_VALUE: what the documentation says of an index past the end. */
+    if (result != CUDA_ERROR_INVALID_VALUE && !kept)
         return NULL;
     struct entry *entry = malloc(sizeof *entry + count * sizeof(struct ag_field));
     if (entry == NULL)
@@ -52,6 +53,7 @@ static struct entry *describe(CUfunction handle, CUcontext ctx)
     entry->handle = handle;
     entry->ctx = ctx;
     entry->function.func = func;
+    entry->function.kept = kept;
     struct ag_layout *layout = &entry->function.layout;
     layout->count = count;
     layout->size = 0;

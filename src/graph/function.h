@@ -4,7 +4,8 @@
  * parameters. Found once for each handle and context, and forgotten when modules are unloaded,
  * since a handle's value can come back with another layout.
  *
- * Layouts need cuFuncGetParamInfo (driver 12.4); without it no kernel is known and none is held.
+ * Layouts need cuFuncGetParamInfo (driver 12.4). Without it, or if the configuration wants it so,
+ * the driver keeps the arguments: see graph/keep.h.
  */
 #ifndef AG_FUNCTION_H
 #define AG_FUNCTION_H
@@ -15,6 +16,7 @@
 
 struct ag_function {
     CUfunction func; /* of the context it was asked in, also where the program passes a CUkernel */
+    bool kept;       /* the layout is not known, and empty */
     struct ag_layout layout;
 };
 

@@ -2,6 +2,8 @@
 /* Each kind of op: its call, its node. */
 #include "graph/node.h"
 
+#include <pthread.h>
+
 #include "driver/driver.h"
 #include "graph/function.h"
 
@@ -15,7 +17,7 @@ CUfunction ag_node_function(const struct ag_node *node)
     return ((const struct ag_function *)(layout - offsetof(struct ag_function, layout)))->func;
 }
 
-static CUDA_KERNEL_NODE_PARAMS kernel_params(const struct ag_node *node, CUfunction func)
+CUDA_KERNEL_NODE_PARAMS ag_node_kernel(const struct ag_node *node, CUfunction func, void **params)
 {
     const uint32_t *shape = node->op.shape;
     return (CUDA_KERNEL_NODE_PARAMS){
@@ -27,8 +29,34 @@ static CUDA_KERNEL_NODE_PARAMS kernel_params(const struct ag_node *node, CUfunct
         .blockDimY = shape[4],
         .blockDimZ = shape[5],
         .sharedMemBytes = shape[6],
-        .kernelParams = node->params,
+        .kernelParams = params,
     };
+}
+
+static void **arguments(const struct ag_node *node)
+{
+    return ag_node_is_kept(node) ? node->params[0] : node->params;
+}
+
+/* Of any kernel at all: pointers to zeros, as many as one can have parameters, and as long. */
+enum { MOST_PARAMETER_BYTES = 32764 };
+static unsigned char zeros[MOST_PARAMETER_BYTES] __attribute__((aligned(64)));
+static void *any_arguments[MOST_PARAMETER_BYTES];
+
+static void any_arguments_make(void)
+{
+    for (unsigned i = 0; i < MOST_PARAMETER_BYTES; i++)
+        any_arguments[i] = zeros;
+}
+
+/* What a node is made with: before its first launch it is given the arguments of that. */
+static void **first_arguments(const struct ag_node *node)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (!ag_node_is_kept(node))
+        return node->params;
+    pthread_once(&once, any_arguments_make);
+    return any_arguments;
 }
 
 static CUresult kernel_submit(const struct ag_node *node, CUstream stream)
@@ -38,7 +66,7 @@ static CUresult kernel_submit(const struct ag_node *node, CUstream stream)
     CUfunction func = (CUfunction)op->func;
     if (op->extra_size == 0)
         return ag_real.cuLaunchKernel(func, shape[0], shape[1], shape[2], shape[3], shape[4],
-                                      shape[5], shape[6], stream, node->params, NULL);
+                                      shape[5], shape[6], stream, arguments(node), NULL);
     CUlaunchConfig config = {
         .gridDimX = shape[0],
         .gridDimY = shape[1],
@@ -51,7 +79,7 @@ static CUresult kernel_submit(const struct ag_node *node, CUstream stream)
         .attrs = (CUlaunchAttribute *)op->extra,
         .numAttrs = op->extra_size / sizeof(CUlaunchAttribute),
     };
-    return ag_real.cuLaunchKernelEx(&config, func, node->params, NULL);
+    return ag_real.cuLaunchKernelEx(&config, func, arguments(node), NULL);
 }
 
 /*
@@ -68,9 +96,10 @@ static CUresult add_kernel(const struct ag_node *node, CUfunction func, CUgraph 
     bool early = false;
     for (uint32_t i = 0; i < count; i++)
         early |= attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-    early = early && after != NULL && before->op.kind == AG_OP_KERNEL;
+    early = early && after != NULL && before->op.kind == AG_OP_KERNEL &&
+            ag_real.cuGraphAddDependencies_v2 != NULL;
 
-    CUDA_KERNEL_NODE_PARAMS params = kernel_params(node, func);
+    CUDA_KERNEL_NODE_PARAMS params = ag_node_kernel(node, func, first_arguments(node));
     CUresult result =
         ag_real.cuGraphAddKernelNode_v2(made, graph, after, after != NULL && !early, &params);
     if (result == CUDA_SUCCESS && early) {
@@ -237,7 +266,7 @@ CUresult ag_node_patch(const struct ag_node *node, CUfunction func, CUgraphExec 
 {
     switch ((enum ag_op_kind)node->op.kind) {
     case AG_OP_KERNEL: {
-        CUDA_KERNEL_NODE_PARAMS params = kernel_params(node, func);
+        CUDA_KERNEL_NODE_PARAMS params = ag_node_kernel(node, func, arguments(node));
         return ag_real.cuGraphExecKernelNodeSetParams_v2(exec, graph_node, &params);
     }
     case AG_OP_MEMSET: {
@@ -266,7 +295,7 @@ CUresult ag_node_patch_source(const struct ag_node *node, CUfunction func, CUgra
 {
     switch ((enum ag_op_kind)node->op.kind) {
     case AG_OP_KERNEL: {
-        CUDA_KERNEL_NODE_PARAMS params = kernel_params(node, func);
+        CUDA_KERNEL_NODE_PARAMS params = ag_node_kernel(node, func, arguments(node));
         return ag_real.cuGraphKernelNodeSetParams_v2(graph_node, &params);
     }
     case AG_OP_MEMSET: {

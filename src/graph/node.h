@@ -5,7 +5,7 @@
  * written down here, for describing and for submitting alike.
  *
  *   kind     shape                      extra                            arguments
- *   kernel   grid, block, shared        CUlaunchAttribute[], normalised  the kernel's parameters
+ *   kernel   enum ag_kernel_word        CUlaunchAttribute[], normalised  the kernel's parameters
  *   memset   enum ag_memset_word        -                                struct ag_memset_arguments
  *   copy     enum ag_copy_word          CUDA_MEMCPY3D                    struct ag_copy_arguments
  *   record   -                          -                                struct ag_event_arguments
@@ -29,6 +29,20 @@
 #include <cuda.h>
 
 #include "trace/tree.h"
+
+enum ag_kernel_word {
+    AG_KERNEL_GRID = 0, /* three words */
+    AG_KERNEL_BLOCK = 3,
+    AG_KERNEL_SHARED = 6,
+    AG_KERNEL_FLAGS = 7, /* number of attributes in the call, and: */
+};
+
+/*
+ * The parameter layout is not known: the arguments are kept by the driver, params[0] of the node is
+ * the pointer to them (graph/keep.h). No call has such flags, so that none is compared with them
+ * where arguments are compared.
+ */
+enum { AG_KERNEL_KEPT = 1 << 30, AG_KERNEL_WITHOUT_ARGUMENTS = 1 << 29 };
 
 enum ag_memset_word {
     AG_MEMSET_COUNT_LOW, /* elements of a row */
@@ -84,9 +98,17 @@ CUresult ag_node_submit(const struct ag_node *node, CUstream stream);
 /* The function of a kernel's node; NULL for other kinds. */
 CUfunction ag_node_function(const struct ag_node *node);
 
+/* A kernel as a graph node takes it, with these arguments. */
+CUDA_KERNEL_NODE_PARAMS ag_node_kernel(const struct ag_node *node, CUfunction func, void **params);
+
 static inline uint64_t ag_words(const uint32_t *low)
 {
     return (uint64_t)low[1] << 32 | low[0];
+}
+
+static inline bool ag_node_is_kept(const struct ag_node *node)
+{
+    return node->op.shape[AG_KERNEL_FLAGS] & AG_KERNEL_KEPT; /* no other kind uses that word */
 }
 
 /* Bytes of a memset's row. */
