@@ -4,6 +4,7 @@ import html.parser
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 
@@ -32,8 +33,11 @@ def second_format(**changes):
             {"number": 2, "kind": "legacy", "lives": 1, "ops": 200, "replayed": 100, "replays": 5,
              "traces": 1}],
         "trace_list": [{"number": 4, "stream": 1, "length": 32, "replays": 25, "patches": 8,
-                        "saved_us": 1500.5, "kernels": [{"name": "memset", "count": 2},
-                                                        {"name": "_ZN1a4stepIfEEvPT_", "count": 30}]}],
+                        "saved_us": 1500.5,
+                        "kernels": [{"name": "memset", "count": 2},
+                                                        {"name": "_ZN1a4stepIfEEvPT_", "count": 30}]},
+                       {"number": 5, "stream": 1, "length": 4, "replays": 0, "patches": 0,
+                        "saved_us": 0, "kernels": [{"name": "unused", "count": 4}]}],
         "trace_list_left_out": 3,
         "cuts": [{"function": "cuStreamSynchronize", "reason": "host_wait", "calls": 20, "ops": 40},
                  {"function": "cuMemcpyHtoDAsync_v2", "reason": "stream_barrier", "calls": 9, "ops": 50},
@@ -85,7 +89,8 @@ def test_a_report_of_the_first_format(shown):
 
 def test_a_report_of_the_second_format(shown):
     found = sections(shown(second_format()).stdout)
-    assert "about 1.50 ms of launching saved in 4.50 s" in found[""][2]
+    assert found[""][2].startswith("about 1.50 ms of launching saved, ")
+    assert found[""][2].endswith("; it ran for 4.50 s")
 
     def rows(title):
         return [re.split(r"\s{2,}", line) for line in found[title]]
@@ -93,15 +98,21 @@ def test_a_report_of_the_second_format(shown):
         ["1", "nonblocking", "800", "100.0 %", "#" * 20, "25", "1"],
         ["2", "legacy", "200", "50.0 %", "#" * 10 + "." * 10, "5", "1"]]
     assert rows("Traces")[1] == ["4", "1", "32", "25", "8", "1.50 ms", "30 a::step<float>, 2 memset"]
-    assert found["Traces"][-1] == "... and 3 more"
+    assert found["Traces"][-1] == "... and 4 others, which did less or nothing"
     assert [r[:3] for r in rows("What stands in the way")[1:]] == [
         ["50", "9", "cuMemcpyHtoDAsync_v2"], ["40", "20", "cuStreamSynchronize"],
         ["10", "1", "watchdog"]]
     assert "pinned" in rows("What stands in the way")[1][3]
     assert rows("Where these calls come from")[1] == [
-        "6", "cuMemcpyHtoDAsync_v2", "load + 0x34 (solver)"]
+        "6", "cuMemcpyHtoDAsync_v2", "load + 0x34 in solver"]
     assert rows("Regions")[1] == ["step <b>", "10", "1.500", "500", "80.0 %"]
     assert found[""][-1] == "Trace file: /tmp/x, 2.5 MB, 3 records lost"
+
+
+def test_ops_that_no_call_is_to_blame_for(shown):
+    data = second_format(ops={"total": 2000, "replayed": 900, "eager": 1100})
+    rows = sections(shown(data).stdout)["What stands in the way"]
+    assert re.split(r"\s{2,}", rows[1])[:2] == ["1,000", "not repeated"]
 
 
 def test_without_a_demangler(shown, monkeypatch, tmp_path):
@@ -162,6 +173,17 @@ def test_what_a_program_reports(tmp_path):
     assert re.match(r"\d\d\.\d % of \d+ ops were replayed, in \d+ graph launches", second)
 
 
+def test_where_calls_come_from(tmp_path):
+    """The function and line of the program, if it was built with -g."""
+    sync = helpers.sample("sync-sim")
+    autograph("--report", "--set", "report.callsites=1", sync, *LOOP[1:], cwd=tmp_path)
+    lines = sections(autograph("report", cwd=tmp_path).stdout)["Where these calls come from"]
+    waits = [line for line in lines if "cuStreamSynchronize" in line]
+    assert waits
+    if shutil.which("addr2line") and b".debug_info" in sync.read_bytes():
+        assert any(re.search(r"  main.* \(sync\.cu:\d+\) in sync-sim$", line) for line in waits), waits
+
+
 # -- Page ---------------------------------------------------------------------------
 
 class Page(html.parser.HTMLParser):
@@ -202,7 +224,7 @@ def test_the_page(shown, tmp_path):
     assert "http" not in text and "url(" not in text and "@import" not in text
     assert "prefers-color-scheme: dark" in page.styles[0]
     for words in ("90.0 %", "1.50 ms", "30 a::step<float>, 2 memset", "cuMemcpyHtoDAsync_v2",
-                  "load + 0x34 (solver)", "step <b>", "Timeline"):
+                  "load + 0x34 in solver", "step <b>", "Timeline"):
         assert words in page.words, words
     bars = [a["style"] for t, a in page.tags if t == "i"]
     assert "width:100.0%" in bars and "width:50.0%" in bars and "width:80.0%" in bars

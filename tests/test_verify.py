@@ -108,7 +108,7 @@ def test_bench(tmp_path):
     header, without, ours, speedup, verdict = done.stdout.splitlines()
     assert header.split() == "9 runs each median least most spread".split()
     assert without.startswith("without") and ours.startswith("with ")
-    assert "with 96 %; " in speedup and " ops replayed" in speedup
+    assert "with a probability of 96 %; " in speedup and " ops replayed" in speedup
     assert verdict in ("Faster with the library.", "Slower with the library.",
                        "No difference could be seen.")
     data = json.loads((tmp_path / "b.json").read_text())

@@ -67,7 +67,7 @@ def cards(data):
     us = report.saved(data)
     shown = [(share(ops["replayed"], ops["total"]), "of ops replayed"),
              (count(ops["total"]), "ops"), (count(data["replays"]), "graph launches"),
-             (count(data["traces"]), "traces"), (count(data["patches"]), "arguments patched")]
+             (count(data["traces"]), "traces"), (count(data["patches"]), "patches")]
     if us is not None:
         shown.insert(1, (duration(us), "saved (estimate)"))
     if data["errors"]:
@@ -90,15 +90,16 @@ def streams(data):
 def traces(data):
     most = max((t["saved_us"] for t in data["trace_list"]), default=0) or 1
     rows = []
-    for t in data["trace_list"][:100]:
+    for t in report.replayed_traces(data)[:100]:
         rows.append([count(t["number"]), count(t["stream"]), count(t["length"]),
                      count(t["replays"]), count(t["patches"]), duration(t["saved_us"]),
                      bar(max(0, t["saved_us"]) / most),
                      f"<code>{escape(report.kernels(data, t, 6))}</code>"])
-    left = len(data["trace_list"]) - len(rows) + (data.get("trace_list_left_out") or 0)
+    left = report.others(data, 100)
     return "<h2>Traces</h2>" + rows_of(
         ["trace", "stream", "ops", "replays", "patches", "saved", "", "what"], rows,
-        (0, 1, 2, 3, 4, 5)) + (f'<p class="soft">and {left} more</p>' if left > 0 else "")
+        (0, 1, 2, 3, 4, 5)) + (
+            f'<p class="soft">and {count(left)} others, which did less or nothing</p>' if left else "")
 
 
 def stands(data):
@@ -108,7 +109,7 @@ def stands(data):
         return head + f"<p>{escape(report.stands(data)[0])}</p>"
     with_ops = found[0][0] is not None
     weight = [f[0] if with_ops else f[1] for f in found]
-    rows = [[*([count(f[0])] if with_ops else []), count(f[1]), bar(w / (weight[0] or 1), bad=True),
+    rows = [[*([count(f[0])] if with_ops else []), count(f[1]) if f[1] else "", bar(w / (weight[0] or 1), bad=True),
              f'<code class="one">{escape(f[2])}</code>', escape(f[3])] for f, w in zip(found[:30], weight)]
     header = [*(["ops lost"] if with_ops else []), "times", "", "because of", "what to do"]
     return head + rows_of(header, rows, (0, 1) if with_ops else (0,))
@@ -237,7 +238,7 @@ def timeline(trace):
 def body(data, trace):
     facts = [f"process {data.get('pid', '?')}", f"libautograph {data.get('version', '?')}"]
     if data["seconds"]:
-        facts.append(f"{data['seconds']:.2f} s")
+        facts.append("ran for " + duration(data["seconds"] * 1e6))
     if data.get("config"):
         facts.append(f"options from {data['config']}")
     facts += [f"{k} = {v}" for k, v in (data.get("options") or {}).items()]

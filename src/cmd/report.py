@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """autograph report FILE...: the exit report for a person to read."""
+import functools
 import glob
 import json
 import os
+import subprocess
 
 import page
 import tracefile
@@ -44,6 +46,8 @@ ADVICE = [
     ("cuEventDestroy", "destroy events after the loop"),
     ("cuStreamCreate", "create streams before the loop"),
     ("cuStreamDestroy", "destroy streams after the loop"),
+    ("cuStreamWaitEvent", "streams wait for each other here: fewer waits, with more work between them"),
+    ("cuEventRecord", "other streams wait for this: fewer events, with more work between them"),
     ("cuLaunchHostFunc", "host functions end a sequence: one at the end of an iteration"),
     ("cuStreamAddCallback", "callbacks end a sequence: one at the end of an iteration"),
     ("cuGraphLaunch", "the program's own graph: it runs as it is"),
@@ -101,10 +105,15 @@ def load(path):
 
 
 def obstacles(data):
-    """[(ops, calls, what, advice)], most ops first; ops is None in older reports."""
+    """[(ops, calls, what, advice)], most ops first; ops is None in older reports, calls where no call
+    is to blame."""
     if data["cuts"] is not None:
         rows = [(c["ops"], c["calls"], c["function"] or words(c["reason"]),
                  advice(c["function"], c["reason"])) for c in data["cuts"] if c["ops"]]
+        others = data["ops"]["eager"] - sum(r[0] for r in rows)
+        if others > 0.02 * data["ops"]["total"]:
+            rows.append((others, None, "not repeated",
+                         "the start of a run, or work that does not come again: a longer run replays more"))
         return sorted(rows, key=lambda r: -r[0])
     rows = [(None, n, words(name), advice(None, name)) for name, n in data["flushes"].items() if n]
     return sorted(rows, key=lambda r: -r[1])
@@ -118,6 +127,16 @@ def saved(data):
     if data["trace_list"] is None:
         return None
     return sum(t["saved_us"] for t in data["trace_list"])
+
+
+def replayed_traces(data):
+    return [t for t in data["trace_list"] if t["replays"]]
+
+
+def others(data, most):
+    """The number of traces that are not among the first `most` that were replayed."""
+    return len(data["trace_list"]) + (data.get("trace_list_left_out") or 0) - min(
+        most, len(replayed_traces(data)))
 
 
 def kernels(data, entry, most=3):
@@ -134,11 +153,26 @@ def place(data, callsite):
     """The innermost frame of the program in words."""
     for frame in callsite["frames"][:1]:
         module = frame["module"].rpartition("/")[2]
+        line = source_line(frame["module"], frame["offset"])
+        if line:
+            return f"{line} in {module}"
         if frame["symbol"]:
             name = brief_name(data["names"][frame["symbol"]])
-            return f"{name} + {frame['symbol_offset']:#x} ({module})"
+            return f"{name} + {frame['symbol_offset']:#x} in {module}"
         return f"{module} + {frame['offset']:#x}"
     return "?"
+
+
+@functools.lru_cache(maxsize=None)
+def source_line(module, offset):
+    """"function (file:line)", or "" if the module has no debugging information."""
+    try:
+        done = subprocess.run(["addr2line", "-Cfse", module, f"{offset - 1:#x}"], text=True,
+                              capture_output=True, timeout=60, check=True)
+        name, line = done.stdout.splitlines()[:2]
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return ""
+    return "" if "?" in name + line else f"{brief_name(name)} ({line})"
 
 
 def headline(data):
@@ -161,9 +195,8 @@ def text(data, width=110):
              f"{printable(data.get('version', '?'))})", headline(data)]
     us = saved(data)
     if us:
-        lines.append(f"about {duration(us)} of launching saved"
-                     + (f" in {data['seconds']:.2f} s" if data["seconds"] else "")
-                     + " (an estimate, where launches are what it waits for)")
+        lines.append(f"about {duration(us)} of launching saved, by the costs of launches on an H200"
+                     + (f"; it ran for {duration(data['seconds'] * 1e6)}" if data["seconds"] else ""))
     lines.append(", ".join([plural(data["traces"], "trace"),
                             plural(data["patches"], "argument") + " patched",
                             plural(data["side_exits"], "side exit"), plural(data["errors"], "error")]))
@@ -185,13 +218,13 @@ def text(data, width=110):
 
     if data["trace_list"]:
         rows = [["trace", "stream", "ops", "replays", "patches", "saved", "what"]]
-        for t in data["trace_list"][:20]:
+        for t in replayed_traces(data)[:20]:
             rows.append([str(t["number"]), str(t["stream"]), count(t["length"]), count(t["replays"]),
                          count(t["patches"]), duration(t["saved_us"]), kernels(data, t)])
-        left = max(0, len(data["trace_list"]) - 20) + (data.get("trace_list_left_out") or 0)
+        left = others(data, 20)
         rows = table(rows, right=(0, 1, 2, 3, 4, 5))
         lines += section("Traces", [shortened(row, width) for row in rows]
-                         + ([f"... and {left} more"] if left > 0 else []))
+                         + ([f"... and {count(left)} others, which did less or nothing"] if left else []))
 
     if data["regions"]:
         rows = [["region", "times", "seconds", "ops", "replayed"]]
@@ -225,7 +258,7 @@ def stands(data):
     with_ops = found[0][0] is not None
     rows = [["ops lost"] * with_ops + ["times", "because of", "what to do"]]
     for lost, calls, what, todo in found[:12]:
-        rows.append(([count(lost)] if with_ops else []) + [count(calls), what, todo])
+        rows.append(([count(lost)] if with_ops else []) + [count(calls) if calls else "", what, todo])
     return table(rows, right=(0, 1) if with_ops else (0,))
 
 
