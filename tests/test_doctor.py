@@ -147,3 +147,16 @@ def test_files_are_read_as_the_library_reads_them(tmp_path, text):
 def test_bad_input(tmp_path, make, words):
     done = autograph("doctor", make(tmp_path), status=2)
     assert words in message(done)
+
+
+@pytest.mark.parametrize("version,status,words", [
+    (11080, 1, "Not useful: the driver is for CUDA 11.8"), (12000, 0, "replays are slower"),
+    (12030, 0, "replays are slower"), (12040, 0, "CUDA 12.4")])
+def test_drivers_of_all_ages(version, status, words):
+    out = autograph("doctor", status=status, env={"AGSIM_DRIVER_VERSION": version}).stdout
+    assert words in out and (version >= 12040) == ("replays are slower" not in out and status == 0)
+
+
+def test_a_machine_without_a_gpu():
+    _, verdict = doctor(status=1, env={"AGSIM_DEVICES": 0, "CUDA_VISIBLE_DEVICES": "7"})
+    assert "the driver finds no GPU" in verdict and "(which is '7')" in verdict

@@ -12,7 +12,8 @@ from common import Failure, Parser, library, printable
 
 USABLE, USELESS = 0, 1
 STUB_LIBRARY = 34  # CUDA_ERROR_STUB_LIBRARY
-MIN_DRIVER = 12040  # the CUDA version that tells a kernel's parameters
+MIN_DRIVER = 12000  # the oldest that has all the functions that graphs need
+FULL_DRIVER = 12040  # tells a kernel's parameters: replays are faster
 
 EPILOG = "Status: 0 usable, 1 of no use here or for this program, 2 the program cannot be looked at."
 
@@ -67,8 +68,9 @@ def check_driver():
                 cuda.cuDeviceGetName(name, len(name), device) == 0:
             say("GPU", f"{i}: {name.value.decode(errors='replace')}")
     if version.value < MIN_DRIVER:
-        return (f"the driver is for {number}; before CUDA 12.4 (driver 550) it does not tell the "
-                "parameters of kernels, and all calls stay as they are: update it")
+        return f"the driver is for {number}, and 12.0 (driver 525) is the least: update it"
+    if version.value < FULL_DRIVER:
+        say("note", "before CUDA 12.4 (driver 550) replays are slower; update the driver if you can")
     return None
 
 
