@@ -4,9 +4,12 @@ config_sources = src/config/config.c src/config/config.h src/config/options.def
 observe_sources = \
 	src/observe/account.h src/observe/callsite.c src/observe/callsite.h \
 	src/observe/counters.c src/observe/counters.h \
+	src/observe/live.c src/observe/live.h \
 	src/observe/log.c src/observe/log.h \
 	src/observe/name.c src/observe/name.h \
+	src/observe/observer.c src/observe/observer.h \
 	src/observe/report.c src/observe/report.h \
+	src/observe/signal.c src/observe/signal.h \
 	src/observe/strings.c src/observe/strings.h \
 	src/observe/tracefile.c src/observe/tracefile.h
 

@@ -44,7 +44,7 @@ QUESTIONS = {"cuCtxGetCurrent", "cuCtxGetDevice", "cuStreamGetCtx", "cuStreamGet
              "cuStreamIsCapturing", "cuStreamQuery", "cuEventQuery", "cuPointerGetAttributes",
              "cuMemGetAddressRange_v2", "cuKernelGetFunction", "cuFuncGetParamInfo",
              "cuFuncGetAttribute", "cuKernelGetAttribute",
-             "cuFuncGetModule"}
+             "cuFuncGetModule", "cuFuncGetName"}
 
 
 def submits(function, scenario):

@@ -60,7 +60,6 @@
     X(cuKernelGetFunction)                                                                         \
     X(cuFuncGetAttribute)                                                                          \
     X(cuKernelGetAttribute)                                                                        \
-    X(cuFuncGetName)                                                                               \
     X(cuFuncGetModule)                                                                             \
     X(cuGraphCreate)                                                                               \
     X(cuGraphDestroy)                                                                              \
@@ -92,6 +91,7 @@
 
 /* Those of drivers after 12.0, which may be missing. */
 #define AG_DRIVER_NEWER_FUNCTIONS(X)                                                               \
+    X(cuFuncGetName)                                                                               \
     X(cuFuncGetParamInfo)                                                                          \
     X(cuGraphAddDependencies_v2)
 

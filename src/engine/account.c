@@ -3,6 +3,7 @@
 #include "engine/account.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "driver/driver.h"
 #include "graph/node.h"
@@ -65,7 +66,8 @@ static const char *name_of(const struct ag_step *step)
     const char *name = NULL;
     if (step->node->op.kind != AG_OP_KERNEL)
         return kinds[step->node->op.kind];
-    if (ag_real.cuFuncGetName(&name, step->func) != CUDA_SUCCESS || name == NULL)
+    if (ag_real.cuFuncGetName == NULL || ag_real.cuFuncGetName(&name, step->func) != CUDA_SUCCESS ||
+        name == NULL)
         return kinds[AG_OP_KERNEL];
     return ag_keep(name);
 }
@@ -144,6 +146,35 @@ void ag_engine_counters(struct ag_counters *sum)
     }
 }
 
+void ag_engine_peek(struct ag_counters *sum, uint64_t *streams)
+{
+    *sum = (struct ag_counters){.errors = atomic_load(&ag_context_errors)};
+    *streams = 0;
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
+        /* Whoever has the lock may wait for the GPU: then numbers are taken as they come. */
+        bool locked = pthread_mutex_trylock(&stream->lock) == 0;
+        const struct ag_counters counters = stream->counters;
+        *streams += stream->live;
+        if (locked)
+            pthread_mutex_unlock(&stream->lock);
+        add_counters(sum, &counters);
+    }
+}
+
+/* Gets the lock of a stream that is in use, unless its thread waits for the GPU. */
+static bool lock_soon(struct ag_stream *stream)
+{
+    enum { TRIES = 50 };
+    const struct timespec moment = {.tv_nsec = 200000};
+    int tries = 0;
+    while (pthread_mutex_trylock(&stream->lock) != 0) {
+        if (++tries == TRIES)
+            return false;
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
+    }
+    return true;
+}
+
 enum { MOST_CUTS = 256 };
 
 static void gather_stream(struct ag_account *account, const struct ag_stream *stream)
@@ -165,10 +196,14 @@ static void gather_stream(struct ag_account *account, const struct ag_stream *st
         add_cut(account->cuts, &account->cut_count, MOST_CUTS, &stream->cuts[i]);
 }
 
-void ag_engine_account(struct ag_account *account)
+void ag_engine_account(struct ag_account *account, bool complete)
 {
+    uint64_t living;
     *account = (struct ag_account){.traces_left_out = atomic_load(&traces_left_out)};
-    ag_engine_counters(&account->counters);
+    if (complete)
+        ag_engine_counters(&account->counters);
+    else
+        ag_engine_peek(&account->counters, &living);
 
     uint32_t streams = 0, count = 0;
     struct ag_stream *first = ag_stream_all();
@@ -178,7 +213,10 @@ void ag_engine_account(struct ag_account *account)
     account->cuts = calloc(MOST_CUTS, sizeof *account->cuts);
     if (account->streams != NULL && account->cuts != NULL)
         for (struct ag_stream *stream = first; stream != NULL; stream = stream->next) {
-            pthread_mutex_lock(&stream->lock);
+            if (complete)
+                pthread_mutex_lock(&stream->lock);
+            else if (!lock_soon(stream))
+                continue;
             gather_stream(account, stream);
             pthread_mutex_unlock(&stream->lock);
         }

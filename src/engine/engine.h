@@ -210,6 +210,17 @@ void ag_note_memory(bool alloc, enum ag_memory kind, CUdeviceptr address, size_t
 /* Whether a report is wanted; constant once CUDA is initialised. */
 extern bool ag_accounting;
 
+/* -- Watching (watch.c) -------------------------------------------------------- */
+
+/* After CUDA was initialised: starts what the options ask for. */
+void ag_watch_start(void);
+
+/* At exit, after ag_engine_stop(): ends it and writes the report. */
+void ag_watch_stop(void);
+
+/* In a forked child: it is all the parent's. */
+void ag_watch_child(void);
+
 /* -- Process -------------------------------------------------------------- */
 
 /* Sets the engine up; called once by the first door that sees a loaded driver. */
@@ -221,8 +232,15 @@ void ag_engine_stop(void);
 /* Adds up the counters of all streams, living and gone. */
 void ag_engine_counters(struct ag_counters *sum);
 
-/* All that the report has of the engine, to be given back by the second. */
-void ag_engine_account(struct ag_account *account);
+/* The same without waiting for a thread that waits for the GPU: the numbers of a stream that is in
+   use may not belong together. Counts the streams that live. */
+void ag_engine_peek(struct ag_counters *sum, uint64_t *streams);
+
+/*
+ * All that the report has of the engine, to be given back by the second. Not `complete`: while the
+ * program runs; leaves out streams whose threads wait for the GPU.
+ */
+void ag_engine_account(struct ag_account *account, bool complete);
 void ag_engine_account_free(struct ag_account *account);
 
 #endif

@@ -54,24 +54,19 @@ static void define(const struct known *known, const char *name)
                     16 + 8 * layout->count, name != NULL ? name : "");
 }
 
-/* Asks the driver about a function that is new. While the program captures, nothing is asked. */
+/*
+ * Asks the driver for the name of a function that is new. While the program captures, nothing is
+ * asked; nor of a function that the engine does not know, which the question might load.
+ */
 static struct known *ask(CUfunction handle)
 {
-    static const struct ag_layout unknown;
-    const struct ag_layout *layout = &unknown;
-    CUfunction func = handle;
-    const char *name = NULL;
-    if (atomic_load(&ag_captures) != 0)
-        return NULL;
     const struct ag_function *function = ag_function_find(handle, ag_context_current());
-    if (function != NULL) {
-        layout = &function->layout;
-        func = function->func;
-    } else if (ag_real.cuKernelGetFunction == NULL ||
-               ag_real.cuKernelGetFunction(&func, (CUkernel)handle) != CUDA_SUCCESS) {
-        func = handle; /* not a CUkernel, so a CUfunction */
-    }
-    if (ag_real.cuFuncGetName == NULL || ag_real.cuFuncGetName(&name, func) != CUDA_SUCCESS)
+    const char *name = NULL;
+    if (function == NULL || atomic_load(&ag_captures) != 0)
+        return NULL;
+    const struct ag_layout *layout = &function->layout;
+    if (ag_real.cuFuncGetName == NULL ||
+        ag_real.cuFuncGetName(&name, function->func) != CUDA_SUCCESS)
         name = NULL;
     struct known *known = malloc(sizeof *known + layout->count * sizeof(struct ag_field));
     if (known == NULL)

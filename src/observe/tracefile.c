@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The trace file: rings, definitions, and the thread that writes them. */
+/* The trace file: rings, definitions, and writing them. */
 #include "observe/tracefile.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -19,7 +18,7 @@
 #include "observe/log.h"
 #include "observe/name.h"
 
-enum { CHUNK_MAGIC = 0x4b434741, WRITE_EVERY_NS = 2000000, CLOSE_SECONDS = 10, END_ROOM = 4096 };
+enum { CHUNK_MAGIC = 0x4b434741, END_ROOM = 4096 };
 
 _Atomic bool ag_trace_on;
 
@@ -232,7 +231,7 @@ uint32_t ag_trace_string(const char *name)
 
 /* -- The file ------------------------------------------------------------------ */
 
-/* The writer's, but for what says otherwise. */
+/* The observer's, but for what says otherwise. */
 static int fd = -1;
 static char path[AG_PATH_MAX]; /* constant once the trace is on */
 static uint64_t limit;
@@ -325,29 +324,7 @@ static uint64_t lost_in_all(void)
     return sum;
 }
 
-/* -- The writer ------------------------------------------------------------------ */
-
-static pthread_mutex_t writer_lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
-static pthread_cond_t writer_wake, writer_done;
-static bool running, closing;
-
-/* Waits for a while, or until the process ends; returns whether it does. */
-static bool rest(void)
-{
-    struct timespec until;
-    pthread_mutex_lock(&writer_lock);
-    if (!closing && clock_gettime(CLOCK_MONOTONIC, &until) == 0) {
-        until.tv_nsec += WRITE_EVERY_NS;
-        if (until.tv_nsec >= 1000000000) {
-            until.tv_nsec -= 1000000000;
-            until.tv_sec++;
-        }
-        (void)pthread_cond_timedwait(&writer_wake, &writer_lock, &until);
-    }
-    bool ends = closing;
-    pthread_mutex_unlock(&writer_lock);
-    return ends;
-}
+/* -- The observer's work ---------------------------------------------------------- */
 
 static bool put_header(void)
 {
@@ -364,57 +341,36 @@ static bool put_header(void)
     return put(&header, sizeof header);
 }
 
-static void *run(void *unused)
+/* Writes the last record, unless the file cannot be written. `full`: it is as large as it may be.
+ */
+static void finish(bool full)
 {
-    (void)unused;
-    bool good = put_header();
-    for (bool last = false; good && !last;) {
-        last = rest();
-        good = drain();
-    }
     atomic_store(&ag_trace_on, false);
-    int error = atomic_load(&failure);
-    if (!error) {
+    if (!atomic_load(&failure)) {
         struct {
             struct ag_record record;
             uint64_t lost, zero;
         } end = {.lost = lost_in_all()};
-        fill(&end.record, sizeof end, AG_RECORD_END, !good, 0, clock_ns(CLOCK_MONOTONIC));
+        fill(&end.record, sizeof end, AG_RECORD_END, full, 0, clock_ns(CLOCK_MONOTONIC));
         (void)put_chunk(0, 0, &end, sizeof end, 0); /* a failure is kept */
-        if (!good)
-            ag_log(AG_LOG_WARNING, "the trace %.900s has reached its size, %ld MiB, and ends here",
-                   path, ag_opt.trace_file_mb);
     }
     if (close(fd) != 0 && !atomic_load(&failure))
         atomic_store(&failure, errno);
+    fd = -1;
     if ((errno = atomic_load(&failure)) != 0)
         ag_log(AG_LOG_ALWAYS, "the trace %.900s cannot be written: %m", path);
-    pthread_mutex_lock(&writer_lock);
-    running = false;
-    pthread_cond_broadcast(&writer_done);
-    pthread_mutex_unlock(&writer_lock);
-    return NULL;
+    else if (full)
+        ag_log(AG_LOG_WARNING, "the trace %.900s has reached its size, %ld MiB, and ends here",
+               path, ag_opt.trace_file_mb);
 }
 
-static bool start(void)
+void ag_trace_work(bool last)
 {
-    sigset_t all, before;
-    pthread_t thread;
-    pthread_condattr_t monotonic;
-    if (pthread_condattr_init(&monotonic) != 0 ||
-        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) != 0 ||
-        pthread_cond_init(&writer_wake, &monotonic) != 0 ||
-        pthread_cond_init(&writer_done, &monotonic) != 0 ||
-        pthread_key_create(&end_of_thread, thread_ends) != 0)
-        return false;
-    sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
-        return false;
-    running = pthread_create(&thread, NULL, run, NULL) == 0;
-    if (running)
-        pthread_detach(thread);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* a mask that was in force is valid */
-    return running;
+    if (fd < 0)
+        return;
+    bool good = (atomic_load(&bytes) != 0 || put_header()) && drain();
+    if (last || !good)
+        finish(!good);
 }
 
 /* -- Opening and closing ----------------------------------------------------------- */
@@ -432,11 +388,11 @@ static int open_file(void)
     return 0;
 }
 
-void ag_trace_open(void)
+bool ag_trace_open(void)
 {
     int error = ENAMETOOLONG;
     if (!*ag_opt.trace_file)
-        return;
+        return false;
     int saved = errno;
     limit = (uint64_t)ag_opt.trace_file_mb << 20;
     capacity = 64 << 10;
@@ -444,13 +400,9 @@ void ag_trace_open(void)
         capacity *= 2;
     if (ag_name_expand(ag_opt.trace_file, path))
         error = open_file();
-    if (!error) {
-        atomic_store(&ag_trace_on, true);
-        if (!start())
-            error = ENOMEM;
-    }
+    if (!error)
+        error = pthread_key_create(&end_of_thread, thread_ends);
     if (error) {
-        atomic_store(&ag_trace_on, false);
         atomic_store(&failure, error);
         errno = error;
         if (error == EWOULDBLOCK)
@@ -460,35 +412,23 @@ void ag_trace_open(void)
                    ag_opt.trace_file);
         else
             ag_log(AG_LOG_ALWAYS, "the trace %.900s cannot be written: %m", ag_opt.trace_file);
-        if (fd >= 0)
-            close(fd);
-        fd = -1;
+        ag_trace_child();
     }
+    atomic_store(&ag_trace_on, !error);
     errno = saved;
+    return !error;
 }
 
-void ag_trace_close(void)
+void ag_trace_stop(void)
 {
-    struct timespec until;
     atomic_store(&ag_trace_on, false);
-    if (clock_gettime(CLOCK_MONOTONIC, &until) != 0)
-        return;
-    until.tv_sec += CLOSE_SECONDS;
-    pthread_mutex_lock(&writer_lock);
-    closing = true;
-    if (running)
-        pthread_cond_signal(&writer_wake);
-    while (running && pthread_cond_timedwait(&writer_done, &writer_lock, &until) == 0)
-        continue;
-    pthread_mutex_unlock(&writer_lock);
 }
 
 void ag_trace_child(void)
 {
     atomic_store(&ag_trace_on, false);
-    running = false;
     if (fd >= 0)
-        close(fd);
+        close(fd); /* nothing was written through it by this process */
     fd = -1;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The trace file: records go from the threads that make them, by a ring each that takes no lock, to
- * a thread of the library's own that writes them. docs/formats.md is what the file looks like.
+ * the observer, which writes them. docs/formats.md is what the file looks like.
  *
  * A full ring loses the record and counts it: no thread of the program ever waits for the disk.
  * Definitions (strings, functions, streams, traces) are rare, take a lock, and are never lost.
@@ -54,13 +54,16 @@ struct ag_record {
 enum { AG_RECORD_MOST = 65520, AG_TRACE_ARGUMENTS = 1024 };
 
 /*
- * Opens the file that the option trace.file names and starts the writer. Does nothing if the option
- * is empty; what fails gives one line on stderr, and there is no trace.
+ * Opens the file that the option trace.file names. False: there will be no trace, as the option is
+ * empty, or since something failed, which gives one line on stderr.
  */
-void ag_trace_open(void);
+bool ag_trace_open(void);
 
-/* Writes what is left and ends the file; waits for the writer, some seconds at most. */
-void ag_trace_close(void);
+/* The observer's part: writes what there is, and ends the file if this is the last time. */
+void ag_trace_work(bool last);
+
+/* No more records are wanted; what there is will be written by the last ag_trace_work(). */
+void ag_trace_stop(void);
 
 /* In a forked child: the trace is the parent's. Safe after fork() in any state. */
 void ag_trace_child(void);

@@ -6,15 +6,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "autograph.h"
 #include "config/config.h"
 #include "driver/driver.h"
 #include "engine/engine.h"
-#include "observe/callsite.h"
-#include "observe/report.h"
-#include "observe/tracefile.h"
 #include "preload/preload.h"
 
 static pthread_once_t once_configured = PTHREAD_ONCE_INIT;
@@ -23,15 +19,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the start */
 static bool enabled;                                     /* constant once configured */
 static _Atomic bool started;
 static _Atomic bool gave_up;
-static struct timespec initialised_at;
 static _Atomic bool initialised; /* the program has called cuInit() in this process */
-
-static double seconds_since(const struct timespec *then)
-{
-    struct timespec now = *then;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* as it was, if there is no such clock */
-    return (double)(now.tv_sec - then->tv_sec) + (double)(now.tv_nsec - then->tv_nsec) * 1e-9;
-}
 
 void ag_give_up(void)
 {
@@ -39,25 +27,12 @@ void ag_give_up(void)
         ag_engine_stop();
 }
 
-static void write_report(bool complete)
-{
-    struct ag_account account;
-    if (!*ag_opt.report_file)
-        return;
-    ag_engine_account(&account);
-    account.complete = complete;
-    account.seconds = seconds_since(&initialised_at);
-    ag_report_write(&account);
-    ag_engine_account_free(&account);
-}
-
 static void at_exit(void)
 {
     if (!initialised) /* a forked child: the report is its parent's */
         return;
     ag_give_up();
-    ag_trace_close();
-    write_report(true);
+    ag_watch_stop();
 }
 
 /*
@@ -69,7 +44,7 @@ static void in_child(void)
     if (!initialised)
         return;
     initialised = false;
-    ag_trace_child();
+    ag_watch_child();
     gave_up = true;
     atomic_store(&ag_engine_on, false);
     atomic_store(&ag_held_streams, 0);
@@ -118,16 +93,8 @@ bool ag_start(void *libcuda)
 static void register_exit(void)
 {
     initialised = atexit(at_exit) == 0;
-    if (!initialised || !enabled)
-        return;
-    (void)clock_gettime(CLOCK_MONOTONIC, &initialised_at);
-    ag_accounting = *ag_opt.report_file != 0;
-    ag_callsite_prepare();
-    ag_trace_open();
-    if (AG_TRACING()) {
-        atomic_store(&ag_watching, 1);
-        atomic_fetch_add(&ag_held_streams, 1);
-    }
+    if (initialised && enabled)
+        ag_watch_start();
 }
 
 void ag_driver_initialised(void)

@@ -11,13 +11,11 @@
 
 #include "config/config.h"
 #include "engine/engine.h"
-#include "observe/report.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
 _Atomic unsigned ag_held_streams, ag_open_events, ag_wanted_traces, ag_watching;
 _Atomic bool ag_engine_on, ag_trace_on; /* there is no trace here */
-bool ag_accounting;
 _Thread_local const char *ag_cause __attribute__((tls_model("initial-exec")));
 _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
 struct ag_options ag_opt = {.general_enable = true};
@@ -213,23 +211,6 @@ void ag_engine_stop(void)
     ag_engine_on = false;
 }
 
-void ag_engine_account(struct ag_account *account)
-{
-    memset(account, 0, sizeof *account);
-}
-
-void ag_engine_account_free(struct ag_account *account)
-{
-    (void)account;
-}
-
-void ag_report_write(const struct ag_account *account)
-{
-    (void)account;
-}
-
-void ag_callsite_prepare(void) {}
-
 void ag_config_load(void)
 {
     const char *slow = getenv("DOOR_SLOW"); /* us */
@@ -240,11 +221,17 @@ void ag_config_load(void)
 
 /* -- Trace file: never on ------------------------------------------------- */
 
-void ag_trace_open(void) {}
+void ag_watch_start(void)
+{
+}
 
-void ag_trace_close(void) {}
+void ag_watch_stop(void)
+{
+}
 
-void ag_trace_child(void) {}
+void ag_watch_child(void)
+{
+}
 
 uint64_t ag_trace_clock(void)
 {

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Everything that tells of the run: report, trace file, live counters. Starts what the options ask
+ * for, and feeds it from the engine's accounts.
+ */
+#include "config/config.h"
+#include "engine/account.h"
+#include "observe/callsite.h"
+#include "observe/live.h"
+#include "observe/log.h"
+#include "observe/observer.h"
+#include "observe/report.h"
+#include "observe/signal.h"
+#include "observe/tracefile.h"
+
+enum { TRACE_NS = 2000000, SHOW_NS = 100000000 };
+
+static uint64_t began; /* ns; constant once CUDA is initialised */
+static bool live;
+
+static void report(bool complete)
+{
+    struct ag_account account;
+    if (!*ag_opt.report_file)
+        return;
+    ag_engine_account(&account, complete);
+    account.complete = complete;
+    account.seconds = (double)(ag_trace_clock() - began) * 1e-9;
+    ag_report_write(&account);
+    ag_engine_account_free(&account);
+}
+
+static void show(void)
+{
+    struct ag_counters counters;
+    struct ag_trace_state trace;
+    uint64_t streams;
+    ag_engine_peek(&counters, &streams);
+    ag_trace_state(&trace);
+    ag_live_update(&counters, streams, trace.bytes, trace.lost, NULL);
+}
+
+/* What the observer does. It waits for no lock that a thread may hold while it waits for CUDA. */
+static void work(bool last)
+{
+    static uint64_t shown;
+    uint64_t now = ag_trace_clock();
+    ag_trace_work(last);
+    if (!last && now - shown < SHOW_NS)
+        return;
+    shown = now;
+    if (live)
+        show();
+    if (!last && ag_signal_taken())
+        report(false);
+}
+
+void ag_watch_start(void)
+{
+    began = ag_trace_clock();
+    ag_accounting = *ag_opt.report_file != 0;
+    ag_callsite_prepare();
+    /* Before anything shows from outside that the signal may be sent. */
+    if (ag_opt.report_signal && !ag_signal_install())
+        ag_log(AG_LOG_ALWAYS, "SIGUSR2 cannot be handled: %m");
+    bool trace = ag_trace_open();
+    live = ag_opt.report_live && ag_live_open();
+    if ((trace || live || ag_opt.report_signal) &&
+        !ag_observer_start(work, trace ? TRACE_NS : SHOW_NS)) {
+        ag_log(AG_LOG_ALWAYS, "there is no thread for trace file, live counters and reports");
+        ag_trace_child();
+        ag_live_close();
+        return;
+    }
+    if (trace) {
+        atomic_store(&ag_watching, 1);
+        atomic_fetch_add(&ag_held_streams, 1);
+    }
+}
+
+void ag_watch_stop(void)
+{
+    ag_trace_stop();
+    ag_observer_stop();
+    ag_live_close();
+    report(true);
+}
+
+void ag_watch_child(void)
+{
+    ag_trace_child();
+    ag_observer_child();
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* The observer's thread. */
+#include "observe/observer.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+enum { STOP_SECONDS = 10, NS_PER_S = 1000000000 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static pthread_cond_t wake, done;
+static bool running, stopping;
+static void (*work)(bool last);
+static long interval;
+
+/* Waits for the interval, or until it is to stop; returns whether it is. */
+static bool rest(void)
+{
+    struct timespec until;
+    pthread_mutex_lock(&lock);
+    if (!stopping && clock_gettime(CLOCK_MONOTONIC, &until) == 0) {
+        until.tv_nsec += interval;
+        until.tv_sec += until.tv_nsec / NS_PER_S;
+        until.tv_nsec %= NS_PER_S;
+        (void)pthread_cond_timedwait(&wake, &lock, &until);
+    }
+    bool stops = stopping;
+    pthread_mutex_unlock(&lock);
+    return stops;
+}
+
+static void *run(void *unused)
+{
+    (void)unused;
+    for (bool last = false; !last;) {
+        last = rest();
+        work(last);
+    }
+    pthread_mutex_lock(&lock);
+    running = false;
+    pthread_cond_broadcast(&done);
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+bool ag_observer_start(void (*to_do)(bool last), long interval_ns)
+{
+    sigset_t all, before;
+    pthread_t thread;
+    pthread_condattr_t monotonic;
+    work = to_do;
+    interval = interval_ns;
+    sigfillset(&all);
+    if (pthread_condattr_init(&monotonic) != 0 ||
+        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) != 0 ||
+        pthread_cond_init(&wake, &monotonic) != 0 || pthread_cond_init(&done, &monotonic) != 0 ||
+        pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
+        return false;
+    running = pthread_create(&thread, NULL, run, NULL) == 0;
+    if (running)
+        pthread_detach(thread);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* a mask that was in force is valid */
+    return running;
+}
+
+void ag_observer_stop(void)
+{
+    struct timespec until;
+    if (clock_gettime(CLOCK_MONOTONIC, &until) != 0)
+        return;
+    until.tv_sec += STOP_SECONDS;
+    pthread_mutex_lock(&lock);
+    stopping = true;
+    if (running)
+        pthread_cond_signal(&wake);
+    while (running && pthread_cond_timedwait(&done, &lock, &until) == 0)
+        continue;
+    pthread_mutex_unlock(&lock);
+}
+
+void ag_observer_child(void)
+{
+    running = false;
+}

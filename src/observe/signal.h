@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* SIGUSR2, with which a user asks for a report now. */
+#ifndef AG_SIGNAL_H
+#define AG_SIGNAL_H
+
+#include <stdbool.h>
+
+/*
+ * Installs a handler that notes the wish and calls the handler that was there before. A handler
+ * that the program installs later replaces it.
+ */
+bool ag_signal_install(void);
+
+/* Whether the signal has come since the last call. */
+bool ag_signal_taken(void);
+
+#endif
