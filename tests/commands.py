@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Running the autograph command of the build, and small ELF files to look at."""
+import importlib
 import os
 import struct
+import sys
 
 import helpers
 
@@ -13,6 +15,19 @@ def autograph(*arguments, status=0, sim=True, env=None, **options):
     env = {"AGSIM_DELAY_US": "0", "LD_PRELOAD": helpers.sanitizer_runtime(), **(env or {})}
     return helpers.run([helpers.build_dir() / "autograph", *arguments], preload=False, sim=sim,
                        env=env, status=status, **options)
+
+
+def module(name):
+    """A module of the command, to call its functions directly."""
+    place = str(helpers.SOURCE / "src/cmd")
+    written = sys.dont_write_bytecode
+    sys.path.insert(0, place)
+    sys.dont_write_bytecode = True
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(place)
+        sys.dont_write_bytecode = written
 
 
 def message(done):

@@ -161,12 +161,13 @@ def test_nothing_to_measure():
 
 def test_the_interval_holds_the_median():
     """Order statistics: for 9 values the second and the eighth, which holds 96 %."""
-    import sys
-    sys.path.insert(0, str(helpers.SOURCE / "src/cmd"))
-    try:
-        import bench
-    finally:
-        sys.path.pop(0)
+    bench = commands.module("bench")
     assert bench.interval([9, 1, 8, 2, 7, 3, 6, 4, 5]) == (2, 8, pytest.approx(1 - 20 / 512))
     assert bench.interval([1, 2, 3]) == (1, 3, 0.75)
     assert bench.interval([1]) == (1, 1, 0)
+
+
+def test_the_spread_is_that_of_the_middle_half():
+    bench = commands.module("bench")
+    assert bench.spread([10, 20, 30, 40, 50]) == pytest.approx(10 / 30)
+    assert bench.spread([7]) == bench.spread([7, 7, 7]) == 0

@@ -24,7 +24,7 @@ def interval(ratios, wanted=0.95):
     ordered, n = sorted(ratios), len(ratios)
     best, below = 0, 0.0
     for k in range(n // 2):
-        below += math.comb(n, k) / 2 ** n  # the median lies below value k + 1
+        below += choose(n, k) / 2 ** n  # the median lies below value k + 1
         if k == 0 or 1 - 2 * below >= wanted:
             best, probability = k, 1 - 2 * below
     if n < 2:
@@ -32,12 +32,22 @@ def interval(ratios, wanted=0.95):
     return ordered[best], ordered[n - 1 - best], probability
 
 
+def choose(n, k):
+    """Binomial coefficient; math.comb is not in Python 3.7."""
+    return math.factorial(n) // math.factorial(k) // math.factorial(n - k)
+
+
 def spread(values):
     """Half the range of the middle half, as a part of the median."""
-    if len(values) < 2:
-        return 0.0
-    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
-    return (high - low) / 2 / statistics.median(values)
+    ordered = sorted(values)
+
+    def quantile(part):
+        at = part * (len(ordered) - 1)
+        low = int(at)
+        high = min(low + 1, len(ordered) - 1)
+        return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+    return (quantile(0.75) - quantile(0.25)) / 2 / quantile(0.5)
 
 
 def measure(run, given):

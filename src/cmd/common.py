@@ -111,7 +111,7 @@ def demangle(names):
     """{name: readable name}, by c++filt if it is there; without it names stay as they are."""
     names = sorted(set(names))
     try:
-        done = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True,
+        done = subprocess.run(["c++filt"], input="\n".join(n.replace("\n", " ") for n in names), capture_output=True, text=True,
                               timeout=30, check=True)
         readable = done.stdout.split("\n")
     except (OSError, subprocess.SubprocessError, UnicodeError):

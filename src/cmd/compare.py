@@ -30,6 +30,8 @@ class Addresses:
         trace.memory.sort(key=lambda m: m.time)
 
     def until(self, time):
+        """Goes on to a time; true if anything has changed."""
+        before = self.next
         memory = self.trace.memory
         while self.next < len(memory) and memory[self.next].time <= time:
             m = memory[self.next]
@@ -41,6 +43,7 @@ class Addresses:
                 self.made[m.kind, m.bytes] += 1
                 bisect.insort(self.starts, m.address)
                 self.live[m.address] = (m.bytes, m.kind, self.made[m.kind, m.bytes])
+        return self.next != before
 
     def name(self, address):
         """("memory", bytes, kind, which, offset), or None if it is in no allocation."""
@@ -69,21 +72,27 @@ class Work:
             self.first[op.stream] = min(op.sequence, self.first.get(op.stream, op.sequence))
         self.unknown = 0    # arguments that cannot be compared
         self.by_stream = collections.defaultdict(list)
+        known = {}  # items of ops that came before, as long as the addresses mean the same
         for op in trace.ops:
-            self.addresses.until(op.time)
-            self.by_stream[op.stream].append((op.sequence, self.item(op), op))
+            if self.addresses.until(op.time) or len(known) > 100000:
+                known.clear()
+            key = (op.kind, op.function, op.shape, op.arguments, op.submit is None and op.result)
+            if op.kind in (EVENT_RECORD, WAIT) or key not in known:
+                before = self.unknown
+                known[key] = self.item(op), self.unknown - before
+            else:
+                self.unknown += known[key][1]
+            self.by_stream[op.stream].append((op.sequence, known[key][0], op))
         for number, items in self.by_stream.items():
             if number:
                 items.sort(key=lambda item: item[0])
 
     def item(self, op):
+        """(kind, name, shape, arguments, result of an eager call that failed)."""
         arguments = self.kernel(op) if op.kind == KERNEL else self.other(op)
-        failed = op.result if op.submit is None and op.result else 0
-        name = ""
-        if op.kind == KERNEL:
-            function = self.trace.functions.get(op.function)
-            name = function.name if function else ""
-        return (op.kind, name, op.shape, arguments, failed)
+        function = self.trace.functions.get(op.function)
+        return (op.kind, function.name if function else "", op.shape, arguments,
+                op.result or 0 if op.submit is None else 0)
 
     def kernel(self, op):
         """The parameters one by one; pointers in them by allocation and offset."""

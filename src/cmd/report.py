@@ -98,9 +98,9 @@ def load(path):
     for name in ("streams", "trace_list", "cuts", "callsites", "regions", "trace_file", "seconds"):
         data.setdefault(name, None)
     data["path"] = path
-    data["names"] = demangle(
+    data["names"] = shown(path, lambda: demangle(
         [k["name"] for t in data["trace_list"] or () for k in t["kernels"]] +
-        [f["symbol"] for c in data["callsites"] or () for f in c["frames"] if f["symbol"]])
+        [f["symbol"] for c in data["callsites"] or () for f in c["frames"] if f["symbol"]]))
     return data
 
 
@@ -276,6 +276,14 @@ def timeline_of(data, named):
     return None
 
 
+def shown(name, show):
+    """What show() returns; Failure if the report lacks what it needs."""
+    try:
+        return show()
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError):
+        raise Failure(f"{name}: is no complete report") from None
+
+
 def main(arguments):
     parser = Parser("report", usage="autograph report [option]... [FILE]...",
                     description="Shows what the library did and what stands in its way.",
@@ -292,12 +300,9 @@ def main(arguments):
         raise Failure("which report? autograph --report COMMAND writes one")
     parts = []
     for name in files:
-        try:
-            data = load(name)
-            parts.append(page.body(data, timeline_of(data, given.trace)) if given.html
-                         else "\n".join(text(data)))
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise Failure(f"{name}: is no complete report") from None
+        data = load(name)
+        parts.append(shown(name, lambda: page.body(data, timeline_of(data, given.trace))
+                           if given.html else "\n".join(text(data))))
     if given.html:
         page.write(given.html, parts)
         print(f"{given.html}: open it in a browser")

@@ -72,7 +72,7 @@ class Runner:
             raise Failure(f"a run {kind(with_library)} was not over after "
                           f"{self.given.timeout:g} s and was ended")
         return Run(status, seconds, prefix + "out", prefix + "err",
-                   [read_json(name) for name in glob.glob(glob.escape(prefix) + "*.json")],
+                   read_reports(glob.glob(glob.escape(prefix) + "*.json")),
                    sorted(glob.glob(glob.escape(prefix) + "*.trace"), key=os.path.getmtime))
 
 
@@ -95,9 +95,15 @@ def kind(with_library):
     return "with the library" if with_library else "without the library"
 
 
-def read_json(name):
-    with open(name, encoding="utf-8") as file:
-        return json.load(file)
+def read_reports(names):
+    reports = []
+    for name in names:
+        with open(name, encoding="utf-8") as file:
+            try:
+                reports.append(json.load(file))
+            except ValueError:
+                pass  # of a process that was killed while it wrote
+    return reports
 
 
 def totals(reports):

@@ -30,7 +30,7 @@ class Function:
 
 class Op:
     """An op: `submit` is None while its own call submitted it (eager), else what did."""
-    __slots__ = ("time", "thread", "stream", "sequence", "kind", "function", "bytes", "hash",
+    __slots__ = ("time", "thread", "stream", "sequence", "kind", "function", "bytes",
                  "shape", "arguments", "took", "result", "submit", "replayed")
 
 
@@ -62,6 +62,7 @@ class Trace:
         self.flaws, self.end, self.lost = [], None, 0
         self._waiting = {}  # (stream, sequence) of an op whose RETURN is to come
         self._lost_by_thread = {}
+        self._same = {}
         try:
             with open(path, "rb") as file:
                 self._read(file)
@@ -140,16 +141,22 @@ class Trace:
     def _op(self, data, at, end, thread, sub, number, time):
         op = Op()
         op.time, op.thread, op.stream, op.kind = time, thread, number, sub
-        op.sequence, op.function, op.bytes, op.hash = struct.unpack_from("<QIIQ", data, at)
+        op.sequence, op.function, op.bytes = struct.unpack_from("<QII", data, at)
         at += 24
         op.shape = None
         if sub == KERNEL:
-            op.shape = struct.unpack_from("<8I", data, at)
+            op.shape = self._one(struct.unpack_from("<8I", data, at))
             at += 32
-        op.arguments = data[at:min(end, at + op.bytes)]
+        op.arguments = self._one(data[at:min(end, at + op.bytes)])
         op.took = op.result = op.submit = None
         op.replayed = False
         self.ops.append(op)
+
+    def _one(self, value):
+        """One object for values that are equal: most ops come again and again."""
+        if len(self._same) > 100000:
+            self._same.clear()
+        return self._same.setdefault(value, value)
 
     def _return(self, data, at, end, thread, sub, number, time):
         sequence, result = struct.unpack_from("<QQ", data, at)
@@ -198,7 +205,7 @@ class Trace:
     def _finish(self):
         by_place = {(op.stream, op.sequence): op for op in self.ops if op.stream}
         for op in self.ops:
-            done = self._waiting.get((op.stream, op.sequence, op.thread))
+            done = self._waiting.pop((op.stream, op.sequence, op.thread), None)
             if done and op.stream:
                 op.took, op.result = done[0] - op.time, done[1]
         for submit in self.submits:
