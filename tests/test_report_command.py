@@ -7,6 +7,7 @@ import re
 import shutil
 import struct
 import subprocess
+import time
 
 import pytest
 
@@ -321,3 +322,30 @@ def test_top_without_counters():
     assert "there is no process" in message(autograph("top", 2**22 + 5, status=2))
     assert "'x' is not a number" in message(autograph("top", "x", status=2))
     message(autograph("top", status=2))
+
+
+def test_top_of_a_program():
+    """Whose counters grow while it runs."""
+    program = [helpers.build_dir() / "autograph", "--set", "report.live=true",
+               helpers.sample("constant-sim"), "--iterations", "100000000"]
+    env = helpers.environment(preload=False, env={"LD_PRELOAD": helpers.sanitizer_runtime(),
+                                                  "AGSIM_DELAY_US": "0"})
+    with subprocess.Popen(list(map(str, program)), env=env, stdout=subprocess.DEVNULL) as process:
+        try:
+            deadline = time.monotonic() + helpers.TIMEOUT
+            counts = []
+            while len(counts) < 2:
+                assert time.monotonic() < deadline
+                done = autograph("top", "--once", process.pid, status=None)
+                if done.returncode == 0:
+                    lines = done.stdout.splitlines()
+                    assert lines[0].startswith(f"{program[3]} (process {process.pid}), ")
+                    counts += [int(lines[1].split()[1].replace(",", ""))]
+                    if counts == [0]:
+                        counts = []
+                time.sleep(0.3)
+            assert counts[0] < counts[1]
+        finally:
+            process.kill()
+    if os.path.exists(f"/dev/shm/autograph.{os.getuid()}.{process.pid}"):
+        os.unlink(f"/dev/shm/autograph.{os.getuid()}.{process.pid}")

@@ -76,6 +76,17 @@ def test_output_files_that_are_equal_and_begin_as_they_were(program, tmp_path):
     assert len((tmp_path / "log").read_text().splitlines()) == 3
 
 
+@pytest.mark.parametrize("more", [[], [str(helpers.sim_dir() / "libcudart.so.13")]])
+def test_the_library_is_in_one_of_the_runs_only(program, tmp_path, more):
+    """Also if the user preloads it already; what else is preloaded stays."""
+    path = program(f"echo $LD_PRELOAD >>{tmp_path}/seen")
+    before = [p for p in (helpers.sanitizer_runtime(), *more) if p]
+    autograph("verify", *FILTER, "--", path, env={
+        "LD_PRELOAD": ":".join([*before, str(helpers.library())]), "AUTOGRAPH_DISABLE": "1"})
+    assert [line.split(":") if line else [] for line in (tmp_path / "seen").read_text().splitlines()] == [
+        before, [*before, str(helpers.library())]]
+
+
 def test_input(program, tmp_path):
     (tmp_path / "in").write_text("text\n")
     done = autograph("verify", *FILTER, "--input", tmp_path / "in", "--", program("cat"))

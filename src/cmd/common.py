@@ -28,10 +28,11 @@ def library(named=None):
     """The libautograph.so to preload, by its real path."""
     path = os.path.realpath(named or Installation.library or "libautograph.so")
     if not os.path.isfile(path):
-        raise Failure(f"the library is not at {path}: build or install it, or name it with --library")
+        raise Failure(f"the library is not at {path}: build or install it, or name it with "
+                      "--library")
     if re.search(r"[\s:]", path):
-        raise Failure(f"{path}: the dynamic linker takes no library whose path has blanks or colons; "
-                      "install it elsewhere")
+        raise Failure(f"{path}: the dynamic linker takes no library whose path has blanks or "
+                      "colons; install it elsewhere")
     return path
 
 
@@ -111,8 +112,9 @@ def demangle(names):
     """{name: readable name}, by c++filt if it is there; without it names stay as they are."""
     names = sorted(set(names))
     try:
-        done = subprocess.run(["c++filt"], input="\n".join(n.replace("\n", " ") for n in names), capture_output=True, text=True,
-                              timeout=30, check=True)
+        lines = "\n".join(n.replace("\n", " ") for n in names)
+        done = subprocess.run(["c++filt"], input=lines, capture_output=True, text=True, timeout=30,
+                              check=True)
         readable = done.stdout.split("\n")
     except (OSError, subprocess.SubprocessError, UnicodeError):
         readable = names

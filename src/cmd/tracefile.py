@@ -100,8 +100,6 @@ class Trace:
                 self._lost_by_thread[thread] = lost
             self._records(data, thread)
             at += len(head) + len(data)
-            if len(data) < length:
-                break
 
     def _records(self, data, thread):
         at, end = 0, len(data)
