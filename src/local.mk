@@ -8,6 +8,7 @@ observe_sources = \
 	src/observe/log.c src/observe/log.h \
 	src/observe/name.c src/observe/name.h \
 	src/observe/observer.c src/observe/observer.h \
+	src/observe/region.c src/observe/region.h \
 	src/observe/report.c src/observe/report.h \
 	src/observe/signal.c src/observe/signal.h \
 	src/observe/strings.c src/observe/strings.h \

@@ -69,7 +69,9 @@ def test_only_doors_and_the_public_api_are_exported(library):
 
 def test_the_public_api_is_that_of_the_header(library):
     header = (helpers.SOURCE / "include/autograph.h").read_text()
-    declared = set(re.findall(r"\b(autograph_\w+)\s*\(", header))
+    declared = set(re.findall(r"\b(autograph_\w*[a-z])\s*\(", header))
+    defined = re.findall(r"^AUTOGRAPH_(?:FUNCTION|PROCEDURE)\(.*?(autograph_\w+), ", header, flags=re.M)
+    assert sorted(defined) == sorted(declared), "each has its description"
     assert {n for n in exported(library) if n.startswith("autograph_")} == declared
 
 

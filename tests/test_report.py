@@ -55,6 +55,7 @@ def test_content(tmp_path):
             {"function": "cuStreamSynchronize", "reason": "host_wait", "calls": 2, "ops": 30},
             {"function": None, "reason": "watchdog", "calls": 1, "ops": 20}],
         "callsites": [],
+        "regions": [],
         "trace_file": None,
         "version": helpers.config()["version"],
         "pid": pid,

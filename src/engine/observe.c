@@ -62,7 +62,7 @@ static struct known *ask(CUfunction handle)
 {
     const struct ag_function *function = ag_function_find(handle, ag_context_current());
     const char *name = NULL;
-    if (function == NULL || atomic_load(&ag_captures) != 0)
+    if (function == NULL || atomic_load(&ag_captures) > atomic_load(&ag_pauses))
         return NULL;
     const struct ag_layout *layout = &function->layout;
     if (ag_real.cuFuncGetName == NULL ||

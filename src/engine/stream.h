@@ -159,6 +159,7 @@ void ag_context_give_exec(struct ag_context *context);
 extern _Atomic int ag_program_execs;       /* live graph execs of the program's own */
 extern _Atomic unsigned ag_context_errors; /* contexts that could not be entered or left */
 extern _Atomic int ag_captures;            /* captures of the program that are under way */
+extern _Atomic int ag_pauses;              /* of these, pauses that the program asked for */
 
 static inline bool ag_stream_orders_legacy(const struct ag_stream *stream)
 {

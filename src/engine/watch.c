@@ -9,6 +9,7 @@
 #include "observe/live.h"
 #include "observe/log.h"
 #include "observe/observer.h"
+#include "observe/region.h"
 #include "observe/report.h"
 #include "observe/signal.h"
 #include "observe/tracefile.h"
@@ -37,7 +38,7 @@ static void show(void)
     uint64_t streams;
     ag_engine_peek(&counters, &streams);
     ag_trace_state(&trace);
-    ag_live_update(&counters, streams, trace.bytes, trace.lost, NULL);
+    ag_live_update(&counters, streams, trace.bytes, trace.lost, ag_region_current());
 }
 
 /* What the observer does. It waits for no lock that a thread may hold while it waits for CUDA. */

@@ -22,7 +22,8 @@
     X(DESTROY, "destroy", "stream, context or module goes away")                                   \
     X(ATTRIBUTES, "attributes", "a function's or stream's attributes change")                      \
     X(FAILURE, "failure", "a graph call of the library failed")                                    \
-    X(EXIT, "exit", "the process ends")
+    X(EXIT, "exit", "the process ends")                                                            \
+    X(REQUEST, "request", "the program asked for it")
 
 enum ag_reason {
 #define X(id, name, help) AG_REASON_##id,

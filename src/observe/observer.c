@@ -33,6 +33,7 @@ static bool rest(void)
 static void *run(void *unused)
 {
     (void)unused;
+    (void)pthread_setname_np(pthread_self(), "ag-observer"); /* for debuggers */
     for (bool last = false; !last;) {
         last = rest();
         work(last);

@@ -17,6 +17,7 @@
 #include "observe/callsite.h"
 #include "observe/log.h"
 #include "observe/name.h"
+#include "observe/region.h"
 #include "observe/tracefile.h"
 
 /* -- Output --------------------------------------------------------------- */
@@ -264,6 +265,21 @@ static void put_callsites(struct output *out)
     put(out, "],\n");
 }
 
+static void put_regions(struct output *out)
+{
+    struct ag_region region;
+    put(out, "  \"regions\": [");
+    for (unsigned i = 0; ag_region_get(i, &region); i++) {
+        put_element(out, i);
+        put(out, "\"name\": ");
+        put_string(out, region.name);
+        put(out, ", \"count\": %" PRIu64 ", \"seconds\": %.6f", region.count,
+            (double)region.ns * 1e-9);
+        put(out, ", \"ops\": %" PRIu64 ", \"replayed\": %" PRIu64 "}", region.ops, region.replayed);
+    }
+    put(out, "],\n");
+}
+
 static void put_trace_file(struct output *out)
 {
     struct ag_trace_state state;
@@ -313,6 +329,7 @@ static void put_report(struct output *out, const struct ag_account *account)
     put_traces(out, account);
     put_cuts(out, account);
     put_callsites(out);
+    put_regions(out);
     put_trace_file(out);
     put(out, "}\n");
 }

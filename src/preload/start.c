@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "autograph.h"
 #include "config/config.h"
 #include "driver/driver.h"
 #include "engine/engine.h"
@@ -101,20 +100,4 @@ void ag_driver_initialised(void)
 {
     /* The driver has just registered its own handler: ours runs before it. */
     pthread_once(&once_initialised, register_exit);
-}
-
-/* -- Public ---------------------------------------------------------------- */
-
-AUTOGRAPH_API const char *autograph_version_string(void)
-{
-    return PACKAGE_VERSION;
-}
-
-AUTOGRAPH_API int autograph_version(void)
-{
-    char *rest = NULL;
-    long major = strtol(PACKAGE_VERSION, &rest, 10);
-    long minor = *rest == '.' ? strtol(rest + 1, &rest, 10) : 0;
-    long patch = *rest == '.' ? strtol(rest + 1, &rest, 10) : 0;
-    return (int)(major * 10000 + minor * 100 + patch);
 }

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of regions. */
+#include "observe/region.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "observe/strings.h"
+
+enum { MOST_REGIONS = 64, DEPTH = 16, NAME_BYTES = 128 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows; a leaf */
+static struct ag_region regions[MOST_REGIONS];
+static unsigned region_count;
+
+static const char *_Atomic current;
+
+static _Thread_local struct {
+    unsigned depth; /* may be more than there is room for */
+    struct {
+        const char *name;
+        struct ag_region_mark mark;
+    } open[DEPTH];
+} own __attribute__((tls_model("initial-exec")));
+
+const char *ag_region_begin(const char *name, const struct ag_region_mark *mark)
+{
+    char cut[NAME_BYTES] = "";
+    if (own.depth++ >= DEPTH)
+        return NULL;
+    memcpy(cut, name, strnlen(name, sizeof cut - 1));
+    const char *kept = ag_keep(cut);
+    own.open[own.depth - 1].name = kept;
+    own.open[own.depth - 1].mark = *mark;
+    atomic_store(&current, kept);
+    return kept;
+}
+
+static void add(const char *name, const struct ag_region_mark *from,
+                const struct ag_region_mark *to)
+{
+    unsigned i = 0;
+    while (i < region_count && regions[i].name != name)
+        i++;
+    if (i == MOST_REGIONS)
+        return;
+    region_count += i == region_count;
+    regions[i].name = name;
+    regions[i].count++;
+    regions[i].ns += to->ns - from->ns;
+    regions[i].ops += to->ops - from->ops;
+    regions[i].replayed += to->replayed - from->replayed;
+}
+
+const char *ag_region_end(const struct ag_region_mark *mark)
+{
+    if (own.depth == 0 || --own.depth >= DEPTH)
+        return NULL;
+    const char *name = own.open[own.depth].name;
+    atomic_store(&current, own.depth != 0 ? own.open[own.depth - 1].name : NULL);
+    if (name == NULL)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    add(name, &own.open[own.depth].mark, mark);
+    pthread_mutex_unlock(&lock);
+    return name;
+}
+
+const char *ag_region_current(void)
+{
+    return atomic_load(&current);
+}
+
+bool ag_region_get(unsigned i, struct ag_region *region)
+{
+    pthread_mutex_lock(&lock);
+    bool there = i < region_count;
+    if (there)
+        *region = regions[i];
+    pthread_mutex_unlock(&lock);
+    return there;
+}

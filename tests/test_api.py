@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: MIT
+"""The public interface: a program that uses it, with the library and without."""
+import os
+import re
+import subprocess
+
+import pytest
+
+import compiled
+import helpers
+import tracefile
+
+HEADER = helpers.SOURCE / "include"
+OPS = 100 * 6
+
+
+def program():
+    return compiled.program("observe_api", f"-I{HEADER}")
+
+
+def printed(done):
+    """The lines of the program, but for its sum; the numbers as numbers."""
+    lines = [line.rsplit(" ", 2) for line in done.stdout.splitlines()]
+    return [(line[0], int(line[1]), int(line[2])) for line in lines if len(line) == 3 and
+            line[0] != "version"]
+
+
+@pytest.fixture(scope="module")
+def run():
+    # Nothing goes out late, and whole loops are held.
+    return helpers.run_logged(program(), env={"AUTOGRAPH_HOLD_BOUND_US": 100000,
+                                              "AUTOGRAPH_TRACE_UNROLL": 12})
+
+
+def test_without_the_library_it_does_nothing(run):
+    plain = helpers.run(program(), preload=False)
+    assert plain.stdout.startswith("version 0 none\n") and plain.stderr == ""
+    assert {(ops, replayed) for _, ops, replayed in printed(plain)} == {(0, 0)}
+    assert plain.stdout.splitlines()[-1] == run.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize("env", [{"AUTOGRAPH_DISABLE": "1"}, {"AUTOGRAPH_GENERAL_ENABLE": "false"}])
+def test_with_a_library_that_is_switched_off(env, run):
+    done = helpers.run(program(), env=env)
+    assert {(ops, replayed) for _, ops, replayed in printed(done)} == {(0, 0)}
+    assert done.stdout.splitlines()[-1] == run.stdout.splitlines()[-1] and done.stderr == ""
+
+
+def test_version(run):
+    text = helpers.config()["version"]
+    major, minor, patch = map(int, text.split("."))
+    assert run.stdout.splitlines()[0] == f"version {10000 * major + 100 * minor + patch} {text}"
+
+
+def test_nothing_is_held_between_pause_and_resume(run):
+    rows = printed(run)
+    assert [row[:2] for row in rows] == [(name, OPS) for name in
+                                         ("first", "paused", "still paused", "inner", "inner")]
+    replayed = [row[2] for row in rows]
+    assert replayed[0] > OPS / 2 and replayed[1] == replayed[2] == 0
+    assert replayed[3] > OPS / 2 and replayed[4] > OPS / 2, "pauses and resumes are balanced again"
+
+
+def test_flush(run):
+    """Two ops of a longer trace were held, and went out one by one."""
+    assert "flushes 1\n" in run.stdout
+    assert run.report["flushes"]["request"] >= 1
+    assert "autograph_flush" in {c["function"] for c in run.report["cuts"]}
+
+
+def test_regions_in_the_report(run):
+    regions = {r["name"]: r for r in run.report["regions"]}
+    assert set(regions) == {"first", "paused", "still paused", "inner", "outer", "deep", ""}
+    assert regions["inner"]["count"] == 2 and regions["outer"]["count"] == 1
+    assert regions["deep"]["count"] == 15, "sixteen nest"
+    for name in ("first", "paused", "still paused"):
+        assert regions[name]["ops"] == OPS, name
+    assert regions["inner"]["ops"] == regions["outer"]["ops"] == 2 * OPS
+    assert regions["paused"]["replayed"] == 0 < regions["first"]["replayed"]
+    assert 0 < regions["inner"]["seconds"] <= regions["outer"]["seconds"] <= run.report["seconds"]
+
+
+def test_regions_in_the_trace(tmp_path):
+    file = tmp_path / "trace"
+    helpers.run(program(), env={"AUTOGRAPH_TRACE_FILE": file})
+    trace = tracefile.Trace(file)
+    named = [(trace.names[r.id], r.sub) for r in trace.of(tracefile.REGION)]
+    assert named[:6] == [("first", 0), ("first", 1), ("paused", 0), ("paused", 1),
+                         ("still paused", 0), ("still paused", 1)]
+    assert named[6:12] == [("outer", 0), ("inner", 0), ("inner", 1), ("inner", 0), ("inner", 1),
+                           ("outer", 1)]
+    begins = sum(1 for _, end in named if not end)
+    assert begins == len(named) - begins and ("deep", 0) in named
+    (ops,) = trace.ops.values()
+    assert {op.function for op in ops} == {"ag_mix"}, "also of what was paused"
+
+
+def test_the_region_is_shown_live(tmp_path):
+    source = tmp_path / "region.c"
+    source.write_text('''
+#include "autograph.h"
+#include "sim_test.h"
+int main(void)
+{
+    start();
+    autograph_region_begin("outer");
+    autograph_region_begin("a name that is much longer than the place which it has in the file of counters");
+    sleep(1);
+    autograph_region_end();
+    puts("");
+    fflush(stdout);
+    getchar();
+    return 0;
+}
+''')
+    binary = tmp_path / "region"
+    config = helpers.config()
+    sanitize = [f"-fsanitize={config['sanitize']}"] if config["sanitize"] else []
+    subprocess.run([*config["cc"].split(), "-isystem", f"{config['cuda']}/include", f"-I{HEADER}",
+                    f"-I{compiled.PROGRAMS}", f"-I{helpers.SOURCE}/tests/sim", *sanitize, "-o", binary,
+                    source, f"-L{helpers.sim_dir()}", "-lcuda", "-pthread", "-ldl"], check=True)
+    seen = set()
+    with subprocess.Popen([binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          env=helpers.environment(env={"AUTOGRAPH_REPORT_LIVE": "on"})) as process:
+        file = f"/dev/shm/autograph.{os.getuid()}.{process.pid}"
+
+        def region():
+            try:
+                with open(file, "rb") as live:
+                    seen.add(live.read()[264:328].rstrip(b"\0").decode())
+            except FileNotFoundError:
+                pass
+        os.set_blocking(process.stdout.fileno(), False)
+        while not process.stdout.read():
+            region()
+        for _ in range(20000):
+            region()
+            if "outer" in seen:
+                break
+        process.communicate(b"\n", timeout=helpers.TIMEOUT)
+    assert {"a name that is much longer than the place which it has in the f", "outer"} <= seen
+
+
+# -- The header -------------------------------------------------------------------
+
+@pytest.mark.parametrize("compiler,flags", [
+    ("cc", ["-x", "c", "-std=c99", "-pedantic"]), ("cc", ["-x", "c", "-std=c11", "-O2"]),
+    ("c++", ["-x", "c++", "-std=c++11", "-pedantic", "-O2"]),
+    ("c++", ["-x", "c++", "-std=c++17", "-O1"])])
+def test_the_header_compiles_anywhere(tmp_path, compiler, flags):
+    """In two files of one program, without a feature macro, without a warning, and nothing to link."""
+    for name, body in (("one", "int two(void); int main(void) { return autograph_version() + two(); }"),
+                       ("two", "int two(void); int two(void) { struct autograph_statistics s; "
+                               "s.size = sizeof s; autograph_pause(); autograph_resume(); "
+                               "return autograph_get_statistics(&s); }")):
+        (tmp_path / name).write_text(f'#include "autograph.h"\n{body}\n')
+    done = subprocess.run([compiler, f"-I{HEADER}", "-Wall", "-Wextra", "-Werror", *flags,
+                           tmp_path / "one", tmp_path / "two", "-x", "none", "-o", tmp_path / "program",
+                           "-ldl"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert subprocess.run([tmp_path / "program"], check=False).returncode == 0
+    undefined = helpers.tool("nm", "-u", tmp_path / "program")
+    assert not re.search(r"autograph_", undefined)
