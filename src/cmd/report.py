@@ -257,7 +257,7 @@ def stands(data):
         return ["nothing" if ops["replayed"] else "no sequence came often enough: a short run?"]
     with_ops = found[0][0] is not None
     rows = [["ops lost"] * with_ops + ["times", "because of", "what to do"]]
-    for lost, calls, what, todo in found[:12]:
+    for lost, calls, what, todo in found[:16]:
         rows.append(([count(lost)] if with_ops else []) + [count(calls) if calls else "", what, todo])
     return table(rows, right=(0, 1) if with_ops else (0,))
 
