@@ -102,8 +102,7 @@ def test_input(program, tmp_path):
     (["--set", "a.b=c", "--", "true"], "there is no option a.b"),
     (["--timeout", "0.1", "--", "sleep", "30"], "was not over after 0.1 s")])
 def test_verify_cannot_work(tmp_path, arguments, words):
-    status = 127 if "/no/such" == arguments[-1] else 2
-    assert words in message(autograph("verify", *arguments, status=status, cwd=tmp_path))
+    assert words in message(autograph("verify", *arguments, status=2, cwd=tmp_path))
 
 
 def test_nothing_was_compared():
@@ -151,7 +150,7 @@ def test_too_few_runs():
 
 
 @pytest.mark.parametrize("arguments,words", [
-    ([], "which program?"), (["--runs", "0", "--", "true"], "'0' is not a number from 1"),
+    ([], "which program?"), (["--runs", "0", "--", "true"], "'0' is not a number of at least 1"),
     (["--time-from", "x (.*)", "--", "true"], "no line of the output matches"),
     (["--time-from", "(h.*)", "--", "echo", "hello"], "'hello', which is no number"),
     (["--rate", "--", "true"], "--rate needs --time-from"),

@@ -55,7 +55,7 @@ def number(least, kind=int):
         except ValueError:
             value = None
         if value is None or not least <= value < float("inf"):
-            raise argparse.ArgumentTypeError(f"'{text}' is not a number from {least}")
+            raise argparse.ArgumentTypeError(f"'{text}' is not a number of at least {least}")
         return value
     return parse
 
@@ -84,7 +84,11 @@ def plural(n, word):
 
 
 def share(part, whole):
-    return f"{100 * part / whole:.1f} %" if whole else "-"
+    """Percent; 100.0 only if it is all."""
+    if not whole:
+        return "-"
+    percent = f"{100 * part / whole:.1f} %"
+    return "99.9 %" if percent == "100.0 %" and part < whole else percent
 
 
 def duration(us):

@@ -123,8 +123,8 @@ def main(arguments):
                     description="Writes a trace file as text, or for Perfetto.", epilog=EPILOG)
     parser.add_argument("file", metavar="FILE")
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--text", metavar="OUT", nargs="?", const="-",
-                       help="one line for each event (standard output)")
+    group.add_argument("--text", action="store_true",
+                       help="a line for each event on standard output; this is the default")
     group.add_argument("--chrome", metavar="OUT", help="the Chrome trace format (- is standard output)")
     parser.add_argument("--stream", metavar="N", type=int, help="text of this stream only")
     given = parser.parse_args(arguments)
@@ -132,7 +132,7 @@ def main(arguments):
     if given.stream is not None and given.stream not in trace.streams:
         raise Failure(f"{given.file}: has no stream {given.stream}; its streams are "
                       f"{', '.join(map(str, sorted(trace.streams))) or 'none'}")
-    with destination(given.chrome or given.text) as out:
+    with destination(given.chrome) as out:
         if given.chrome:
             write_chrome(trace, out)
         else:

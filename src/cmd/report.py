@@ -68,7 +68,7 @@ ADVICE = [
     ("attributes", "set attributes of functions and streams before the loop"),
     ("failure", "the driver refused a graph: please report it, with --set log.level=3"),
     ("exit", "the program ended: nothing to do"),
-    ("request", "the program asked for it (autograph_flush): nothing to do"),
+    ("request", "the program asked for it (autograph_flush, autograph_pause): nothing to do"),
 ]
 
 

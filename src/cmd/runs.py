@@ -32,7 +32,10 @@ class Runner:
         if not command:
             raise Failure("which program? write -- and its command at the end")
         self.path = library(given.library)
-        self.command = [launch.program(command[0], self.path), *command[1:]]
+        try:
+            self.command = [launch.program(command[0], self.path), *command[1:]]
+        except Failure as failure:
+            raise Failure(str(failure)) from None  # not the launcher's 126 and 127
         self.settings = launch.settings(given)
         self.given, self.scratch, self.number = given, scratch, 0
 

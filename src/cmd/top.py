@@ -7,7 +7,7 @@ import struct
 import sys
 import time
 
-from common import OK, Failure, Parser, number, printable, share
+from common import OK, Failure, Parser, number, plural, printable, share
 from tracefile import REASONS
 
 LAYOUT = struct.Struct("<8sIIQQQQ11Q16Q64s256s")
@@ -61,10 +61,11 @@ def show(pid, now, before):
 
     ops = now.ops - base.ops
     lines = [f"{printable(now.program)} (process {pid}), {(now.now - now.start) / 1e9:.0f} s, "
-             f"{now.streams} streams" + (f", in {printable(now.region)}" if now.region else ""),
+             f"{plural(now.streams, 'stream')}" + (f", in {printable(now.region)}" if now.region else ""),
              f"ops       {now.ops:>14,}  {rate('ops'):>12,.0f}/s",
              f"replayed  {now.replayed:>14,}  {rate('replayed'):>12,.0f}/s  "
-             f"{share(now.replayed - base.replayed, ops)} now, {share(now.replayed, now.ops)} in all",
+             f"{share(now.replayed, now.ops)}"
+             + (f" in all, {share(now.replayed - base.replayed, ops)} now" if before else ""),
              f"replays   {now.replays:>14,}  {rate('replays'):>12,.0f}/s",
              f"patches   {now.patches:>14,}  {rate('patches'):>12,.0f}/s",
              f"traces    {now.traces:>14,}",
