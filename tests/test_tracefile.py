@@ -113,6 +113,17 @@ def test_allocations_are_where_the_arguments_point(tmp_path):
     assert any(start <= pointer < start + size for start, size in allocations)
 
 
+def test_streams_made_anew_are_others(tmp_path):
+    """A state is used again for the next stream, and counts on; its sequence begins anew."""
+    file = tmp_path / "trace"
+    helpers.run([compiled.program("live_life"), "streams"], env={"AUTOGRAPH_TRACE_FILE": file})
+    trace = Trace(file)
+    assert len(trace.of(tracefile.STREAM)) == len({r.id for r in trace.of(tracefile.STREAM)}) > 2
+    assert sum(trace.lost.values()) == 0
+    for ops in trace.ops.values():
+        assert [op.sequence for op in ops] == list(range(1, len(ops) + 1))
+
+
 def test_barriers_have_their_functions(tmp_path):
     _, trace = traced(tmp_path, "sync", LOOP)
     assert trace.barriers.count("cuStreamSynchronize") >= 60

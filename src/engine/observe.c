@@ -118,12 +118,18 @@ static _Thread_local struct {
 
 enum { OP_WORDS = 3, SHAPE_WORDS = 4 };
 
+/* The ops of the stream so far. */
+static uint64_t sequence(const struct ag_stream *stream)
+{
+    return stream->counters.ops - stream->ops_before;
+}
+
 /* An op of `size` bytes of arguments, of which `stored` will be in the record. */
 static struct ag_record *op_begin(const struct ag_stream *stream, unsigned kind, uint32_t function,
                                   size_t words, size_t size)
 {
     last.stream = stream != NULL ? stream->number : 0;
-    last.sequence = stream != NULL ? stream->counters.ops + 1 : 0;
+    last.sequence = stream != NULL ? sequence(stream) + 1 : 0;
     struct ag_record *record = ag_record_begin(AG_RECORD_OP, kind, last.stream, 0, words);
     if (record != NULL) {
         record->word[0] = last.sequence;
@@ -303,7 +309,7 @@ void ag_note_submit(const struct ag_stream *stream, uint32_t replayed, enum ag_r
     if (record == NULL)
         return;
     uint64_t trace = replayed != 0 ? stream->path[replayed]->trace->number : 0;
-    record->word[0] = stream->counters.ops;
+    record->word[0] = sequence(stream);
     record->word[1] = (uint64_t)replayed << 32 | stream->held;
     record->word[2] = (stream->counters.patches - patches) << 32 | trace;
     record->word[3] = began != 0 ? ag_trace_now() - began : 0;

@@ -260,6 +260,7 @@ static struct ag_stream *make(CUstream name, CUcontext current)
             stream->late = 0;
             stream->number = ++stream_count;
             stream->lives++;
+            stream->ops_before = stream->counters.ops;
             stream->live = true;
             AG_TRACE(ag_note_stream(stream));
             pthread_mutex_unlock(&stream->lock);

@@ -85,7 +85,8 @@ struct ag_stream {
     struct ag_counters counters;
     struct ag_cut cuts[AG_CUTS]; /* account.c */
     uint32_t cut_count;
-    uint32_t lives; /* streams that have had this state */
+    uint32_t lives;      /* streams that have had this state */
+    uint64_t ops_before; /* of earlier lives */
 
     struct ag_stream *next; /* registry lock: all states, in use or free */
 };

@@ -34,6 +34,7 @@ static void *run(void *unused)
 {
     (void)unused;
     (void)pthread_setname_np(pthread_self(), "ag-observer"); /* for debuggers */
+    work(false); /* what it begins is there even if the program ends at once */
     for (bool last = false; !last;) {
         last = rest();
         work(last);
