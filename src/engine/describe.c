@@ -176,9 +176,9 @@ static const struct {
 };
 
 /*
- * What an address is: device memory, pinned host memory, or neither of the two (0): pageable,
- * managed, or not inside one allocation for all the bytes from it. *buffer becomes the driver's
- * number of the allocation, which is never used again.
+ * What an address is: memory of the current device, pinned host memory, or neither of the two (0):
+ * of another device, pageable, managed, or not inside one allocation for all the bytes from it.
+ * *buffer becomes the driver's number of the allocation, which is never used again.
  */
 static CUmemorytype memory_at(CUdeviceptr address, size_t bytes, uint64_t *buffer)
 {
@@ -187,15 +187,20 @@ static CUmemorytype memory_at(CUdeviceptr address, size_t bytes, uint64_t *buffe
     CUdeviceptr start = 0;
     size_t size = 0;
     unsigned long long id = 0;
-    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                   CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                   CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                                   CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_BUFFER_ID};
-    void *values[] = {&type, &managed, &start, &size, &id};
-    if (ag_real.cuPointerGetAttributes(5, names, values, address) != CUDA_SUCCESS || managed ||
+    int owner = -1;
+    CUdevice device;
+    CUpointer_attribute names[] = {
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+        CU_POINTER_ATTRIBUTE_BUFFER_ID,        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    void *values[] = {&type, &managed, &start, &size, &id, &owner};
+    if (ag_real.cuPointerGetAttributes(6, names, values, address) != CUDA_SUCCESS || managed ||
         address < start || bytes > size || address - start > size - bytes)
         return 0;
     *buffer = id;
+    if (type == CU_MEMORYTYPE_DEVICE &&
+        (ag_real.cuCtxGetDevice(&device) != CUDA_SUCCESS || device != owner))
+        return 0; /* a node's addresses must stay in the contexts that they were first in */
     return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_HOST ? type : 0;
 }
 

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: MIT
+"""Copies between devices: the results are the same, and no graph's node makes them."""
+import pytest
+
+import compiled
+import helpers
+
+
+@pytest.mark.parametrize("where", ["one", "two"])
+def test_copies_between_devices(where, tmp_path):
+    env = {"AGSIM_DEVICES": 2, "AGSIM_DELAY_US": 0}
+    command = [compiled.program("peer_copies"), where]
+    plain = helpers.run_logged(command, preload=False, env=env)
+    calls = tmp_path / "calls"
+    library = helpers.run_logged(command, env={**env, "AGSIM_CALLS": calls})
+    assert (library.stdout, library.stderr, library.log) == (plain.stdout, "", plain.log)
+    assert library.report["replays"] > 100 and library.report["errors"] == 0
+    # On one device the two plain copies are nodes; the third, a peer copy, is a barrier in any case.
+    nodes = dict(line.split() for line in calls.read_text().splitlines()).get("cuGraphAddMemcpyNode")
+    assert (nodes is not None) == (where == "one")
