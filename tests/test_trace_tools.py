@@ -22,7 +22,7 @@ def text(path, *options, status=0):
 def test_text(tmp_path):
     lines = text(example().write(tmp_path / "t"))
     assert lines[:3] == ["alloc 0x7f0000000000, 4,096 bytes", "alloc 0x7f0000010000, 4,096 bytes",
-                         "7        << a region"]
+                         "7        >> a region"]
     assert lines[3:8] == [
         "7      1 memset 4,096 bytes  [replayed, trace 1]",
         "7      1 mix<<<1,128>>>  [replayed, trace 1]",
@@ -31,7 +31,7 @@ def test_text(tmp_path):
         "7        == cuStreamSynchronize"]
     assert lines[-4:] == ["7      2 mix<<<1,128>>>  [eager]",
                           "7      2 absorb<<<1,128>>>  [held, then watchdog]",
-                          "7      2 -- 1 op one by one: watchdog", "7        >> a region"]
+                          "7      2 -- 1 op one by one: watchdog", "7        << a region"]
 
 
 def test_text_of_one_stream(tmp_path):
@@ -247,6 +247,21 @@ def test_streams_with_other_numbers(tmp_path):
         w = Writer().function(1, "a").function(2, "b").stream(1).stream(2)
         return w.kernel(1, stream=first).kernel(1, stream=first).kernel(2, stream=second).end()
     compare(tmp_path, run(1, 2), run(2, 1), 0)
+
+
+def test_threads_that_take_turns(tmp_path):
+    """No order is promised between them; the order of each is."""
+    def run(*turns):
+        w = Writer().function(1, "a", (0, 8)).stream(1)
+        for thread, argument in turns:
+            w.kernel(1, pointer(argument), thread=thread)
+        return w.end()
+
+    one = [(7, 1), (7, 2), (8, 3), (8, 4)]
+    out = compare(tmp_path, run(*one), run((17, 1), (18, 3), (17, 2), (18, 4)), 0)
+    assert out.startswith("stream 1: its threads took turns in another way")
+    out = compare(tmp_path, run(*one), run((7, 2), (7, 1), (8, 3), (8, 4)), 1)
+    assert "op 1 (A has 4 ops, B 4):" in out
 
 
 @pytest.mark.parametrize("make,words", [

@@ -10,10 +10,11 @@ from tracefile import COPY, EVENT_RECORD, KERNEL, MEMSET, STREAM_KINDS, VALUE, W
 
 EPILOG = """\
 Compared are the ops of each stream, in their order: kernels by name, grid, block, shared memory and
-arguments; memsets, copies, events and values by theirs. A pointer is an allocation and an offset, so
-that two processes can be compared. How ops were submitted makes no difference, but each must have been, once and in order,
-and a replay must be of the trace's ops. (What the GPU computed is not in a trace: compare results with
-autograph verify.)
+arguments; memsets, copies, events and values by theirs. A pointer is an allocation and an offset,
+so that two processes can be compared. In a stream that several threads use, they may take turns in
+another way. How ops were submitted makes no difference, but each must have been, once and in order,
+and a replay must be of the trace's ops. (What the GPU computed is not in a trace: compare results
+with autograph verify.)
 Status: 0 the same work, 1 different, 2 a file is no trace or not complete.
 """
 CONTEXT = 5
@@ -21,7 +22,7 @@ CONTEXT = 5
 
 class Addresses:
     """Which allocation an address lies in, as time goes by: its bytes, kind, and which one of that
-    size and kind it is."""
+    size and kind it is of those that its thread made."""
 
     def __init__(self, trace):
         self.trace, self.next = trace, 0
@@ -40,9 +41,9 @@ class Addresses:
                 del self.live[m.address]
                 del self.starts[bisect.bisect_left(self.starts, m.address)]
             if m.bytes is not None:
-                self.made[m.kind, m.bytes] += 1
+                self.made[m.thread, m.kind, m.bytes] += 1
                 bisect.insort(self.starts, m.address)
-                self.live[m.address] = (m.bytes, m.kind, self.made[m.kind, m.bytes])
+                self.live[m.address] = (m.bytes, m.kind, self.made[m.thread, m.kind, m.bytes])
         return self.next != before
 
     def name(self, address):
@@ -150,30 +151,33 @@ def digest(items):
     return h.digest()
 
 
+def by_threads(items):
+    """Digests of what each thread did, in no order: equal if only the threads' turns differ."""
+    threads = collections.defaultdict(list)
+    for item in items:
+        threads[item[2].thread].append(item)
+    return tuple(sorted(map(digest, threads.values())))
+
+
 def pairs(a, b):
-    """Streams that belong together: those that did the same, the others in their order by kind.
-    The numbers of streams may differ when several threads make them."""
-    left = {n: digest(items) for n, items in a.by_stream.items()}
-    right = {n: digest(items) for n, items in b.by_stream.items()}
-    by_digest = collections.defaultdict(list)
-    for n in sorted(right):
-        by_digest[a_kind(b, n), right[n]].append(n)
-    found, rest = [], []
-    for n in sorted(left):
-        equal = by_digest[a_kind(a, n), left[n]]
-        if equal:
-            found.append((n, equal.pop(0), True))
-        else:
-            rest.append(n)
-    used = {m for _, m, _ in found}
-    others = [m for m in sorted(right) if m not in used]
-    for n in rest:
-        kin = [m for m in others if a_kind(b, m) == a_kind(a, n)]
-        partner = kin[0] if kin else None
-        if partner is not None:
-            others.remove(partner)
-        found.append((n, partner, False))
-    return found + [(None, m, False) for m in others]
+    """[(stream of A, stream of B, "same", "turns" or "different")]. The numbers of streams may
+    differ when several threads make them: those that did the same belong together, then those in
+    which only the threads took other turns, then the others in their order by kind."""
+    left, right = set(a.by_stream), set(b.by_stream)
+    found = []
+    for verdict, key in (("same", digest), ("turns", by_threads),
+                         ("different", lambda items: None)):
+        there = collections.defaultdict(list)
+        for n in sorted(right):
+            there[a_kind(b, n), key(b.by_stream[n])].append(n)
+        for n in sorted(left):
+            partners = there[a_kind(a, n), key(a.by_stream[n])]
+            if partners:
+                found.append((n, partners.pop(0), verdict))
+        left -= {n for n, _, _ in found}
+        right -= {m for _, m, _ in found}
+    return (found + [(n, None, "different") for n in sorted(left)]
+            + [(None, m, "different") for m in sorted(right)])
 
 
 def a_kind(work, number):
@@ -210,8 +214,8 @@ def first_difference(a, b, left, right):
         left if left is not None else right, 99))
     if left is None or right is None:
         only, items = ("A", x) if right is None else ("B", y)
-        return [f"stream {left if left is not None else right} ({kind}), {plural(len(items), 'op')}, is only "
-                f"in {only}"]
+        return [f"stream {left if left is not None else right} ({kind}), "
+                f"{plural(len(items), 'op')}, is only in {only}"]
     at = next((i for i, (p, q) in enumerate(zip(x, y)) if p[1] != q[1]), min(len(x), len(y)))
     lines = [f"stream {left} ({kind}){f', {right} in B' if right != left else ''}, "
              f"op {at + 1:,} (A has {len(x):,} ops, B {len(y):,}):"]
@@ -252,8 +256,8 @@ def disorder(trace):
                 wanted = trace.definitions.get(s.trace, (0, []))[1][:s.replayed]
                 replayed = ops[max(0, first - base):max(0, first - base) + s.replayed]
                 if wanted != [(op.kind, op.function) for op in replayed]:
-                    found.append(f"stream {number}: op {first} and those behind it are not those of "
-                                 f"trace {s.trace}, which was replayed for them")
+                    found.append(f"stream {number}: op {first} and those behind it are not those "
+                                 f"of trace {s.trace}, which was replayed for them")
         latest = 0  # when the submissions of all ops so far were over
         for op in ops:
             if op.submit is not None:
@@ -300,16 +304,17 @@ def judge(first, second):
         return wrong[:5], "ops were not submitted as the program issued them", False
     a, b = Work(first), Work(second)
     found = pairs(a, b)
-    differ = [(left, right) for left, right, same in found if not same]
-    lines = []
+    differ = [(left, right) for left, right, verdict in found if verdict == "different"]
+    lines = [f"stream {left}: its threads took turns in another way, as they may; each did the same"
+             for left, _, verdict in found if verdict == "turns"]
     for left, right in differ[:3]:
         lines += map(printable, first_difference(a, b, left, right))
     if len(differ) > 3:
         lines.append(f"... and {len(differ) - 3} more streams")
     unknown = max(a.unknown, b.unknown)
     if unknown:
-        lines.append(f"{plural(unknown, 'argument')} could not be compared: addresses outside of known "
-                     "allocations, or not stored")
+        lines.append(f"{plural(unknown, 'argument')} could not be compared: addresses outside of "
+                     "known allocations, or not stored")
     if differ:
         return lines, f"{len(differ)} of {len(found)} streams differ", False
     return lines, f"{plural(len(a.trace.ops), 'op')} in {plural(len(found), 'stream')}", True

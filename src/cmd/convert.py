@@ -33,7 +33,7 @@ def text_events(trace, stream):
         text = f"free {m.address:#x}" if m.bytes is None else f"alloc {m.address:#x}, {m.bytes:,} bytes"
         yield m.time, "", "", text
     for r in trace.regions:
-        yield r.time, r.thread, "", f"{'>>' if r.ends else '<<'} {trace.string(r.name)}"
+        yield r.time, r.thread, "", f"{'<<' if r.ends else '>>'} {trace.string(r.name)}"
 
 
 def write_text(trace, stream, out):

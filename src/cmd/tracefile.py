@@ -45,7 +45,7 @@ class Barrier:
 
 class Memory:
     """An allocation, or (bytes is None) the end of one."""
-    __slots__ = ("time", "kind", "address", "bytes")
+    __slots__ = ("time", "thread", "kind", "address", "bytes")
 
 
 class Region:
@@ -175,13 +175,13 @@ class Trace:
 
     def _alloc(self, data, at, end, thread, sub, number, time):
         memory = Memory()
-        memory.time, memory.kind = time, sub
+        memory.time, memory.thread, memory.kind = time, thread, sub
         memory.address, memory.bytes = struct.unpack_from("<QQ", data, at)
         self.memory.append(memory)
 
     def _free(self, data, at, end, thread, sub, number, time):
         memory = Memory()
-        memory.time, memory.kind, memory.bytes = time, sub, None
+        memory.time, memory.thread, memory.kind, memory.bytes = time, thread, sub, None
         memory.address, = struct.unpack_from("<Q", data, at)
         self.memory.append(memory)
 
@@ -213,6 +213,9 @@ class Trace:
                 if op:
                     op.submit, op.replayed = submit, i < submit.replayed
         self.ops.sort(key=lambda op: op.time)
+        # Some records may be older than the header.
+        for some in (self.ops, self.barriers, self.memory, self.submits, self.regions):
+            self.start = min([self.start, *(record.time for record in some)])
         self.lost = max(self.lost, sum(self._lost_by_thread.values()))
         if self.end is None:
             self.flaws.append("it is not complete: the program was killed, or still runs")
@@ -236,7 +239,7 @@ class Trace:
     def what(self, op):
         """An op in words, without its arguments."""
         if op.kind == KERNEL:
-            name = self.readable().get(op.function, f"function {op.function}")
+            name = self.readable().get(op.function, "unknown kernel")
             if not op.shape:
                 return name
             grid, block = ("x".join(map(str, trim(op.shape[i:i + 3]))) for i in (0, 3))
