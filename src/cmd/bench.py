@@ -130,7 +130,8 @@ def main(arguments):
         rows.append([name, *(f"{f(values):.4g}{unit}" for f in (statistics.median, min, max)),
                      f"{100 * spread(values):.1f} %"])
     print("\n".join(table(rows, right=(1, 2, 3, 4))))
-    print(f"speed-up {ratio:.2f}x, {low:.2f} to {high:.2f} with a probability of {100 * probability:.0f} %; "
+    print(f"speed-up {ratio:.2f}x, {low:.2f} to {high:.2f} with a probability of "
+          f"{100 * probability:.0f} %; "
           f"{share(replayed, ops)} of {ops:,} ops replayed")
     sentence, noisy = verdict(ratio, low, high, probability, given.runs)
     print(sentence + ".")

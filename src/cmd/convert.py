@@ -22,15 +22,21 @@ def text_events(trace, stream):
         yield op.time, op.thread, op.stream, f"{trace.what(op)}  [{trace.how(op)}]"
     for s in trace.submits:
         eager = s.held - s.replayed
-        parts = [f"replay of trace {s.trace}: {plural(s.replayed, 'op')}, {s.patches} patched"] * bool(s.replayed)
-        parts += [f"{plural(eager, 'op')} one by one: {tracefile.name_of(tracefile.REASONS, s.reason)}"] * bool(eager)
+        parts = []
+        if s.replayed:
+            parts.append(f"replay of trace {s.trace}: {plural(s.replayed, 'op')}, "
+                         f"{s.patches} patched")
+        if eager:
+            parts.append(f"{plural(eager, 'op')} one by one: "
+                         f"{tracefile.name_of(tracefile.REASONS, s.reason)}")
         yield s.time, s.thread, s.stream, "-- " + "; ".join(parts or ["nothing submitted"])
     if stream is not None:
         return
     for b in trace.barriers:
         yield b.time, b.thread, "", f"== {trace.string(b.name)}"
     for m in trace.memory:
-        text = f"free {m.address:#x}" if m.bytes is None else f"alloc {m.address:#x}, {m.bytes:,} bytes"
+        text = f"free {m.address:#x}" if m.bytes is None else \
+            f"alloc {m.address:#x}, {m.bytes:,} bytes"
         yield m.time, "", "", text
     for r in trace.regions:
         yield r.time, r.thread, "", f"{'<<' if r.ends else '>>'} {trace.string(r.name)}"
@@ -71,7 +77,8 @@ def chrome_events(trace):
     for number, kind in sorted(trace.streams.items()):
         yield {"ph": "M", "name": "thread_name", "pid": trace.process,
                "tid": STREAM_TRACK + number,
-               "args": {"name": f"stream {number} ({tracefile.name_of(tracefile.STREAM_KINDS, kind)})"}}
+               "args": {"name": f"stream {number} "
+                                f"({tracefile.name_of(tracefile.STREAM_KINDS, kind)})"}}
     first_of = {}
     for op in trace.ops:
         arguments = {"stream": op.stream, "sequence": op.sequence, "how": trace.how(op)}
@@ -125,7 +132,8 @@ def main(arguments):
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--text", action="store_true",
                        help="a line for each event on standard output; this is the default")
-    group.add_argument("--chrome", metavar="OUT", help="the Chrome trace format (- is standard output)")
+    group.add_argument("--chrome", metavar="OUT",
+                       help="the Chrome trace format (- is standard output)")
     parser.add_argument("--stream", metavar="N", type=int, help="text of this stream only")
     given = parser.parse_args(arguments)
     trace = tracefile.Trace(given.file)

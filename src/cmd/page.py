@@ -36,8 +36,10 @@ code.one { white-space: nowrap; }
 .key { display: inline-block; width: .8rem; height: .8rem; border-radius: 2px; margin: 0 .3rem 0 1rem;
        vertical-align: -.08rem; }
 svg { display: block; width: 100%; height: auto; } svg text { fill: var(--soft); font-size: 11px; }
-.good { fill: var(--good); background: var(--good); } .held { fill: var(--held); background: var(--held); }
-.eager { fill: var(--eager); background: var(--eager); } .call { fill: var(--call); background: var(--call); }
+.good { fill: var(--good); background: var(--good); }
+.held { fill: var(--held); background: var(--held); }
+.eager { fill: var(--eager); background: var(--eager); }
+.call { fill: var(--call); background: var(--call); }
 .axis { stroke: var(--line); }
 """
 
@@ -109,8 +111,9 @@ def stands(data):
         return head + f"<p>{escape(report.stands(data)[0])}</p>"
     with_ops = found[0][0] is not None
     weight = [f[0] if with_ops else f[1] for f in found]
-    rows = [[*([count(f[0])] if with_ops else []), count(f[1]) if f[1] else "", bar(w / (weight[0] or 1), bad=True),
-             f'<code class="one">{escape(f[2])}</code>', escape(f[3])] for f, w in zip(found[:30], weight)]
+    rows = [[*([count(f[0])] if with_ops else []), count(f[1]) if f[1] else "",
+             bar(w / (weight[0] or 1), bad=True), f'<code class="one">{escape(f[2])}</code>',
+             escape(f[3])] for f, w in zip(found[:30], weight)]
     header = [*(["ops lost"] if with_ops else []), "times", "", "because of", "what to do"]
     return head + rows_of(header, rows, (0, 1) if with_ops else (0,))
 
@@ -176,9 +179,9 @@ def overview(trace):
                     parts.append(rect(LEFT + column * step, y, step, h, kind))
     bottom = len(numbers) * ROW + 16
     span = (end - begin) / 1e3
-    parts += [f'<text x="{LEFT + (WIDTH - LEFT) * k / 4:.0f}" y="{bottom}" text-anchor="'
-              f'{("start", "middle", "middle", "middle", "end")[k]}">{duration(span * k / 4) if k else 0}</text>'
-              for k in range(5)]
+    for k, anchor in enumerate(("start", "middle", "middle", "middle", "end")):
+        parts.append(f'<text x="{LEFT + (WIDTH - LEFT) * k / 4:.0f}" y="{bottom}" '
+                     f'text-anchor="{anchor}">{duration(span * k / 4) if k else 0}</text>')
     return svg(bottom + 6, parts, "ops over time")
 
 

@@ -24,7 +24,8 @@ OTHER_OPS = ("memset", "copy", "record", "wait", "value")
 ADVICE = [
     ("cuMemcpyHtoDAsync", "pageable memory? allocate what is copied with cudaMallocHost (pinned)"),
     ("cuMemcpyDtoH", "copy results to the host less often, or from another stream"),
-    ("cuMemcpyAsync", "a copy to the host, or of pageable memory: pin it (cudaMallocHost), or copy less often"),
+    ("cuMemcpyAsync", "a copy to the host, or of pageable memory: pin it (cudaMallocHost), or copy "
+                      "less often"),
     ("cuMemcpy2DAsync", "a copy to the host, of arrays or of pageable memory: pin it (cudaMallocHost)"),
     ("cuMemcpy3DAsync", "a copy to the host, of arrays or of pageable memory: pin it (cudaMallocHost)"),
     ("cuMemcpyPeer", "copies between GPUs end a sequence: gather them at the end of an iteration"),
@@ -60,8 +61,10 @@ ADVICE = [
     ("stream_barrier", "a call that cannot be part of a graph: move it to the iteration's end"),
     ("host_wait", "wait once in an iteration, not after each step"),
     ("barrier", "allocate, create and load before the loop"),
-    ("legacy_order", "default and other streams are mixed: use cudaStreamNonBlocking, or nvcc --default-stream per-thread"),
-    ("watchdog", "the program is slow between launches: --set hold.bound_us=3000, unless it watches memory"),
+    ("legacy_order", "default and other streams are mixed: use cudaStreamNonBlocking, or nvcc "
+                     "--default-stream per-thread"),
+    ("watchdog", "the program is slow between launches: --set hold.bound_us=3000, unless it watches "
+                 "memory"),
     ("event", "events in held work are queried or used again: use more events, ask less often"),
     ("capture", "the program captures graphs of its own: nothing to do"),
     ("destroy", "destroy streams and contexts after the loop"),
@@ -113,7 +116,8 @@ def obstacles(data):
         others = data["ops"]["eager"] - sum(r[0] for r in rows)
         if others > 0.02 * data["ops"]["total"]:
             rows.append((others, None, "not repeated",
-                         "the start of a run, or work that does not come again: a longer run replays more"))
+                         "the start of a run, or work that does not come again: a longer run "
+                         "replays more"))
         return sorted(rows, key=lambda r: -r[0])
     rows = [(None, n, words(name), advice(None, name)) for name, n in data["flushes"].items() if n]
     return sorted(rows, key=lambda r: -r[1])

@@ -134,7 +134,8 @@ class Trace:
 
     def _trace(self, data, at, end, thread, sub, number, time):
         stream, n = struct.unpack_from("<II", data, at)
-        self.definitions[number] = (stream, list(struct.iter_unpack("<II", data[at + 8:at + 8 + 8 * n])))
+        ops = data[at + 8:at + 8 + 8 * n]
+        self.definitions[number] = (stream, list(struct.iter_unpack("<II", ops)))
 
     def _op(self, data, at, end, thread, sub, number, time):
         op = Op()

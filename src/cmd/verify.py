@@ -13,9 +13,10 @@ import tracefile
 from common import DIFFERENT, OK, UNUSABLE, Failure, Parser, pattern, printable, share, shortened
 
 EPILOG = """\
-Compared are: how the program ends, its standard output, and each --output FILE; with --traces also
-all that it asked of the GPU (two more runs). Before each run such a file is put back to what it was. When something differs, the program runs once more without the
-library: if that differs as well, nothing can be said.
+Compared are: how the program ends, its standard output, and each --output FILE, which is put back to
+what it was before each run; with --traces also all that it asked of the GPU (two more runs). When
+something differs, the program runs once more without the library: if that differs as well, nothing can
+be said.
 Status: 0 the same, 1 different, 2 not to be told.
 """
 BINARY = re.compile(rb"[\0-\x08\x0e-\x1a]")
