@@ -271,6 +271,8 @@ def test_any_beginning_of_a_file_can_be_read(tmp_path):
         assert part.records == whole.records[:len(part.records)]
 
 
+@pytest.mark.skipif("address" in helpers.config()["sanitize"],
+                    reason="in the child, what belongs to the parent's threads looks leaked")
 def test_a_child_writes_none(tmp_path):
     """The child of a process that uses CUDA leaves the parent's file alone."""
     env = {"AUTOGRAPH_TRACE_FILE": tmp_path / "%p"}
