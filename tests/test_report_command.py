@@ -129,6 +129,11 @@ def test_nothing_stands_in_the_way(shown, changes, words):
     assert words in sections(shown(first_format(**changes)).stdout)["What stands in the way"][0]
 
 
+def test_little_that_stands_in_the_way(shown):
+    rows = sections(shown(first_format(ops={"total": 1000, "replayed": 981, "eager": 19})).stdout)
+    assert rows["What stands in the way"][0] == "little: only 1.9 % of the ops were not replayed"
+
+
 def test_every_reason_has_advice(shown):
     names = re.findall(r'^\s+X\(\w+, "(\w+)"', (helpers.SOURCE / "src/observe/counters.h").read_text(),
                        flags=re.M)

@@ -263,7 +263,15 @@ def stands(data):
     rows = [["ops lost"] * with_ops + ["times", "because of", "what to do"]]
     for lost, calls, what, todo in found[:16]:
         rows.append(([count(lost)] if with_ops else []) + [count(calls) if calls else "", what, todo])
-    return table(rows, right=(0, 1) if with_ops else (0,))
+    return little(data) + table(rows, right=(0, 1) if with_ops else (0,))
+
+
+def little(data):
+    """A line that puts the obstacles into proportion, if they are small."""
+    ops = data["ops"]
+    if ops["eager"] > 0.05 * ops["total"]:
+        return []
+    return [f"little: only {share(ops['eager'], ops['total'])} of the ops were not replayed"]
 
 
 def timeline_of(data, named):
