@@ -96,12 +96,14 @@ def test_input(program, tmp_path):
 @pytest.mark.parametrize("arguments,words", [
     (["--"], "which program?"), (["--", "/no/such"], "no such program"),
     (["--filter", "(", "--", "true"], "is no regular expression"),
-    (["--output", "/", "--", "true"], "is a directory"),
+    (["--output", "/", "--", "true"], "is no regular file"),
     (["--output", "no-such-file", "--", "true"], "the program does not write it"),
+    (["--output", "old", "--", "true"], "the program does not write it"),
     (["--input", "/no/such", "--", "true"], "No such file"),
     (["--set", "a.b=c", "--", "true"], "there is no option a.b"),
     (["--timeout", "0.1", "--", "sleep", "30"], "was not over after 0.1 s")])
 def test_verify_cannot_work(tmp_path, arguments, words):
+    (tmp_path / "old").write_text("there before")
     assert words in message(autograph("verify", *arguments, status=2, cwd=tmp_path))
 
 

@@ -80,7 +80,7 @@ def count(n):
 
 
 def plural(n, word):
-    return f"{n:,} {word}{'' if n == 1 else 's'}"
+    return f"{n:,} {word}{'' if n == 1 else 'es' if word.endswith('s') else 's'}"
 
 
 def share(part, whole):

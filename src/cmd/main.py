@@ -22,14 +22,24 @@ def dispatch(name, arguments):
         return importlib.import_module(COMMANDS.get(name, "launch")).main(arguments)
     except SystemExit as end:  # argparse, after --help
         return end.code
-    except Failure as failure:
-        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except (Failure, OSError) as failure:
+        if not isinstance(failure, Failure):  # a file that changed meanwhile, a full disk
+            failure = Failure(f"{failure.filename or 'output'}: {failure.strerror}")
+        try:
+            sys.stdout.flush()
+        except OSError:
+            pass
         print(f"autograph{' ' + name if name else ''}: {failure}", file=sys.stderr)
         return failure.status
 
 
 def main(arguments):
     name = arguments[0] if arguments and arguments[0] in COMMANDS else ""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # names of others in a locale that lacks their letters
+            stream.reconfigure(errors="replace")
     try:
         status = dispatch(name, arguments[1:] if name else arguments)
         sys.stdout.flush()

@@ -10,7 +10,7 @@ import sys
 import time
 
 import launch
-from common import Failure, library
+from common import Failure, library, number
 
 Run = collections.namedtuple("Run", "status seconds stdout stderr reports traces")
 # Traces are for comparing: no graphs, so that every op is the program's own launch; and with graphs.
@@ -19,7 +19,7 @@ EAGER = {"AUTOGRAPH_GRAPH_EXECS": "0"}
 
 def add_arguments(parser):
     launch.add_settings(parser)
-    parser.add_argument("--timeout", metavar="SECONDS", type=float,
+    parser.add_argument("--timeout", metavar="SECONDS", type=number(0.1, float),
                         help="end a run that takes longer (and fail)")
     parser.add_argument("--input", metavar="FILE", default=os.devnull,
                         help="standard input of every run (nothing)")

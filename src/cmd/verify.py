@@ -10,7 +10,7 @@ import compare
 import launch
 import runs
 import tracefile
-from common import DIFFERENT, OK, UNUSABLE, Failure, Parser, pattern, printable, share, shortened
+from common import DIFFERENT, OK, UNUSABLE, Failure, Parser, pattern, plural, printable, share, shortened
 
 EPILOG = """\
 Compared are: how the program ends, its standard output, and each --output FILE, which is put back to
@@ -26,11 +26,11 @@ class Outputs:
     """The files that a program writes: put back before a run, kept after it."""
 
     def __init__(self, names, scratch):
-        self.names, self.scratch = names, scratch
+        self.names, self.scratch, self.stamps = names, scratch, {}
         for i, name in enumerate(names):
-            if os.path.isdir(name):
-                raise Failure(f"--output {name}: is a directory; name the files in it")
             if os.path.exists(name):
+                if not os.path.isfile(name):
+                    raise Failure(f"--output {name}: is no regular file; name files, one by one")
                 shutil.copy2(name, self._before(i))
 
     def _before(self, i):
@@ -38,17 +38,29 @@ class Outputs:
 
     def restore(self):
         for i, name in enumerate(self.names):
-            if os.path.exists(self._before(i)):
+            if name not in self.stamps or self.stamps[name] == self._stamp(name):
+                pass  # nothing has written it yet
+            elif os.path.exists(self._before(i)):
                 shutil.copy2(self._before(i), name)
             elif os.path.exists(name):
                 os.unlink(name)
+            self.stamps[name] = self._stamp(name)
+
+    @staticmethod
+    def _stamp(name):
+        """Another one when the file was written."""
+        if not os.path.exists(name):
+            return None
+        status = os.stat(name)
+        return status.st_ino, status.st_size, status.st_mtime_ns
 
     def keep(self, label):
-        """[path of the copy of each, or None if the program left none]."""
+        """[path of the copy of each, or None if the program did not write it]."""
         kept = []
         for i, name in enumerate(self.names):
             copy = os.path.join(self.scratch, f"{label}-{i}")
-            kept.append(shutil.copy2(name, copy) if os.path.exists(name) else None)
+            written = self._stamp(name) not in (None, self.stamps[name])
+            kept.append(shutil.copy2(name, copy) if written else None)
         return kept
 
 
@@ -174,9 +186,9 @@ def compare_traces(run, outputs):
         traces.append(run(True, extra).traces)
         runs.progress("")
     eager, ours = traces
-    if len(eager) != len(ours):
-        print(f"{len(eager)} processes wrote a trace without graphs, {len(ours)} with: nothing can be "
-              "said of them.")
+    if len(eager) != len(ours) or not ours:
+        print(f"{plural(len(eager), 'process')} wrote a trace without graphs, {len(ours)} with: "
+              "nothing can be said of the traces.")
         return UNUSABLE
     status = OK
     for a, b in zip(eager, ours):
