@@ -146,19 +146,28 @@ void ag_engine_counters(struct ag_counters *sum)
     }
 }
 
+static pthread_mutex_t peek_lock = PTHREAD_MUTEX_INITIALIZER; /* guards each stream's `seen` */
+
 void ag_engine_peek(struct ag_counters *sum, uint64_t *streams)
 {
+    enum { TRIES = 64 };
     *sum = (struct ag_counters){.errors = atomic_load(&ag_context_errors)};
     *streams = 0;
+    pthread_mutex_lock(&peek_lock);
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
-        /* Whoever has the lock may wait for the GPU: then numbers are taken as they come. */
-        bool locked = pthread_mutex_trylock(&stream->lock) == 0;
-        const struct ag_counters counters = stream->counters;
-        *streams += stream->live;
-        if (locked)
+        /* Whoever has the lock for longer may wait for the GPU. */
+        int tries = 0;
+        while (tries < TRIES && pthread_mutex_trylock(&stream->lock) != 0)
+            tries++;
+        if (tries < TRIES) {
+            stream->seen = stream->counters;
+            stream->seen_live = stream->live;
             pthread_mutex_unlock(&stream->lock);
-        add_counters(sum, &counters);
+        }
+        *streams += stream->seen_live;
+        add_counters(sum, &stream->seen);
     }
+    pthread_mutex_unlock(&peek_lock);
 }
 
 /* Gets the lock of a stream that is in use, unless its thread waits for the GPU. */

@@ -55,9 +55,10 @@ void autograph_resume(void)
 
 int autograph_get_statistics(struct autograph_statistics *statistics)
 {
-    struct ag_counters c;
+    struct ag_counters c = {0};
     uint64_t streams;
-    ag_engine_peek(&c, &streams);
+    if (!ag_unwatched)
+        ag_engine_peek(&c, &streams);
     struct autograph_statistics known = {
         .size = statistics->size,
         .ops = c.ops,
@@ -102,6 +103,8 @@ static void note(const char *name, bool end)
 
 void autograph_region_begin(const char *name)
 {
+    if (ag_unwatched)
+        return;
     struct ag_region_mark now = mark();
     const char *kept = ag_region_begin(name != NULL ? name : "", &now);
     AG_TRACE(note(kept, false));
@@ -109,6 +112,8 @@ void autograph_region_begin(const char *name)
 
 void autograph_region_end(void)
 {
+    if (ag_unwatched)
+        return;
     struct ag_region_mark now = mark();
     const char *kept = ag_region_end(&now);
     AG_TRACE(note(kept, true));

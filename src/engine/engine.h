@@ -218,8 +218,10 @@ void ag_watch_start(void);
 /* At exit, after ag_engine_stop(): ends it and writes the report. */
 void ag_watch_stop(void);
 
-/* In a forked child: it is all the parent's. */
+/* In a forked child: it is all the parent's. From now on ag_unwatched: what takes a lock that a
+   thread of the parent may have held does nothing. */
 void ag_watch_child(void);
+extern _Atomic bool ag_unwatched;
 
 /* -- Process -------------------------------------------------------------- */
 
@@ -232,8 +234,8 @@ void ag_engine_stop(void);
 /* Adds up the counters of all streams, living and gone. */
 void ag_engine_counters(struct ag_counters *sum);
 
-/* The same without waiting for a thread that waits for the GPU: the numbers of a stream that is in
-   use may not belong together. Counts the streams that live. */
+/* The same without waiting for a thread that waits for the GPU: of a stream that is in use, the
+   numbers of the last look. Counts the streams that live. */
 void ag_engine_peek(struct ag_counters *sum, uint64_t *streams);
 
 /*

@@ -83,6 +83,8 @@ struct ag_stream {
     CUevent mark, done;
 
     struct ag_counters counters;
+    struct ag_counters seen; /* account.c: the counters when somebody peeked */
+    bool seen_live;
     struct ag_cut cuts[AG_CUTS]; /* account.c */
     uint32_t cut_count;
     uint32_t lives;      /* streams that have had this state */

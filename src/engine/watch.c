@@ -87,8 +87,11 @@ void ag_watch_stop(void)
     report(true);
 }
 
+_Atomic bool ag_unwatched;
+
 void ag_watch_child(void)
 {
+    atomic_store(&ag_unwatched, true);
     ag_trace_child();
     ag_observer_child();
 }

@@ -4,6 +4,8 @@
 #include "autograph.h"
 #include "sim_test.h"
 
+#include <sys/wait.h>
+
 enum { N = 32, BODY = 6, STEPS = 100 };
 
 static CUdeviceptr buffer;
@@ -87,5 +89,19 @@ int main(void)
     for (unsigned i = 0; i < N; i++)
         sum = sum * 31 + words[i];
     printf("sum %08x\n", sum);
+    fflush(stdout);
+
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        autograph_pause();
+        autograph_region_begin("child");
+        autograph_flush();
+        autograph_region_end();
+        autograph_resume();
+        _exit(statistics().ops != 0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
     return 0;
 }
