@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: MIT
 """autograph verify and autograph bench."""
 import json
+import os
+import signal
+import subprocess
+import time
 
 import pytest
 
@@ -183,3 +187,23 @@ def test_the_spread_is_that_of_the_middle_half():
     bench = commands.module("bench")
     assert bench.spread([10, 20, 30, 40, 50]) == pytest.approx(10 / 30)
     assert bench.spread([7]) == bench.spread([7, 7, 7]) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_end_by_a_signal_leaves_nothing_behind(tmp_path, number):
+    """Neither the program nor files."""
+    program = commands.script(tmp_path / "program", f"echo $$ >{tmp_path}/pid; exec sleep 60")
+    env = helpers.environment(preload=False, env={"TMPDIR": tmp_path / "scratch",
+                                                  "LD_PRELOAD": helpers.sanitizer_runtime()})
+    (tmp_path / "scratch").mkdir()
+    command = [helpers.build_dir() / "autograph", "bench", "--", program]
+    with subprocess.Popen(list(map(str, command)), env=env) as bench:
+        deadline = time.monotonic() + helpers.TIMEOUT
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        bench.send_signal(number)
+        assert bench.wait(helpers.TIMEOUT) == 128 + number
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+    assert list((tmp_path / "scratch").iterdir()) == []

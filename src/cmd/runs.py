@@ -38,6 +38,8 @@ class Runner:
             raise Failure(str(failure)) from None  # not the launcher's 126 and 127
         self.settings = launch.settings(given)
         self.given, self.scratch, self.number = given, scratch, 0
+        for end in (signal.SIGTERM, signal.SIGHUP):  # then too the program is ended: see wait()
+            signal.signal(end, lambda number, _: sys.exit(128 + number))
 
     def environment(self, with_library, reports):
         """Nothing of the library is left in a run without it."""
