@@ -102,6 +102,14 @@ def test_arguments_names_and_grids(tmp_path):
     assert size == ops[0].size and fields and max(o + n for o, n in fields) == size
 
 
+def test_hashes_tell_arguments_apart(tmp_path):
+    for name in ("memset", "scalars", "events"):
+        _, trace = traced(tmp_path, name, LOOP)
+        arguments = {(op.kind == tracefile.KERNEL, op.arguments): op.hash
+                     for ops in trace.ops.values() for op in ops}
+        assert len(set(arguments.values())) == len(arguments) > 1, name
+
+
 def test_allocations_are_where_the_arguments_point(tmp_path):
     _, trace = traced(tmp_path, "constant", LOOP)
     allocations = [struct.unpack_from("<QQ", r.body) for r in trace.of(tracefile.ALLOC)]
@@ -128,6 +136,7 @@ def test_barriers_have_their_functions(tmp_path):
     _, trace = traced(tmp_path, "sync", LOOP)
     assert trace.barriers.count("cuStreamSynchronize") >= 60
     assert {"cuMemAlloc_v2", "cuStreamDestroy_v2"} <= set(trace.barriers)
+    assert "cuMemcpyHtoD_v2" in trace.barriers, "also where nothing is held"
 
 
 def test_what_is_lost_is_counted(tmp_path):

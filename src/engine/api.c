@@ -37,8 +37,9 @@ _Atomic int ag_pauses;
 /* A pause is to the engine as a capture of the program: nothing is held anywhere. */
 void autograph_pause(void)
 {
-    atomic_fetch_add(&ag_pauses, 1);
+    /* In this order: there are never more pauses than captures. */
     atomic_fetch_add(&ag_captures, 1);
+    atomic_fetch_add(&ag_pauses, 1);
     autograph_flush();
 }
 

@@ -52,7 +52,7 @@ static bool eligible(const struct ag_stream *stream, CUcontext current)
  */
 static void learn(const struct ag_kernel_call *call, CUcontext current)
 {
-    if (atomic_load(&ag_captures) != 0) /* nothing is held, and nothing may be asked */
+    if (atomic_load(&ag_captures) > atomic_load(&ag_pauses)) /* nothing is held, or may be asked */
         return;
     if (atomic_load(&ag_held_streams) != 0)
         ag_engine_barrier_all(AG_REASON_BARRIER);

@@ -46,6 +46,9 @@ int main(void)
     OK(cuCtxSynchronize());
     OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 
+    autograph_pause();
+    OK(cuLaunchKernel(nop, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL)); /* seen in a pause alone */
+    autograph_resume();
     loop("first", STEPS);
     autograph_pause();
     autograph_pause();
