@@ -139,18 +139,25 @@ static struct ag_record *op_begin(const struct ag_stream *stream, unsigned kind,
     return record;
 }
 
+static inline uint64_t hash_word(uint64_t sum, uint64_t word)
+{
+    sum = (sum ^ word) * 0x9e3779b97f4a7c15u;
+    return sum ^ sum >> 32;
+}
+
 static uint64_t hash(uint64_t sum, const void *data, size_t size)
 {
     const unsigned char *from = data;
+    uint64_t word = 0;
     for (; size >= 8; size -= 8, from += 8) {
-        uint64_t word;
         memcpy(&word, from, 8);
-        sum = (sum ^ word) * 0x9e3779b97f4a7c15u;
-        sum ^= sum >> 32;
+        sum = hash_word(sum, word);
     }
-    uint64_t rest = 0;
-    memcpy(&rest, from, size);
-    return size != 0 ? (sum ^ rest) * 0x9e3779b97f4a7c15u : sum;
+    if (size == 0)
+        return sum;
+    word = 0;
+    memcpy(&word, from, size);
+    return hash_word(sum, word);
 }
 
 /* The buffer of a launch's `extra`, which has all parameters at their offsets. */
@@ -169,6 +176,7 @@ static const unsigned char *extra_buffer(void **extra, size_t *size)
     return buffer;
 }
 
+/* Stores the parameters at their offsets, as far as there is room; returns their hash. */
 static uint64_t store_params(unsigned char *to, size_t room, const struct ag_layout *layout,
                              void *const *params)
 {
@@ -176,9 +184,20 @@ static uint64_t store_params(unsigned char *to, size_t room, const struct ag_lay
     memset(to, 0, room);
     for (uint32_t i = 0; i < layout->count; i++) {
         size_t offset = layout->field[i].offset, size = layout->field[i].size;
-        sum = hash(sum, params[i], size);
-        if (offset < room)
-            memcpy(to + offset, params[i], size < room - offset ? size : room - offset);
+        uint64_t word = 0;
+        if (size == 8 && offset + 8 <= room) {
+            memcpy(&word, params[i], 8);
+            memcpy(to + offset, &word, 8);
+            sum = hash_word(sum, word);
+        } else if (size == 4 && offset + 4 <= room) {
+            memcpy(&word, params[i], 4);
+            memcpy(to + offset, &word, 4);
+            sum = hash_word(sum, word);
+        } else {
+            sum = hash(sum, params[i], size);
+            if (offset < room)
+                memcpy(to + offset, params[i], size < room - offset ? size : room - offset);
+        }
     }
     return sum;
 }
