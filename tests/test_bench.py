@@ -120,7 +120,7 @@ def test_different_results_are_loud(fake):
 
 def test_slower_is_missed(fake):
     done = run(*OPTIONS, build=fake("print(1.0 + library, 'same')"))
-    assert "| 1.00 | 2.00 | 1.00 | 0.50x | 2.000 | 0.0 | 50.0 % | equal |" in done.stdout
+    assert "| 1.00 | 2.00 | 2.00 | 0.50x | 1.000 | 0.0 | 50.0 % | equal |" in done.stdout
     assert re.search(r"every shape.*<= 1.02 \| 2.000 \(N=16, sync\) \| MISSED by 1 of 1", done.stdout)
 
 

@@ -196,7 +196,8 @@ def test_the_environment_is_above_the_file(ini):
 
 def test_every_option_has_its_variable():
     for name, (default, least, _, _) in table().items():
-        value = least or {"true": "false", "false": "true", "auto": "set_params"}.get(default, "some text")
+        value = least or {"trace.length": "fixed", "update.strategy": "set_params"}.get(
+            name, {"true": "false", "false": "true"}.get(default, "some text"))
         variable = "AUTOGRAPH_" + name.upper().replace(".", "_")
         assert options({variable: value}) == ({**DEFAULTS, name: value}, [])
 

@@ -11,6 +11,11 @@
 #define AG_PATH_MAX 1024
 
 /* The values of the options that are a choice of words, in the order of the table. */
+enum ag_trace_length {
+    AG_LENGTH_AUTO,
+    AG_LENGTH_FIXED,
+};
+
 enum ag_update_strategy {
     AG_UPDATE_AUTO,
     AG_UPDATE_SET_PARAMS,

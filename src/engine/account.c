@@ -142,6 +142,7 @@ void ag_engine_counters(struct ag_counters *sum)
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
         pthread_mutex_lock(&stream->lock);
         add_counters(sum, &stream->counters);
+        sum->ops += atomic_load_explicit(&stream->passed, memory_order_relaxed);
         pthread_mutex_unlock(&stream->lock);
     }
 }
@@ -166,6 +167,7 @@ void ag_engine_peek(struct ag_counters *sum, uint64_t *streams)
         }
         *streams += stream->seen_live;
         add_counters(sum, &stream->seen);
+        sum->ops += atomic_load_explicit(&stream->passed, memory_order_relaxed);
     }
     pthread_mutex_unlock(&peek_lock);
 }
@@ -196,7 +198,7 @@ static void gather_stream(struct ag_account *account, const struct ag_stream *st
         .number = stream->number,
         .lives = stream->lives,
         .kind = kinds[stream->kind],
-        .ops = c->ops,
+        .ops = c->ops + atomic_load_explicit(&stream->passed, memory_order_relaxed),
         .replayed = c->replayed,
         .replays = c->replays,
         .traces = c->traces,

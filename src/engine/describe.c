@@ -3,7 +3,6 @@
 #include "engine/describe.h"
 
 #include "driver/driver.h"
-#include "graph/function.h"
 
 _Static_assert(sizeof(struct ag_shape) == AG_SHAPE_WORDS * sizeof(uint32_t),
                "a kernel's shape is an op's shape");
@@ -86,9 +85,9 @@ static bool fields_of(struct ag_described *to, void **extra, const struct ag_lay
     return true;
 }
 
-bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *call, CUcontext ctx)
+bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *call,
+                        const struct ag_function *function)
 {
-    const struct ag_function *function = ag_function_find(call->func, ctx);
     if (function == NULL)
         return false;
     to->op = (struct ag_op){

@@ -6,6 +6,7 @@
 #define AG_DESCRIBE_H
 
 #include "engine/engine.h"
+#include "graph/function.h"
 #include "graph/node.h"
 
 enum { AG_MOST_ATTRIBUTES = 8, AG_MOST_EXTRA_FIELDS = 256 };
@@ -25,8 +26,10 @@ struct ag_described {
     CUDA_MEMCPY3D params;
 };
 
-/* False: an op that cannot be held. The context of the stream must be current. */
-bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *call, CUcontext ctx);
+/* False: an op that cannot be held. The context of the stream must be current. `function` is what
+   is known of the call's, or NULL. */
+bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *call,
+                        const struct ag_function *function);
 bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *call);
 bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call);
 bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call);

@@ -69,6 +69,7 @@ struct ag_kernel_call {
     void **params;
     void **extra;
     const CUlaunchAttribute *attrs; /* shape.nattrs of them */
+    CUcontext current;              /* the thread's, where that is known already; NULL: asked for */
 };
 
 struct ag_memset_call {
@@ -116,6 +117,11 @@ struct ag_value_call {
  * the real function with the caller's arguments, and ag_engine_failed() if that fails.
  */
 bool ag_engine_kernel(const struct ag_kernel_call *call);
+
+/* Whether ag_engine_kernel() is likely to say no at once to a launch in this stream: whoever would
+   only prepare that question may leave it. */
+bool ag_engine_passes(CUstream stream);
+
 bool ag_engine_memset(const struct ag_memset_call *call);
 bool ag_engine_copy(const struct ag_copy_call *call);
 bool ag_engine_event(const struct ag_event_call *call);

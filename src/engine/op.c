@@ -61,16 +61,11 @@ static void learn(const struct ag_kernel_call *call, CUcontext current)
     ag_depth--;
 }
 
-/* Whether the stream's next op can pass before its function is looked up: nothing is recorded here,
-   and nothing is held anywhere. */
-static bool passes(const struct ag_stream *stream)
-{
-    return stream->recorder.sleep != 0 && atomic_load(&ag_held_streams) == 0;
-}
-
 /* The lock is held. */
-__attribute__((noinline)) static bool
-kernel_slow(struct ag_stream *stream, const struct ag_kernel_call *call, CUcontext current)
+__attribute__((noinline)) static bool kernel_slow(struct ag_stream *stream,
+                                                  const struct ag_kernel_call *call,
+                                                  const struct ag_function *function,
+                                                  CUcontext current)
 {
     struct ag_described op;
     if (ag_recorder_asleep(&stream->recorder)) {
@@ -78,7 +73,9 @@ kernel_slow(struct ag_stream *stream, const struct ag_kernel_call *call, CUconte
         return false;
     }
     ag_cause = ag_cause_kernel;
-    bool described = eligible(stream, current) && ag_describe_kernel(&op, call, current);
+    if (function == NULL)
+        function = ag_function_find(call->func, current);
+    bool described = eligible(stream, current) && ag_describe_kernel(&op, call, function);
     return step(stream, described, &op);
 }
 
@@ -101,40 +98,96 @@ static inline struct ag_stream *enter(CUstream handle, bool ptsz, CUcontext curr
     return stream;
 }
 
+/* Whether the launch is the op at this node, but for its arguments. */
+static inline bool is_same(const struct ag_node *node, const struct ag_kernel_call *call)
+{
+    return node != NULL && node->op.func == call->func && node->op.kind == AG_OP_KERNEL &&
+           memcmp(node->op.shape, &call->shape, sizeof call->shape) == 0 &&
+           call->shape.nattrs == 0 && (call->params != NULL || node->op.layout->count == 0);
+}
+
+/* The launch goes out eagerly, as the op at `node`, which came here the last time too: what step()
+   and record() would do. False: they are needed. */
+static inline bool record_again(struct ag_stream *stream, struct ag_node *node, CUcontext current)
+{
+    struct ag_recorder *rec = &stream->recorder;
+    if (rec->cursor->depth == 0 || stream->holding || rec->sleep != 0 ||
+        ag_recorder_cuts(rec, &node->op) || !eligible(stream, current))
+        return false;
+    rec->cursor = node;
+    stream->counters.ops++;
+    stream->last = node;
+    if (node->depth >= rec->max_length)
+        ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
+    return true;
+}
+
+/*
+ * Ops of a stream whose recorder rests pass without its lock while nothing is held in the process,
+ * if this thread has issued those before.
+ */
+static inline bool passes(CUstream handle, bool ptsz)
+{
+    const struct ag_found *found = ag_stream_slot(handle);
+    struct ag_stream *stream = found->stream;
+    uint32_t rest = stream != NULL ? ag_recorder_rest(&stream->recorder) : 0;
+    if (LIKELY(rest == 0) || found->key != handle || found->ptsz != ptsz ||
+        atomic_load(&ag_held_streams) != 0 || AG_TRACING() ||
+        atomic_load_explicit(&stream->thread, memory_order_relaxed) != &ag_self ||
+        found->generation != atomic_load_explicit(&ag_stream_generation, memory_order_acquire))
+        return false;
+    ag_recorder_pass(&stream->recorder, rest);
+    atomic_store_explicit(&stream->passed,
+                          atomic_load_explicit(&stream->passed, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    ag_self.eager = NULL;
+    return true;
+}
+
+bool ag_engine_passes(CUstream handle)
+{
+    const struct ag_stream *stream = ag_stream_slot(handle)->stream;
+    return stream != NULL && ag_recorder_rest(&stream->recorder) != 0 &&
+           atomic_load(&ag_held_streams) == 0;
+}
+
 bool ag_engine_kernel(const struct ag_kernel_call *call)
 {
-    CUcontext current = ag_context_current();
+    if (passes(call->stream, call->ptsz))
+        return false;
+    CUcontext current = call->current != NULL ? call->current : ag_context_current();
     struct ag_stream *stream;
-    bool predicted, learnt = false;
+    struct ag_node *node;
+    const struct ag_function *function = NULL;
+    bool same, learnt = false;
     for (;;) {
         stream = enter(call->stream, call->ptsz, current);
         if (UNLIKELY(stream == NULL)) {
             AG_TRACE(ag_note_kernel(NULL, call));
             return false;
         }
-        const struct ag_node *node = stream->recorder.cursor->next;
-        predicted = node != NULL && stream->holding && node->op.func == call->func &&
-                    memcmp(node->op.shape, &call->shape, sizeof call->shape) == 0 &&
-                    call->shape.nattrs == 0 &&
-                    (call->params != NULL || node->op.layout->count == 0) && promising(node) &&
-                    stream->context->ctx == current;
-        if (LIKELY(predicted) || learnt || passes(stream) ||
-            ag_function_find(call->func, current) != NULL)
+        node = stream->recorder.cursor->next;
+        same = is_same(node, call) && stream->context->ctx == current;
+        if (LIKELY(same && stream->recorder.cursor->depth != 0))
+            break; /* it is known, and need not be described */
+        function = ag_function_find(call->func, current);
+        if (function != NULL || learnt)
             break;
         pthread_mutex_unlock(&stream->lock);
         learn(call, current);
         learnt = true;
     }
     AG_TRACE(ag_note_kernel(stream, call));
-    if (LIKELY(predicted)) {
-        struct ag_node *node = stream->recorder.cursor->next;
+    bool held = false;
+    if (LIKELY(same && stream->holding && promising(node) && !ag_node_is_kept(node))) {
         ag_node_store(node, call->params);
         hold(stream, node);
-    } else {
-        predicted = kernel_slow(stream, call, current);
+        held = true;
+    } else if (!same || !record_again(stream, node, current)) {
+        held = kernel_slow(stream, call, function, current);
     }
     pthread_mutex_unlock(&stream->lock);
-    return predicted;
+    return held;
 }
 
 /* -- Everything else --------------------------------------------------------- */

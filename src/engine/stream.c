@@ -2,6 +2,8 @@
 /* Finding, making and killing the states of streams and contexts. */
 #include "engine/stream.h"
 
+#include "engine/pace.h"
+
 #include <stdlib.h>
 
 #include "config/config.h"
@@ -257,7 +259,7 @@ static struct ag_stream *make(CUstream name, CUcontext current)
             stream->plain = false;
             stream->holding = false;
             stream->relayed = false;
-            stream->late = 0;
+            ag_pace_start(stream);
             stream->number = ++stream_count;
             stream->lives++;
             stream->ops_before = stream->counters.ops;

@@ -40,6 +40,18 @@ struct ag_context {
     _Atomic bool legacy_held;       /* the legacy stream holds ops */
 };
 
+/* How fast the program issues ops, and how long its sequences are therefore; see pace.h. */
+struct ag_pace {
+    uint64_t began;  /* ns, when the hold began that is being measured; 0: none is */
+    uint32_t op_ns;  /* of the program between two ops that are held; 0: not known yet */
+    uint32_t run;    /* ops since the last barrier */
+    uint32_t runs;   /* ops between two barriers, on average */
+    uint32_t length; /* ops of a sequence: what the recorder was told */
+    uint32_t better; /* what has been better for the last `times` looks */
+    uint32_t times;
+    int late; /* how much the watchdog has had to do of late */
+};
+
 enum { AG_WANTED = 16, AG_FREES = 64, AG_CUTS = 32 };
 
 struct ag_stream {
@@ -65,7 +77,7 @@ struct ag_stream {
     uint32_t epoch;      /* goes up when a hold begins; the watchdog compares */
     uint32_t epoch_seen; /* watchdog only */
     uint64_t clock;      /* replays so far */
-    int late;            /* how much the watchdog has had to do of late; see submit.c */
+    struct ag_pace pace;
 
     struct ag_recorder recorder;
     struct ag_node *path[128 + 1]; /* the held ops: path[1 .. held] */
@@ -82,6 +94,7 @@ struct ag_stream {
     CUstream relay;
     CUevent mark, done;
 
+    _Atomic uint64_t passed; /* ops that passed while the recorder rested */
     struct ag_counters counters;
     struct ag_counters seen; /* account.c: the counters when somebody peeked */
     bool seen_live;

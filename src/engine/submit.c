@@ -14,6 +14,7 @@
 #include "driver/driver.h"
 #include "engine/account.h"
 #include "engine/event.h"
+#include "engine/pace.h"
 #include "engine/observe.h"
 #include "graph/node.h"
 #include "observe/log.h"
@@ -145,6 +146,7 @@ bool ag_stream_hold_begins(struct ag_stream *stream, struct ag_node *head)
         }
     }
     stream->epoch++;
+    ag_pace_begun(stream);
     if (stream->kind == AG_STREAM_LEGACY)
         atomic_store(&stream->context->legacy_held, true);
     else if (stream->kind != AG_STREAM_NONBLOCKING)
@@ -283,20 +285,6 @@ static void score(struct ag_node *head, bool replayed)
     }
 }
 
-/* What one submission by the watchdog weighs against one replay, and when sequences get shorter:
-   a program slow enough to be late more than now and then gets traces that it fills in time. */
-enum { LATE_WEIGHT = 4, LATE_MOST = 16 };
-
-static void pace(struct ag_stream *stream, bool late, uint32_t held)
-{
-    if (!late) {
-        stream->late -= stream->late > 0;
-    } else if ((stream->late += LATE_WEIGHT) > LATE_MOST) {
-        stream->late = 0;
-        ag_recorder_shorten(&stream->recorder, held / 2);
-    }
-}
-
 /* Replays the longest trace that begins the held ops; returns its length, 0 without one. */
 static uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream target)
 {
@@ -316,7 +304,7 @@ static uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream 
     trace->used = ++stream->clock;
     stream->counters.replays++;
     stream->counters.replayed += length;
-    stream->recorder.useful += length;
+    ag_recorder_paid(&stream->recorder, length);
     return length;
 }
 
@@ -327,6 +315,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
         return true;
     bool pushed, relay = relayed(stream);
     CUstream target = relay ? stream->relay : stream->handle;
+    ag_pace_submitted(stream, held, reason == AG_REASON_WATCHDOG);
     uint64_t began = ag_trace_now(), patches = stream->counters.patches;
     ag_depth++;
     bool entered = ag_context_enter(stream->context, &pushed);
@@ -356,7 +345,6 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
         AG_ACCOUNT(ag_account_cut(stream, reason, held - replayed));
     }
     score(stream->path[1], replayed != 0);
-    pace(stream, replayed == 0 && reason == AG_REASON_WATCHDOG, held);
     hold_ends(stream);
     return replayed == held;
 }
@@ -387,6 +375,7 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
     if (stream->events_open)
         release_events(stream);
     if (stream->live) {
+        ag_pace_ended(stream, stream->recorder.cursor->depth, barrier);
         struct ag_node *hot =
             ag_recorder_end(&stream->recorder, barrier, ag_opt.trace_hot, ag_opt.trace_min_length);
         bool pushed;

@@ -50,7 +50,8 @@ void ag_shortcut_forget(void)
 
 bool ag_shortcut_taken(void *real, const void *kernel, struct ag_kernel_call *call)
 {
-    if (!atomic_load_explicit(&ag_engine_on, memory_order_relaxed) || ag_depth || ag_shortcut.call)
+    if (!atomic_load_explicit(&ag_engine_on, memory_order_relaxed) || ag_depth ||
+        ag_shortcut.call || ag_engine_passes(call->stream))
         return false;
     context = NULL;
     if (ag_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context)
@@ -64,6 +65,7 @@ bool ag_shortcut_taken(void *real, const void *kernel, struct ag_kernel_call *ca
     if (usable) {
         call->func = entry->func;
         call->ptsz = entry->ptsz;
+        call->current = context;
         if (ag_engine_kernel(call))
             return true;
     }

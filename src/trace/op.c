@@ -14,7 +14,13 @@ void ag_op_hash(struct ag_op *op)
     for (unsigned i = 0; i < AG_SHAPE_WORDS; i += 2)
         hash = mix(hash, (uint64_t)op->shape[i] << 32 | op->shape[i + 1]);
     const unsigned char *extra = op->extra;
-    for (uint32_t i = 0; i < op->extra_size; i++)
+    uint32_t i = 0;
+    for (; i + 8 <= op->extra_size; i += 8) {
+        uint64_t word;
+        memcpy(&word, extra + i, 8);
+        hash = mix(hash, word);
+    }
+    for (; i < op->extra_size; i++)
         hash = mix(hash, extra[i]);
     op->token = hash;
 }

@@ -6,7 +6,10 @@
 enum { ANCHOR_REACH = 8192 };
 
 /* Ops that the recorder sleeps at first and at most. */
-enum { SLEEP_FIRST = 4096, SLEEP_MOST = 1 << 20 };
+enum { SLEEP_FIRST = 1 << 16, SLEEP_MOST = 1 << 20 };
+
+/* Sequences, and ops, after which it rests although the tree has room. */
+enum { MOST_LONE = 512, MOST_FRUITLESS = 1 << 16 };
 
 bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, uint32_t max_length)
 {
@@ -32,6 +35,15 @@ void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
     }
 }
 
+static void rest(struct ag_recorder *rec)
+{
+    rec->deep = rec->tree.root.below == 0; /* no trace is made while nothing is recorded */
+    atomic_store_explicit(&rec->sleep, rec->sleep_next, memory_order_relaxed);
+    if (rec->sleep_next < SLEEP_MOST)
+        rec->sleep_next *= 2;
+    rec->lone = rec->fruitless = 0;
+}
+
 /* The tree is full: forgets what is cold, and rests if recording it did not pay. */
 static void make_room(struct ag_recorder *rec)
 {
@@ -39,11 +51,8 @@ static void make_room(struct ag_recorder *rec)
     bool paid = rec->useful >= rec->tree.limit / 2;
     if (paid)
         rec->sleep_next = SLEEP_FIRST;
-    if (!paid || rec->tree.used > rec->tree.limit / 2) {
-        rec->sleep = rec->sleep_next;
-        if (rec->sleep_next < SLEEP_MOST)
-            rec->sleep_next *= 2;
-    }
+    if (!paid || rec->tree.used > rec->tree.limit / 2)
+        rest(rec);
     rec->useful = 0;
 }
 
@@ -80,17 +89,21 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     struct ag_node *node = rec->cursor;
     rec->cursor = &rec->tree.root;
     rec->chain += node->depth;
-    if (barrier)
+    rec->fruitless += node->depth;
+    if (barrier) {
         rec->anchor = 0;
+        rec->lone = node->depth < min_length ? rec->lone + 1 : 0;
+    }
+    if (rec->lone >= MOST_LONE || rec->fruitless >= MOST_FRUITLESS)
+        rest(rec);
     if (node->depth < min_length || node->trace != NULL || ++node->ends < hot)
         return NULL;
     node->ends = 0;
     return may_become_trace(node) ? node : NULL;
 }
 
-void ag_recorder_shorten(struct ag_recorder *rec, uint32_t length)
+void ag_recorder_resize(struct ag_recorder *rec, uint32_t unroll, uint32_t length)
 {
     rec->max_length = length < 2 ? 2 : length;
-    if (rec->unroll > rec->max_length)
-        rec->unroll = rec->max_length;
+    rec->unroll = unroll < rec->max_length ? unroll : rec->max_length;
 }

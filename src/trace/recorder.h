@@ -10,10 +10,16 @@
  *    the first op after a barrier; when it has not come back for a long time, another is taken.
  * So a short loop is unrolled, a long one is cut into pieces that fall on the same ops each time.
  *
+ * It rests, longer each time, where recording does not pay: when the tree is full and little of it
+ * was of use, when each sequence ends before it could become a trace, and when nothing has been
+ * replayed for long.
+ *
  * Not thread-safe: the owner's lock guards it.
  */
 #ifndef AG_RECORDER_H
 #define AG_RECORDER_H
+
+#include <stdatomic.h>
 
 #include "trace/tree.h"
 
@@ -24,22 +30,46 @@ struct ag_recorder {
     uint32_t chain;         /* ops from the anchor to the head of the open sequence */
     uint32_t unroll;        /* ops */
     uint32_t max_length;    /* ops */
-    uint32_t sleep;         /* ops during which no node is added: recording did not pay */
+    _Atomic uint32_t sleep; /* ops during which no node is added: recording did not pay */
+    bool deep;              /* asleep, and there is no trace: ops may pass unseen */
     uint32_t sleep_next;
-    uint64_t useful; /* ops replayed since the tree was last pruned */
+    uint32_t lone; /* sequences in a row that a barrier ended before they could become a trace */
+    uint32_t fruitless; /* ops since the last replay */
+    uint64_t useful;    /* ops replayed since the tree was last pruned */
 };
 
 /* False: no memory. The recorder must not be moved afterwards. */
 bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll,
                       uint32_t max_length);
 
-/* Once per op: true while it may pass unseen, since nothing is recorded and there is no trace. */
+/* Ops that may pass unseen from now on, since nothing is recorded and there is no trace. May be
+   read without the lock, by the thread that issues the ops. */
+static inline uint32_t ag_recorder_rest(const struct ag_recorder *rec)
+{
+    return rec->deep ? atomic_load_explicit(&rec->sleep, memory_order_relaxed) : 0;
+}
+
+/* One of them has passed; as above. */
+static inline void ag_recorder_pass(struct ag_recorder *rec, uint32_t rest)
+{
+    atomic_store_explicit(&rec->sleep, rest - 1, memory_order_relaxed);
+}
+
+/* Once per op: true while it may pass unseen. */
 static inline bool ag_recorder_asleep(struct ag_recorder *rec)
 {
-    if (__builtin_expect(rec->sleep == 0, 1))
+    uint32_t sleep = atomic_load_explicit(&rec->sleep, memory_order_relaxed);
+    if (__builtin_expect(sleep == 0, 1))
         return false;
-    rec->sleep--;
-    return rec->tree.root.below == 0;
+    ag_recorder_pass(rec, sleep);
+    return rec->deep;
+}
+
+/* Ops have been replayed: recording pays. */
+static inline void ag_recorder_paid(struct ag_recorder *rec, uint32_t ops)
+{
+    rec->useful += ops;
+    rec->fruitless = 0;
 }
 
 /* Whether the open sequence ends before this op. */
@@ -59,7 +89,8 @@ struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op
 struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t hot,
                                 uint32_t min_length);
 
-/* Sequences come out shorter from now on: at most `length` ops (2 at least). */
-void ag_recorder_shorten(struct ag_recorder *rec, uint32_t length);
+/* Sequences have at most `length` ops from now on (2 at least), and loops are unrolled to at most
+   `unroll`. */
+void ag_recorder_resize(struct ag_recorder *rec, uint32_t unroll, uint32_t length);
 
 #endif

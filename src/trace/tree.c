@@ -4,7 +4,8 @@
 
 #include <stdlib.h>
 
-enum { SLAB_NODES = 256 };
+/* Most streams see few ops: the tree starts small. The slabs are as large as all before them. */
+enum { FIRST_NODES = 32, FIRST_BUCKETS = 64 };
 
 static struct ag_node **bucket_of(struct ag_tree *tree, const struct ag_node *parent,
                                   uint64_t token)
@@ -16,14 +17,29 @@ static struct ag_node **bucket_of(struct ag_tree *tree, const struct ag_node *pa
 bool ag_tree_init(struct ag_tree *tree, uint32_t limit)
 {
     memset(tree, 0, sizeof *tree);
-    uint32_t buckets = 64;
-    while (buckets < limit)
-        buckets *= 2;
     tree->limit = limit;
-    tree->mask = buckets - 1;
-    tree->buckets = calloc(buckets, sizeof *tree->buckets);
-    tree->slabs = calloc(limit / SLAB_NODES + 2, sizeof *tree->slabs);
-    return tree->buckets != NULL && tree->slabs != NULL;
+    tree->mask = FIRST_BUCKETS - 1;
+    tree->buckets = calloc(FIRST_BUCKETS, sizeof *tree->buckets);
+    return tree->buckets != NULL;
+}
+
+/* Twice the buckets; nothing happens without memory for them. */
+static void more_buckets(struct ag_tree *tree)
+{
+    uint32_t count = tree->mask + 1;
+    struct ag_node **old = tree->buckets, **new = calloc(2 * (size_t)count, sizeof *new);
+    if (new == NULL)
+        return;
+    tree->buckets = new;
+    tree->mask = 2 * count - 1;
+    for (uint32_t i = 0; i < count; i++)
+        for (struct ag_node *node = old[i], *next; node != NULL; node = next) {
+            next = node->bucket;
+            struct ag_node **bucket = bucket_of(tree, node->parent, node->op.token);
+            node->bucket = *bucket;
+            *bucket = node;
+        }
+    free(old);
 }
 
 static void node_release(struct ag_node *node)
@@ -39,10 +55,8 @@ void ag_tree_free(struct ag_tree *tree)
         for (uint32_t i = 0; i <= tree->mask; i++)
             for (struct ag_node *node = tree->buckets[i]; node != NULL; node = node->bucket)
                 node_release(node);
-    if (tree->slabs != NULL)
-        for (uint32_t i = 0; tree->slabs[i] != NULL; i++)
-            free(tree->slabs[i]);
-    free(tree->slabs);
+    for (unsigned i = 0; i < AG_SLABS; i++)
+        free(tree->slabs[i]);
     free(tree->buckets);
     memset(tree, 0, sizeof *tree);
 }
@@ -62,15 +76,19 @@ static struct ag_node *node_take(struct ag_tree *tree)
         tree->free = node->bucket;
         return node;
     }
-    if (tree->made % SLAB_NODES == 0) {
-        struct ag_node *slab = malloc(SLAB_NODES * sizeof *slab);
-        if (slab == NULL)
+    if (tree->left == 0) {
+        unsigned i = 0;
+        while (tree->slabs[i] != NULL)
+            i++;
+        uint32_t size = i == 0 ? FIRST_NODES : FIRST_NODES << (i - 1);
+        tree->slabs[i] = malloc(size * sizeof *node);
+        if (tree->slabs[i] == NULL)
             return NULL;
-        tree->slabs[tree->made / SLAB_NODES] = slab;
+        tree->fresh = tree->slabs[i];
+        tree->left = size;
     }
-    node = &tree->slabs[tree->made / SLAB_NODES][tree->made % SLAB_NODES];
-    tree->made++;
-    return node;
+    tree->left--;
+    return tree->fresh++;
 }
 
 struct ag_node *ag_tree_add(struct ag_tree *tree, struct ag_node *parent, const struct ag_op *op)
@@ -94,6 +112,8 @@ struct ag_node *ag_tree_add(struct ag_tree *tree, struct ag_node *parent, const 
     node->op.extra = extra;
     node->parent = parent;
     node->depth = parent->depth + 1;
+    if (tree->used > tree->mask)
+        more_buckets(tree);
     struct ag_node **bucket = bucket_of(tree, parent, op->token);
     node->bucket = *bucket;
     *bucket = node;

@@ -36,15 +36,18 @@ struct ag_node {
     struct ag_node *bucket; /* next in the same bucket, or in the free list */
 };
 
+enum { AG_SLABS = 24 }; /* enough for the most that trace.memory may be */
+
 struct ag_tree {
     struct ag_node root;
     struct ag_node **buckets;
-    struct ag_node **slabs;
-    struct ag_node *free;
-    uint32_t limit; /* nodes at most */
-    uint32_t used;  /* nodes in the tree */
-    uint32_t made;  /* nodes allocated */
-    uint32_t mask;  /* of the bucket array */
+    struct ag_node *slabs[AG_SLABS];
+    struct ag_node *fresh; /* the rest of the newest slab: `left` nodes that were never used */
+    struct ag_node *free;  /* nodes that were */
+    uint32_t limit;        /* nodes at most */
+    uint32_t used;         /* nodes in the tree */
+    uint32_t left;
+    uint32_t mask; /* of the bucket array */
 };
 
 /* False: no memory. `limit` is in nodes. */

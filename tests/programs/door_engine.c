@@ -130,6 +130,12 @@ void ag_engine_stream_used(CUstream stream, bool ptsz)
     NOTE("stream_used(%p, %d) ", (void *)stream, ptsz);
 }
 
+bool ag_engine_passes(CUstream stream)
+{
+    (void)stream;
+    return false;
+}
+
 void ag_engine_failed(void)
 {
     NOTE("failed ");

@@ -179,13 +179,13 @@ TEST(shortened_sequences_are_shorter)
 {
     struct feed f = {.ops = 0};
     CHECK(ag_recorder_init(&f.rec, 10000, UNROLL, MAX_LENGTH));
-    ag_recorder_shorten(&f.rec, 5);
+    ag_recorder_resize(&f.rec, UNROLL, 5);
     for (unsigned i = 0; i < 100; i++)
         feed(&f, i);
     for (unsigned i = 0; i < f.cuts; i++)
         CHECK(f.length[i] == 5);
     CHECK(f.cuts == 20);
-    ag_recorder_shorten(&f.rec, 0);
+    ag_recorder_resize(&f.rec, 2, 0);
     CHECK(f.rec.max_length == 2);
     ag_tree_free(&f.rec.tree);
 }

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* Measuring a program's pace, and choosing the length of sequences by it. */
+#include "engine/pace.h"
+
+#include <time.h>
+
+#include "config/config.h"
+
+/* A graph launch, ns of CPU time (H200 machine, driver 580, graphs of up to 100 nodes). */
+enum { LAUNCH_NS = 1200 };
+
+/* Programs that never wait are taken for ones that wait this seldom. */
+enum { LONGEST_RUN = 4096 };
+
+/* Each hold of so many is measured; looks after which a better length is taken. */
+enum { SAMPLE = 4, TIMES = 8 };
+
+/* What one submission by the watchdog weighs against one that was in time, and when sequences get
+   shorter: a program slow enough to be late more than now and then. */
+enum { LATE_WEIGHT = 4, LATE_MOST = 16 };
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    return clock_gettime(CLOCK_MONOTONIC, &t) == 0
+               ? (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec
+               : 0;
+}
+
+static void resize(struct ag_stream *stream, uint32_t length)
+{
+    struct ag_pace *pace = &stream->pace;
+    pace->length = length < ag_opt.trace_min_length ? ag_opt.trace_min_length : length;
+    pace->times = 0;
+    pace->late = 0;
+    /* The usual one leaves a long loop in longer pieces than a short one is unrolled to. */
+    bool usual = pace->length >= ag_opt.trace_unroll;
+    ag_recorder_resize(&stream->recorder, usual ? ag_opt.trace_unroll : pace->length,
+                       usual ? ag_opt.trace_max_length : pace->length);
+}
+
+void ag_pace_start(struct ag_stream *stream)
+{
+    stream->pace = (struct ag_pace){.length = ag_opt.trace_unroll};
+}
+
+void ag_pace_begun(struct ag_stream *stream)
+{
+    bool measured = stream->epoch % SAMPLE == 0 && ag_opt.trace_length == AG_LENGTH_AUTO;
+    stream->pace.began = measured ? now_ns() : 0;
+}
+
+void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late)
+{
+    struct ag_pace *pace = &stream->pace;
+    if (late) {
+        if ((pace->late += LATE_WEIGHT) > LATE_MOST)
+            resize(stream, pace->length / 2);
+    } else {
+        pace->late -= pace->late > 0;
+        /* The last of two ops at least; a pause of the machine counts little. */
+        if (pace->began != 0 && held > 1) {
+            uint64_t ns = (now_ns() - pace->began) / (held - 1);
+            if (pace->op_ns == 0)
+                pace->op_ns = ns > UINT32_MAX / 8 ? UINT32_MAX / 8 : (uint32_t)ns + 1;
+            else if (ns < 8 * (uint64_t)pace->op_ns)
+                pace->op_ns += ((int64_t)ns - (int64_t)pace->op_ns) / 4;
+            else
+                pace->op_ns += pace->op_ns / 4 + 1;
+        }
+    }
+    pace->began = 0;
+}
+
+/* The power of two next to sqrt(LAUNCH_NS * run / op_ns) that the options and the bound allow. */
+static uint32_t best_length(const struct ag_pace *pace)
+{
+    uint64_t square = (uint64_t)LAUNCH_NS * pace->runs / (pace->op_ns | 1);
+    uint32_t most = ag_opt.hold_bound_us * 500u / (pace->op_ns | 1), length = 2;
+    while (2 * (uint64_t)length * length < square && 2 * length <= most)
+        length *= 2;
+    return length < ag_opt.trace_unroll ? length : ag_opt.trace_unroll;
+}
+
+static void look(struct ag_stream *stream)
+{
+    struct ag_pace *pace = &stream->pace;
+    if (pace->op_ns == 0)
+        return;
+    uint32_t best = best_length(pace);
+    if (best == pace->length || best != pace->better)
+        pace->times = 0;
+    pace->better = best;
+    if (best != pace->length && ++pace->times >= TIMES)
+        resize(stream, best);
+}
+
+void ag_pace_ended(struct ag_stream *stream, uint32_t ops, bool barrier)
+{
+    struct ag_pace *pace = &stream->pace;
+    pace->run += ops;
+    if (pace->run == 0 || (!barrier && pace->run < LONGEST_RUN))
+        return;
+    uint32_t run = pace->run < LONGEST_RUN ? pace->run : LONGEST_RUN;
+    pace->runs = pace->runs == 0 ? run : (3 * pace->runs + run + 2) / 4;
+    pace->run = 0;
+    look(stream);
+}

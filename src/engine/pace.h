@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pace: how long a stream's sequences are.
+ *
+ * A piece of n ops is launched when the last of them has been issued. That delays the GPU by up to
+ * n times the program's own time between two ops, c, once between two barriers; and each piece
+ * costs one graph launch, K. With N ops between two barriers the sum, n c + (N / n) K, is least at
+ * n = sqrt(K N / c): long pieces for a program that issues fast or seldom waits, short ones for one
+ * that computes between its launches and waits often. So the tail before a wait is short, too.
+ *
+ * c is measured on held ops, N at barriers. Lengths are powers of two, so that a loop of identical
+ * ops is cut at the same arguments, and change only when another one has been better for a while,
+ * since sequences of another length have to get hot anew. With `trace.length = fixed` nothing of it
+ * is done, but that programs for which holds last too long get shorter sequences.
+ *
+ * All functions want the stream's lock.
+ */
+#ifndef AG_PACE_H
+#define AG_PACE_H
+
+#include "engine/stream.h"
+
+/* For a new stream. */
+void ag_pace_start(struct ag_stream *stream);
+
+/* A hold begins. */
+void ag_pace_begun(struct ag_stream *stream);
+
+/* What is held is about to be submitted; `late`: by the watchdog. */
+void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late);
+
+/* A sequence of so many ops has ended, with a barrier or without. */
+void ag_pace_ended(struct ag_stream *stream, uint32_t ops, bool barrier);
+
+#endif
