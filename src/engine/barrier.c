@@ -30,6 +30,7 @@ static void flush(struct ag_stream *stream, enum ag_reason reason)
 static bool busy(const struct ag_stream *stream)
 {
     return atomic_load_explicit(&stream->open, memory_order_relaxed) ||
+           atomic_load_explicit(&stream->curious, memory_order_relaxed) ||
            atomic_load_explicit(&stream->relayed, memory_order_relaxed);
 }
 

@@ -28,6 +28,17 @@
  */
 extern _Atomic unsigned ag_held_streams;
 
+/* Streams that hold nothing, and want to hear of the next barrier nevertheless: it tells how often
+   the program waits, and where its sequences begin. */
+extern _Atomic unsigned ag_curious_streams;
+
+/* Whether a barrier is to be told of. */
+static inline bool ag_engine_listens(void)
+{
+    return atomic_load(&ag_held_streams) != 0 ||
+           atomic_load_explicit(&ag_curious_streams, memory_order_relaxed) != 0;
+}
+
 /* 1 while the trace file wants to hear of every barrier: it is counted in ag_held_streams then. */
 extern _Atomic unsigned ag_watching;
 

@@ -12,7 +12,7 @@
 #define LIKELY(condition)   __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
-_Atomic unsigned ag_held_streams, ag_open_events, ag_watching;
+_Atomic unsigned ag_held_streams, ag_curious_streams, ag_open_events, ag_watching;
 _Atomic bool ag_engine_on;
 _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
 
@@ -30,8 +30,8 @@ static void hold(struct ag_stream *stream, struct ag_node *node)
     stream->recorder.cursor->next = node;
     stream->recorder.cursor = node;
     stream->counters.ops++;
-    if (node->trace != NULL && node->below == 0)
-        ag_stream_end(stream, false, AG_REASON_FAILURE);
+    if ((node->trace != NULL && node->below == 0) || node->depth >= stream->recorder.max_length)
+        ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
 }
 
 /* -- Kernels that match the prediction -------------------------------------- */

@@ -10,10 +10,10 @@
 enum { LAUNCH_NS = 1200 };
 
 /* Programs that never wait are taken for ones that wait this seldom. */
-enum { LONGEST_RUN = 4096 };
+enum { LONGEST_RUN = 1024 };
 
 /* Each hold of so many is measured; looks after which a better length is taken. */
-enum { SAMPLE = 4, TIMES = 8 };
+enum { SAMPLE = 4, TIMES = 4 };
 
 /* What one submission by the watchdog weighs against one that was in time, and when sequences get
    shorter: a program slow enough to be late more than now and then. */

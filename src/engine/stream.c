@@ -309,6 +309,7 @@ void ag_stream_reset(struct ag_stream *stream)
 void ag_stream_kill(struct ag_stream *stream)
 {
     ag_stream_reset(stream);
+    ag_stream_be_curious(stream, false);
     if (stream->captured)
         atomic_fetch_sub(&ag_captures, 1);
     stream->captured = false;

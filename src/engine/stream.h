@@ -66,9 +66,10 @@ struct ag_stream {
     bool live;
 
     /* Written under the lock, peeked at without: program order makes a thread see what it must. */
-    _Atomic uint32_t held;      /* ops held: those on the path to the recorder's cursor */
-    _Atomic bool open;          /* a sequence is open: counted in ag_held_streams */
-    _Atomic bool relayed;       /* ops went out in its name, see submit.c: counted likewise */
+    _Atomic uint32_t held; /* ops held: those on the path to the recorder's cursor */
+    _Atomic bool open;     /* a sequence is open: counted in ag_held_streams */
+    _Atomic bool curious;  /* wants to hear of the next barrier: counted in ag_curious_streams */
+    _Atomic bool relayed;  /* ops went out in its name, see submit.c: counted likewise */
     const void *_Atomic thread; /* the thread that issued the last op */
 
     bool holding;        /* all ops of the open sequence have been held so far */
@@ -221,6 +222,9 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason);
  * become hot. `barrier`: the anchor ends too.
  */
 void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason);
+
+/* Whether the stream is to hear of the next barrier even if it holds nothing. */
+void ag_stream_be_curious(struct ag_stream *stream, bool curious);
 
 /* Whether the stream may begin to hold with `head`, the first op of a sequence; if so it has begun.
  */

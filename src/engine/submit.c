@@ -366,8 +366,20 @@ static void release_events(struct ag_stream *stream)
     atomic_fetch_sub(&ag_open_events, 1);
 }
 
+void ag_stream_be_curious(struct ag_stream *stream, bool curious)
+{
+    if (atomic_load_explicit(&stream->curious, memory_order_relaxed) == curious)
+        return;
+    atomic_store_explicit(&stream->curious, curious, memory_order_relaxed);
+    if (curious)
+        atomic_fetch_add(&ag_curious_streams, 1);
+    else
+        atomic_fetch_sub(&ag_curious_streams, 1);
+}
+
 void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason)
 {
+    ag_stream_be_curious(stream, !barrier && stream->live);
     if (stream->held != 0)
         ag_stream_submit(stream, reason);
     else if (barrier && stream->recorder.cursor->depth != 0)

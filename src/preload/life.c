@@ -203,7 +203,7 @@ BEFORE(cuGreenCtxDestroy, (CUgreenCtx green), (green), green_context_destroy(gre
             return REAL(name) arguments;                                                           \
         ag_cause = #name;                                                                          \
         uint64_t began = ag_trace_now();                                                           \
-        if (atomic_load(&ag_held_streams) != 0)                                                    \
+        if (ag_engine_listens())                                                                   \
             barrier;                                                                               \
         CUresult result = REAL(name) arguments;                                                    \
         AG_TRACE(ag_note_barrier(#name, began));                                                   \

@@ -47,6 +47,7 @@ static void in_child(void)
     gave_up = true;
     atomic_store(&ag_engine_on, false);
     atomic_store(&ag_held_streams, 0);
+    atomic_store(&ag_curious_streams, 0);
 }
 
 static void configure(void)

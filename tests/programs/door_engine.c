@@ -14,7 +14,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-_Atomic unsigned ag_held_streams, ag_open_events, ag_wanted_traces, ag_watching;
+_Atomic unsigned ag_held_streams, ag_curious_streams, ag_open_events, ag_wanted_traces, ag_watching;
 _Atomic bool ag_engine_on, ag_trace_on; /* there is no trace here */
 _Thread_local const char *ag_cause __attribute__((tls_model("initial-exec")));
 _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));

@@ -8,6 +8,7 @@
     .hidden ag_slots
     .hidden ag_exports
     .hidden ag_held_streams
+    .hidden ag_curious_streams
     .hidden ag_thunk_barrier
     .hidden ag_export_bind
 
@@ -60,6 +61,9 @@ ag_thunk: /* x16: the slot */
     .cfi_startproc
     adrp    x17, ag_held_streams
     ldr     w17, [x17, #:lo12:ag_held_streams]
+    cbnz    w17, 1f
+    adrp    x17, ag_curious_streams
+    ldr     w17, [x17, #:lo12:ag_curious_streams]
     cbnz    w17, 1f
     ldr     x16, [x16]
     br      x16

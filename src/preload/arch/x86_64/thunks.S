@@ -14,6 +14,7 @@
     .hidden ag_slots
     .hidden ag_exports
     .hidden ag_held_streams
+    .hidden ag_curious_streams
     .hidden ag_thunk_barrier
     .hidden ag_export_bind
 
@@ -94,6 +95,8 @@
 ag_thunk: /* %r11: the slot */
     .cfi_startproc
     cmpl    $0, ag_held_streams(%rip)
+    jne     1f
+    cmpl    $0, ag_curious_streams(%rip)
     jne     1f
     jmp     *(%r11)
 1:  save_arguments
