@@ -138,7 +138,7 @@ def test_without_parameter_layouts(variant, way):
     assert library.stderr == "" and library.report["errors"] == 0
     assert sequences(variant, library.log) == sequences(variant, plain.log)
     layouts = run_logged(command(variant), env={"AUTOGRAPH_HOLD_BOUND_US": 100000})
-    assert library.report["ops"]["replayed"] > 0.9 * layouts.report["ops"]["replayed"]
+    assert library.report["ops"]["replayed"] > 0.8 * layouts.report["ops"]["replayed"]
 
 
 def test_without_parameter_layouts_all_arguments_are_set():
