@@ -19,7 +19,7 @@ import helpers
 
 SCENARIOS = {name: {} for name in
              ["arguments", "memsets", "copies", "events", "legacy", "per_thread", "late", "capture",
-              "streams", "exits", "values", "allocations", "kernels", "contexts"]}
+              "streams", "exits", "values", "allocations", "kernels", "contexts", "priorities"]}
 STRATEGIES = {"set_params": ["arguments", "memsets", "copies", "events", "values"],
               "exec_update": ["arguments", "memsets", "copies", "events", "values"],
               "recapture": ["arguments", "copies", "kernels", "streams"]}
@@ -41,10 +41,9 @@ ABSENT = "the fault did not happen"
 # Questions about what the program has named. The name may be wrong, so an error is no failure of
 # the library's; what is asked about is not held.
 QUESTIONS = {"cuCtxGetCurrent", "cuCtxGetDevice", "cuStreamGetCtx", "cuStreamGetFlags",
-             "cuStreamIsCapturing", "cuStreamQuery", "cuEventQuery", "cuPointerGetAttributes",
+             "cuStreamIsCapturing", "cuStreamQuery", "cuPointerGetAttributes",
              "cuMemGetAddressRange_v2", "cuKernelGetFunction", "cuFuncGetParamInfo",
-             "cuFuncGetAttribute", "cuKernelGetAttribute",
-             "cuFuncGetModule", "cuFuncGetName"}
+             "cuFuncGetAttribute", "cuKernelGetAttribute", "cuFuncGetName"}
 
 
 def submits(function, scenario):

@@ -21,23 +21,21 @@
 /* Without one of these nothing is held. ELF names, which are also the names that cuda.h declares
  * once its renaming macros are applied. */
 #define AG_DRIVER_FUNCTIONS(X)                                                                     \
-    X(cuDriverGetVersion)                                                                          \
     X(cuCtxGetCurrent)                                                                             \
     X(cuCtxPushCurrent_v2)                                                                         \
     X(cuCtxPopCurrent_v2)                                                                          \
     X(cuCtxGetDevice)                                                                              \
-    X(cuCtxSynchronize)                                                                            \
     X(cuThreadExchangeStreamCaptureMode)                                                           \
     X(cuStreamCreate)                                                                              \
     X(cuStreamDestroy_v2)                                                                          \
     X(cuStreamGetCtx)                                                                              \
     X(cuStreamGetFlags)                                                                            \
+    X(cuStreamGetPriority)                                                                         \
     X(cuStreamIsCapturing)                                                                         \
     X(cuStreamQuery)                                                                               \
     X(cuStreamWaitEvent)                                                                           \
     X(cuEventCreate)                                                                               \
     X(cuEventRecord)                                                                               \
-    X(cuEventQuery)                                                                                \
     X(cuEventSynchronize)                                                                          \
     X(cuEventDestroy_v2)                                                                           \
     X(cuLaunchKernel)                                                                              \
@@ -60,7 +58,6 @@
     X(cuKernelGetFunction)                                                                         \
     X(cuFuncGetAttribute)                                                                          \
     X(cuKernelGetAttribute)                                                                        \
-    X(cuFuncGetModule)                                                                             \
     X(cuGraphCreate)                                                                               \
     X(cuGraphDestroy)                                                                              \
     X(cuGraphAddKernelNode_v2)                                                                     \

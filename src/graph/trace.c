@@ -10,6 +10,47 @@
 
 /* -- Building ------------------------------------------------------------- */
 
+/* The priority that a launch asks for itself, or NULL. */
+static const int *priority_of(const struct ag_op *op)
+{
+    const CUlaunchAttribute *attrs = op->kind == AG_OP_KERNEL ? op->extra : NULL;
+    for (uint32_t i = 0; attrs != NULL && i < op->extra_size / sizeof *attrs; i++)
+        if (attrs[i].id == CU_LAUNCH_ATTRIBUTE_PRIORITY)
+            return &attrs[i].value.priority;
+    return NULL;
+}
+
+/*
+ * A graph's kernels run with the priority of the stream that it is launched in or, by a flag, each
+ * with its node's (CUDA driver API, cuGraphInstantiate). Where some launch asks for another than
+ * its stream's, all others are given that of the stream.
+ */
+static CUresult set_priorities(struct ag_trace *trace, CUstream stream, unsigned long long *flags)
+{
+    CUlaunchAttributeValue value = {0};
+    bool asked = false, differs = false;
+    for (uint32_t i = 0; i < trace->length; i++) {
+        const int *priority = priority_of(&trace->step[i].node->op);
+        CUresult result = priority == NULL || asked
+                              ? CUDA_SUCCESS
+                              : ag_real.cuStreamGetPriority(stream, &value.priority);
+        if (result != CUDA_SUCCESS)
+            return result;
+        asked |= priority != NULL;
+        differs |= priority != NULL && *priority != value.priority;
+    }
+    CUresult result = CUDA_SUCCESS;
+    for (uint32_t i = 0; differs && result == CUDA_SUCCESS && i < trace->length; i++) {
+        const struct ag_op *op = &trace->step[i].node->op;
+        if (op->kind == AG_OP_KERNEL && priority_of(op) == NULL)
+            result = ag_real.cuGraphKernelNodeSetAttribute(trace->step[i].graph_node,
+                                                           CU_LAUNCH_ATTRIBUTE_PRIORITY, &value);
+    }
+    if (differs)
+        *flags = CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+    return result;
+}
+
 static CUresult build(struct ag_trace *trace, CUcontext ctx, CUstream stream)
 {
     CUresult result = ag_real.cuGraphCreate(&trace->graph, 0);
@@ -21,8 +62,11 @@ static CUresult build(struct ag_trace *trace, CUcontext ctx, CUstream stream)
                              before != NULL ? before->node : NULL);
         before = step;
     }
+    unsigned long long flags = 0;
     if (result == CUDA_SUCCESS)
-        result = ag_real.cuGraphInstantiateWithFlags(&trace->exec, trace->graph, 0);
+        result = set_priorities(trace, stream, &flags);
+    if (result == CUDA_SUCCESS)
+        result = ag_real.cuGraphInstantiateWithFlags(&trace->exec, trace->graph, flags);
     /* Arguments that change before the first upload make replays slower for good. */
     if (result == CUDA_SUCCESS)
         result = ag_real.cuGraphUpload(trace->exec, stream);

@@ -310,6 +310,35 @@ static void allocations(void)
     note(cuStreamDestroy(s));
 }
 
+/* A stream with a priority, and launches with others and with none, in one loop. */
+static void priorities(void)
+{
+    CUstream s = NULL;
+    note(cuStreamCreateWithPriority(&s, CU_STREAM_NON_BLOCKING, -2));
+    for (uint32_t step = 0; step < STEPS; step++) {
+        uint32_t n = N;
+        void *args[] = {&buffer[0], &n, &step};
+        for (int i = 0; i < 3; i++) {
+            CUlaunchAttribute attr = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY,
+                                      .value = {.priority = -i}};
+            CUlaunchConfig config = {.gridDimX = 1,
+                                     .gridDimY = 1,
+                                     .gridDimZ = 1,
+                                     .blockDimX = N,
+                                     .blockDimY = 1,
+                                     .blockDimZ = 1,
+                                     .hStream = s,
+                                     .attrs = &attr,
+                                     .numAttrs = 1};
+            note(cuLaunchKernelEx(&config, mix, args, NULL));
+            note(launch_mix(buffer[1], N, step, s));
+            note(cuMemsetD32Async(buffer[2], step, 4, s));
+        }
+        note(cuStreamSynchronize(s));
+    }
+    note(cuStreamDestroy(s));
+}
+
 /* Kernels of a library, launch attributes, and a module that comes and goes. */
 static void kernels(void)
 {
@@ -377,11 +406,11 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } all[] = {{"arguments", arguments}, {"memsets", memsets},  {"copies", copies},
-               {"events", events},       {"legacy", legacy},    {"per_thread", per_thread},
-               {"late", late},           {"capture", capture},  {"streams", streams},
-               {"exits", exits},         {"values", values},    {"allocations", allocations},
-               {"kernels", kernels},     {"contexts", contexts}};
+    } all[] = {{"arguments", arguments}, {"memsets", memsets},   {"copies", copies},
+               {"events", events},       {"legacy", legacy},     {"per_thread", per_thread},
+               {"late", late},           {"capture", capture},   {"streams", streams},
+               {"exits", exits},         {"values", values},     {"allocations", allocations},
+               {"kernels", kernels},     {"contexts", contexts}, {"priorities", priorities}};
     unsigned i = 0;
     CHECK(argc == 2);
     while (i < sizeof all / sizeof all[0] && strcmp(all[i].name, argv[1]))

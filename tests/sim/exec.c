@@ -347,7 +347,10 @@ CUresult sim_cuGraphLaunch(CUgraphExec handle, CUstream stream)
     if (r == CUDA_SUCCESS) /* a launch cannot be captured */
         r = s->capture ? stream_check_sync(s) : capture_check_legacy(s);
     if (r == CUDA_SUCCESS) {
-        struct work w = {.kind = WORK_GRAPH, .graph = {.plan = e->plan}};
+        bool of_nodes = e->flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+        struct work w = {
+            .kind = WORK_GRAPH,
+            .graph = {.plan = e->plan, .priority = of_nodes ? PRIORITY_OF_NODES : s->priority}};
         struct dep last = {.stream = e->last_stream, .seq = e->last_seq};
         e->plan->refs++;
         r = plan_markers(e->plan, s, &w);

@@ -5,7 +5,7 @@
  *
  * Fields: seq, ctx (device, or c and the context's number), stream (L: legacy,
  * P: per-thread, U: the program's, each with its number in order of creation),
- * op, name, grid, block, shared, args (hash of argument bytes or of the
+ * op, name, grid, block, shared, priority, args (hash of argument bytes or of the
  * operation's own figures), via (eager or graph). */
 #include "sim.h"
 
@@ -81,8 +81,13 @@ void log_op(struct stream *s, const struct work *w, bool in_graph)
         snprintf(ctx, sizeof ctx, "c%llu", (unsigned long long)s->ctx->o.id);
     if (w->kind == WORK_KERNEL) {
         const unsigned *g = w->kernel.grid, *b = w->kernel.block;
-        snprintf(kernel, sizeof kernel, " name=%.256s grid=%u,%u,%u block=%u,%u,%u shared=%u",
-                 w->kernel.def->name, g[0], g[1], g[2], b[0], b[1], b[2], w->kernel.shared);
+        int priority = in_graph && s->graph_priority != PRIORITY_OF_NODES
+                           ? s->graph_priority
+                           : w->kernel.attrs.priority;
+        snprintf(kernel, sizeof kernel,
+                 " name=%.256s grid=%u,%u,%u block=%u,%u,%u shared=%u priority=%d",
+                 w->kernel.def->name, g[0], g[1], g[2], b[0], b[1], b[2], w->kernel.shared,
+                 priority);
     }
     uint64_t hash = work_hash(w);
     pthread_mutex_lock(&lock);

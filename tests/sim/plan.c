@@ -308,6 +308,7 @@ static void run_plan(struct stream *s, const struct plan *p, struct marker **mar
 
 void plan_execute(struct stream *s, struct work *launch)
 {
+    s->graph_priority = launch->graph.priority;
     run_plan(s, launch->graph.plan, launch->graph.markers, 0);
 }
 

@@ -20,6 +20,7 @@
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <cudaProfiler.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -42,6 +43,7 @@
 #define SHARED_DEFAULT    49152
 #define SHARED_MAX        232448
 #define GREATEST_PRIORITY (-5)
+#define PRIORITY_OF_NODES INT_MIN
 
 /* -- Doors (api.c is generated, proc.c) -- */
 
@@ -308,6 +310,7 @@ struct work {
             struct graph *graph;     /* a child graph node's own graph */
             struct marker **markers; /* a launch's, one for each record node */
             unsigned nmarkers;
+            int priority; /* a launch's, of all its kernels, or PRIORITY_OF_NODES */
         } graph;
     };
 };
@@ -378,6 +381,7 @@ struct stream {
     struct stream *next_waiter;
     struct stream *waiters; /* streams that wait for this one */
     uint64_t random;        /* owned by the worker while running */
+    int graph_priority;     /* likewise, of the launch that runs: see work.graph */
     struct capture *capture;
     struct capture_set capture_deps;
     CUsynchronizationPolicy sync_policy;
