@@ -16,6 +16,7 @@ BENCH = helpers.SOURCE / "tests/bench"
 sys.path.insert(0, str(BENCH))
 
 import benchmark  # noqa: E402  (needs the path above)
+import publish  # noqa: E402
 import shapes  # noqa: E402
 
 
@@ -185,3 +186,85 @@ def test_shapes_cover_the_targets():
             "streams": [1, 2, 4, 8], "threads": [1, 2, 4, 8], "loop": shapes.LOOPS,
             "cudart": shapes.BOTH}.items():
         assert {shape[key] for shape in shapes.SHAPES} == set(values)
+
+
+# -- Publishing -------------------------------------------------------------------
+
+def measured(**changes):
+    """What benchmark.py writes, of the loops that README shows."""
+    rows = [{"name": shape.name, "shape": dict(shape), "equal": True,
+             "times": {"eager": [8.0 * shape["n"]] * 7, "library": [2.0 * shape["n"]] * 7,
+                       **({"graph": [3.0 * shape["n"]] * 7} if shape.by_hand else {})},
+             "report": {"ops": {"total": 4, "replayed": 3}}}
+            for shape in shapes.SHAPES if shape.name in publish.SOME]
+    return {"machine": "Some GPU, driver 1", "shapes": rows,
+            "targets": [{"target": "the aim", "limit": "<= 1", "worst": "2", "verdict": "MISSED"}], **changes}
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """The pages that are written to, with other figures in them."""
+    (tmp_path / "docs").mkdir()
+    for name in publish.PAGES:
+        text = (helpers.SOURCE / name).read_text()
+        (tmp_path / name).write_text(re.sub(r"<!-- end -->", "old figures\n\n<!-- end -->", text))
+    return tmp_path
+
+
+def publish_into(tree, found, status=0):
+    (tree / "bench.json").write_text(found if isinstance(found, str) else json.dumps(found))
+    done = subprocess.run([sys.executable, BENCH / "publish.py", "--root", tree, tree / "bench.json"],
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stderr
+
+
+def test_figures_are_published(tree):
+    publish_into(tree, measured())
+    readme, results = ((tree / name).read_text() for name in publish.PAGES)
+    assert "old figures" not in readme + results
+    assert "\n\n| loop |" in readme and "| 64 kernels | 512.0 | 128.0 | **4.00x** | 192.0 |\n" in readme
+    assert "| N=64 | 512.00 | 128.00 | 192.00 | 4.00x | 0.667 | 0.0 | 75.0 % | equal |\n" in results
+    assert "| N=16, never repeats | 128.00 | 32.00 | - | 4.00x | - |" in results
+    assert "| the aim | <= 1 | 2 | MISSED |\n" in results
+    picture = xml.etree.ElementTree.parse(tree / "docs/bench.svg").getroot()
+    assert len([e for e in picture if e.tag.endswith("polyline")]) == 3
+    again = {name: (tree / name).read_text() for name in publish.PAGES}
+    publish_into(tree, measured())
+    assert again == {name: (tree / name).read_text() for name in publish.PAGES}
+
+
+def test_text_around_the_figures_stays(tree):
+    def around(name):
+        return re.sub(r"(<!-- bench: \w+ -->).*?<!-- end -->", r"\1", (tree / name).read_text(), flags=re.S)
+    before = [around(name) for name in publish.PAGES]
+    assert sum(text.count("<!-- bench: ") for text in before) == 3
+    publish_into(tree, measured())
+    assert before == [around(name) for name in publish.PAGES]
+
+
+@pytest.mark.parametrize("found, message", [
+    (measured(machine="simulated driver: no figure below means anything"), "simulated driver"),
+    (measured(shapes=measured()["shapes"][1:]), "no loop 'N=4'"),
+    (measured(shapes=[{**measured()["shapes"][0], "equal": False}]), "different results: N=4"),
+    ([], "no file that benchmark.py made"), ("{", "publish: ")])
+def test_what_is_not_published(tree, found, message):
+    before = [(tree / name).read_text() for name in publish.PAGES]
+    said = publish_into(tree, found, status=2)
+    assert message in said and len(said.splitlines()) == 1
+    assert before == [(tree / name).read_text() for name in publish.PAGES]
+
+
+def test_readme_s_figures_are_in_the_results():
+    """Times to the tenth, as measured."""
+    readme, results = ((helpers.SOURCE / name).read_text() for name in publish.PAGES)
+    rows = {cells[0]: cells for cells in (line.strip("| ").split(" | ") for line in results.splitlines()
+                                          if line.endswith("| equal |"))}
+    shown = dict(re.findall(r"^\| ([^|]+) \| (.*) \|$", readme, flags=re.M))
+    for name, words in publish.SOME.items():
+        eager, library, by_hand, speedup = rows[name][1:5]
+        figures = [x if x == "-" else f"{float(x):.1f}" for x in (eager, library, by_hand)]
+        written = shown[words].replace("*", "").split(" | ")
+        assert written[2] == speedup
+        for seen, wanted in zip((written[0], written[1], written[3]), figures):
+            assert seen == wanted or abs(float(seen) - float(wanted)) < 0.11  # rounded twice

@@ -7,7 +7,7 @@ BENCH_GPU = $(BENCHES:%=%-static) $(BENCHES:%=%-shared)
 BENCH_OBJECTS = $(BENCHES:%=%.gpu.o)
 
 BENCH_FILES = tests/bench/benchmark.py tests/bench/extras.py tests/bench/instructions.py \
-	tests/bench/plot.py tests/bench/shapes.py
+	tests/bench/plot.py tests/bench/publish.py tests/bench/shapes.py
 
 EXTRA_DIST += $(BENCHES:%=%.cu) $(BENCH_FILES)
 
