@@ -213,7 +213,8 @@ def tree(tmp_path):
 
 def publish_into(tree, found, status=0):
     (tree / "bench.json").write_text(found if isinstance(found, str) else json.dumps(found))
-    done = subprocess.run([sys.executable, BENCH / "publish.py", "--root", tree, tree / "bench.json"],
+    done = subprocess.run([sys.executable, BENCH / "publish.py", "--root", tree, "--library", "commit 7",
+                           tree / "bench.json"],
                           capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stderr
@@ -227,6 +228,7 @@ def test_figures_are_published(tree):
     assert "| N=64 | 512.00 | 128.00 | 192.00 | 4.00x | 0.667 | 0.0 | 75.0 % | equal |\n" in results
     assert "| N=16, never repeats | 128.00 | 32.00 | - | 4.00x | - |" in results
     assert "| the aim | <= 1 | 2 | MISSED |\n" in results
+    assert results.count("Some GPU, driver 1; medians of 7 or more rounds in turn; library: commit 7.\n") == 2
     picture = xml.etree.ElementTree.parse(tree / "docs/bench.svg").getroot()
     assert len([e for e in picture if e.tag.endswith("polyline")]) == 3
     again = {name: (tree / name).read_text() for name in publish.PAGES}

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: MIT
 """Puts what the benchmark measured into the documentation.
 
-usage: tests/bench/publish.py [--root DIR] BENCH.json
+usage: tests/bench/publish.py [--root DIR] [--library WORDS] BENCH.json
 
 Writes docs/bench.svg, and the text between the lines <!-- bench: NAME --> and <!-- end --> of README.md
 and docs/results.md: "some" is README's choice of loops, "all" are all, "targets" what was asked of
-them. BENCH.json is what benchmark.py --out made. Status 2: a file that is not one, a run on the simulated
-driver, with different results or without a loop that is needed; then nothing is written.
+them. BENCH.json is what benchmark.py --out made; WORDS say which library was measured, such as
+"commit 1234567". Status 2: a file that is not one, a run on the simulated driver, with different
+results or without a loop that is needed; then nothing is written.
 """
 import argparse
 import json
@@ -63,13 +64,14 @@ def everything(found):
     return [benchmark.HEAD, *map(benchmark.table_row, found["shapes"])]
 
 
-def blocks(found):
+def blocks(found, library):
     machine = found["machine"]
     rounds = min(len(row["times"]["library"]) for row in found["shapes"])
-    how = f"{machine}; medians of {rounds} or more rounds in turn."
+    how = f"{machine}; medians of {rounds} or more rounds in turn"
+    how += f"; library: {library}." if library else "."
     return {"some": [f"{machine}; microseconds per iteration, results equal:", "", *some(found)],
             "all": [how, "", *everything(found)],
-            "targets": benchmark.verdicts(found["targets"])}
+            "targets": [how, "", *benchmark.verdicts(found["targets"])]}
 
 
 def fill(page, texts):
@@ -79,7 +81,7 @@ def fill(page, texts):
     return re.sub(r"(<!-- bench: (\w+) -->)\n.*?<!-- end -->", block, page, flags=re.S)
 
 
-def publish(found, root):
+def publish(found, root, library):
     if not isinstance(found, dict) or not found.get("shapes"):
         raise CannotPublish("no file that benchmark.py made")
     if found["machine"].startswith("simulated"):
@@ -87,7 +89,7 @@ def publish(found, root):
     different = [row["name"] for row in found["shapes"] if not row["equal"]]
     if different:
         raise CannotPublish(f"different results: {'; '.join(different)}")
-    texts = blocks(found)
+    texts = blocks(found, library)
     pages = {root / name: fill((root / name).read_text(), texts) for name in PAGES}
     pages[root / "docs/bench.svg"] = plot.svg(benchmark.points(found["shapes"]),
                                               f"Time per kernel, {found['machine']}")
@@ -98,10 +100,11 @@ def publish(found, root):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("\n")[0])
     parser.add_argument("--root", type=pathlib.Path, default=ROOT, help="of the tree to write to")
+    parser.add_argument("--library", default="", metavar="WORDS", help="which one was measured")
     parser.add_argument("measured", type=pathlib.Path, metavar="BENCH.json")
     options = parser.parse_args()
     try:
-        publish(json.loads(options.measured.read_text()), options.root)
+        publish(json.loads(options.measured.read_text()), options.root, options.library)
     except (CannotPublish, OSError, ValueError) as error:
         print(f"publish: {error}", file=sys.stderr)
         sys.exit(2)
