@@ -19,7 +19,7 @@ import helpers
 
 SCENARIOS = {name: {} for name in
              ["arguments", "memsets", "copies", "events", "legacy", "per_thread", "late", "capture",
-              "streams", "exits", "values", "allocations", "kernels", "contexts", "priorities"]}
+              "streams", "exits", "values", "allocations", "kernels", "contexts", "priorities", "unwaited"]}
 STRATEGIES = {"set_params": ["arguments", "memsets", "copies", "events", "values"],
               "exec_update": ["arguments", "memsets", "copies", "events", "values"],
               "recapture": ["arguments", "copies", "kernels", "streams"]}
@@ -48,7 +48,8 @@ QUESTIONS = {"cuCtxGetCurrent", "cuCtxGetDevice", "cuStreamGetCtx", "cuStreamGet
 
 def submits(function, scenario):
     """Whether the call is an op of the program itself. If the driver refuses that, nothing is left to
-    fall back on: it is like an error of asynchronous execution. The rest of the promise holds."""
+    fall back on: a later call returns the error, like one of asynchronous execution. The rest of the
+    promise holds."""
     if function in ("cuEventRecord", "cuStreamWaitEvent"):
         return scenario.startswith("events")
     return re.match(r"cuLaunchKernel|cuMemset|cuMemcpy|cuMemFreeAsync|cuStream(Write|Wait)Value", function)
@@ -89,6 +90,7 @@ def run(scenario, fault=None, preload=True):
         report, log, calls = (pathlib.Path(scratch, name) for name in ("report", "log", "calls"))
         env = {"AGSIM_LOG": log, "AGSIM_CALLS": calls, "AGSIM_CALLER": own_calls(),
                "AGSIM_FAIL": fault, "AUTOGRAPH_REPORT": report, "AUTOGRAPH_TRACE_UNROLL": 8,
+               "AUTOGRAPH_TRACE_LENGTH": "fixed",  # not by the clock
                **SCENARIOS[scenario]}
         done = helpers.run([compiled.program("fault_loops"), scenario.split("/")[0]],
                            preload=preload, env=env, status=None)
@@ -119,6 +121,11 @@ def order(scenario, log):
     return log
 
 
+def failures(got):
+    """How many calls of the program failed."""
+    return int(re.search(r"failures (\d+)$", got.stdout).group(1))
+
+
 def errors(report):
     return report["errors"] + sum(report.get("updates_refused", {}).values())
 
@@ -138,6 +145,8 @@ def differences(scenario, fault, function):
             found.append("other output")
         if order(scenario, got.log) != order(scenario, want.log):
             found.append("other execution")
+    elif "failed" in got.calls and not lost and failures(got) <= failures(want):
+        found.append("refusal not told")
     if got.report is None:
         found.append("no report")
     elif "failed" in got.calls and function not in QUESTIONS and not errors(got.report):
@@ -184,6 +193,16 @@ def test_scenario_replays(scenario):
     assert (got.status, got.stdout, got.stderr) == (0, want.stdout, "")
     assert order(scenario, got.log) == order(scenario, want.log)
     assert got.report["replays"] > 0 and errors(got.report) == 0
+
+
+def test_a_launch_tells_of_a_refused_op():
+    """A held op is refused when it is submitted; a launch that is not held returns the error, once,
+    and then nothing is left to tell."""
+    assert "failures of launches 0\n" in run("unwaited").stdout
+    for code in CODES.values():
+        got = run("unwaited", f"cuLaunchKernel:1:{code}")
+        assert got.calls["failed"] == 1
+        assert "failures of launches 1\n" in got.stdout and failures(got) == 1
 
 
 @pytest.mark.parametrize("function", functions())

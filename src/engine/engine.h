@@ -152,6 +152,13 @@ void ag_engine_event_destroy(CUevent event);
 /* The eager call that this thread was just told to make has failed: what fails is never held. */
 void ag_engine_failed(void);
 
+/*
+ * Contexts in which the driver refused a held op. While there are any, doors whose call succeeded
+ * return what ag_engine_refusal() gives: the error in the current context, once, or CUDA_SUCCESS.
+ */
+extern _Atomic unsigned ag_refused;
+CUresult ag_engine_refusal(void);
+
 /* -- Barriers ------------------------------------------------------------- */
 
 /*

@@ -96,8 +96,17 @@ static struct ag_context *context_make(CUcontext ctx, CUdevice device)
     return context;
 }
 
+CUresult ag_context_refusal(struct ag_context *context)
+{
+    int result = atomic_exchange(&context->refused, CUDA_SUCCESS);
+    if (result != CUDA_SUCCESS)
+        atomic_fetch_sub(&ag_refused, 1);
+    return result;
+}
+
 void ag_context_forget(struct ag_context *context)
 {
+    (void)ag_context_refusal(context); /* nobody can be told any more */
     pthread_mutex_lock(&registry);
     context->ctx = NULL;
     pthread_mutex_unlock(&registry);

@@ -38,6 +38,7 @@ struct ag_context {
     _Atomic unsigned relays; /* streams of the engine's own; see submit.c */
     _Atomic unsigned blocking_held; /* blocking streams that hold ops */
     _Atomic bool legacy_held;       /* the legacy stream holds ops */
+    _Atomic int refused; /* of a held op, and no call of the program has returned it yet; or 0 */
 };
 
 /* How fast the program issues ops, and how long its sequences are therefore; see pace.h. */
@@ -162,6 +163,9 @@ struct ag_context *ag_context_peek(CUcontext ctx);
 
 /* A context that lives on the device, or NULL. */
 struct ag_context *ag_context_of_device(CUdevice device);
+
+/* Takes the error of a held op that the driver refused; CUDA_SUCCESS: there was none. */
+CUresult ag_context_refusal(struct ag_context *context);
 
 /* The context is going away; its streams are dead. */
 void ag_context_forget(struct ag_context *context);

@@ -30,6 +30,27 @@ static void note_error(struct ag_stream *stream, CUresult result, const char *wh
     ag_log(AG_LOG_WARNING, "error %d of CUDA when %s", (int)result, what);
 }
 
+_Atomic unsigned ag_refused;
+
+/* A held op that the driver refused is lost, and the program was told that it succeeded: a later
+   call tells of the first such error, as of one of asynchronous execution. */
+static bool refused(struct ag_stream *stream, CUresult result, const char *what)
+{
+    if (__builtin_expect(result == CUDA_SUCCESS, 1))
+        return false;
+    note_error(stream, result, what);
+    int none = CUDA_SUCCESS;
+    if (atomic_compare_exchange_strong(&stream->context->refused, &none, (int)result))
+        atomic_fetch_add(&ag_refused, 1);
+    return true;
+}
+
+CUresult ag_engine_refusal(void)
+{
+    struct ag_context *context = ag_context_peek(ag_context_current());
+    return context != NULL ? ag_context_refusal(context) : CUDA_SUCCESS;
+}
+
 /* -- Relay ---------------------------------------------------------------- */
 
 /* A context gives some streams freely; creating more (seen on driver 580: fewer than 40) waits for
@@ -324,9 +345,10 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     /* Without a context the driver crashes when a node's arguments are set (driver 580). */
     uint32_t replayed = entered ? submit_prefix(stream, held, target) : 0;
     for (uint32_t i = replayed + 1; i <= held; i++)
-        note_error(stream, ag_node_submit(stream->path[i], target), "submitting a held op");
+        if (refused(stream, ag_node_submit(stream->path[i], target), "submitting a held op"))
+            stream->path[i]->bad = true;
     for (unsigned i = 0; i < stream->free_count; i++)
-        note_error(stream, ag_real.cuMemFreeAsync(stream->frees[i], target), "freeing memory");
+        refused(stream, ag_real.cuMemFreeAsync(stream->frees[i], target), "freeing memory");
     stream->free_count = 0;
     if (relay) {
         note_error(stream, ag_real.cuEventRecord(stream->done, target), "relaying held ops");

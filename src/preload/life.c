@@ -209,6 +209,8 @@ BEFORE(cuGreenCtxDestroy, (CUgreenCtx green), (green), green_context_destroy(gre
         AG_TRACE(ag_note_barrier(#name, began));                                                   \
         if (result == CUDA_SUCCESS && atomic_load(&ag_wanted_traces) != 0)                         \
             ag_engine_waited();                                                                    \
+        if (result == CUDA_SUCCESS && atomic_load(&ag_refused) != 0)                               \
+            return ag_engine_refusal();                                                            \
         return result;                                                                             \
     }
 

@@ -14,7 +14,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-_Atomic unsigned ag_held_streams, ag_curious_streams, ag_open_events, ag_wanted_traces, ag_watching;
+_Atomic unsigned ag_held_streams, ag_curious_streams, ag_open_events, ag_wanted_traces, ag_watching,
+    ag_refused;
 _Atomic bool ag_engine_on, ag_trace_on; /* there is no trace here */
 _Thread_local const char *ag_cause __attribute__((tls_model("initial-exec")));
 _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
@@ -136,6 +137,11 @@ bool ag_engine_passes(CUstream stream)
     return false;
 }
 
+CUresult ag_engine_refusal(void)
+{
+    return CUDA_SUCCESS;
+}
+
 void ag_engine_failed(void)
 {
     NOTE("failed ");
@@ -227,17 +233,11 @@ void ag_config_load(void)
 
 /* -- Trace file: never on ------------------------------------------------- */
 
-void ag_watch_start(void)
-{
-}
+void ag_watch_start(void) {}
 
-void ag_watch_stop(void)
-{
-}
+void ag_watch_stop(void) {}
 
-void ag_watch_child(void)
-{
-}
+void ag_watch_child(void) {}
 
 uint64_t ag_trace_clock(void)
 {

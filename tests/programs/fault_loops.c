@@ -11,11 +11,13 @@ enum { N = 32, BUFFERS = 4, STEPS = 24, BODY = 6 };
 
 static CUdeviceptr buffer[BUFFERS];
 static uint32_t answers; /* a hash of all return codes */
+static unsigned failures;
 
 /* Notes the answer; the program goes on, as one that does not look would. */
 static void note(CUresult result)
 {
     answers = answers * 31 + result + 1;
+    failures += result != CUDA_SUCCESS;
 }
 
 static void body(CUstream s, uint32_t step)
@@ -339,6 +341,19 @@ static void priorities(void)
     note(cuStreamDestroy(s));
 }
 
+/* The host only waits by copies: what fails shows in the launches themselves. */
+static void unwaited(void)
+{
+    uint32_t host[N];
+    for (uint32_t step = 0; step < STEPS; step++) {
+        body(NULL, step);
+        if (step % 5 == 0)
+            note(launch_mix(buffer[2], N, step, NULL)); /* and the rest goes out op by op */
+        note(cuMemcpyDtoH(host, buffer[0], sizeof host));
+    }
+    printf("failures of launches %u\n", failures);
+}
+
 /* Kernels of a library, launch attributes, and a module that comes and goes. */
 static void kernels(void)
 {
@@ -410,7 +425,8 @@ int main(int argc, char **argv)
                {"events", events},       {"legacy", legacy},     {"per_thread", per_thread},
                {"late", late},           {"capture", capture},   {"streams", streams},
                {"exits", exits},         {"values", values},     {"allocations", allocations},
-               {"kernels", kernels},     {"contexts", contexts}, {"priorities", priorities}};
+               {"kernels", kernels},     {"contexts", contexts}, {"priorities", priorities},
+               {"unwaited", unwaited}};
     unsigned i = 0;
     CHECK(argc == 2);
     while (i < sizeof all / sizeof all[0] && strcmp(all[i].name, argv[1]))
@@ -433,6 +449,6 @@ int main(int argc, char **argv)
             sum = sum * 31 + host[j];
         printf("%u %08x\n", b, sum);
     }
-    printf("answers %08x\n", answers);
+    printf("answers %08x, failures %u\n", answers, failures);
     return 0;
 }
