@@ -26,8 +26,13 @@ void ag_pace_start(struct ag_stream *stream);
 /* A hold begins. */
 void ag_pace_begun(struct ag_stream *stream);
 
-/* What is held is about to be submitted; `late`: by the watchdog. */
-void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late);
+/* What is held is about to be submitted; `late`: by the watchdog, or else by this thread `now`. */
+void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint64_t now);
+
+/* Now, in ns; 0 if nobody wants to know. And: this thread has been submitting since then, which is
+   no time of the program's own. */
+uint64_t ag_pace_clock(void);
+void ag_pace_spent(uint64_t began);
 
 /* A sequence of so many ops has ended, with a barrier or without. */
 void ag_pace_ended(struct ag_stream *stream, uint32_t ops, bool barrier);

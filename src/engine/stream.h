@@ -43,7 +43,8 @@ struct ag_context {
 
 /* How fast the program issues ops, and how long its sequences are therefore; see pace.h. */
 struct ag_pace {
-    uint64_t began;  /* ns, when the hold began that is being measured; 0: none is */
+    uint64_t began;  /* when the hold began that is being measured, by the clock of the program
+                        alone, ns; 0: none is */
     uint32_t op_ns;  /* of the program between two ops that are held; 0: not known yet */
     uint32_t run;    /* ops since the last barrier */
     uint32_t runs;   /* ops between two barriers, on average */
@@ -119,6 +120,7 @@ struct ag_thread {
         bool ptsz;
         uint32_t generation; /* of the registry at that time */
     } found[AG_FOUND];
+    uint64_t submitting;     /* ns that it has spent submitting what was held */
     struct ag_stream *eager; /* where the op goes that this thread was last told to submit */
 };
 

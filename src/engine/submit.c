@@ -336,7 +336,8 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
         return true;
     bool pushed, relay = relayed(stream);
     CUstream target = relay ? stream->relay : stream->handle;
-    ag_pace_submitted(stream, held, reason == AG_REASON_WATCHDOG);
+    uint64_t clock = ag_pace_clock();
+    ag_pace_submitted(stream, held, reason == AG_REASON_WATCHDOG, clock);
     uint64_t began = ag_trace_now(), patches = stream->counters.patches;
     ag_depth++;
     bool entered = ag_context_enter(stream->context, &pushed);
@@ -368,6 +369,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     }
     score(stream->path[1], replayed != 0);
     hold_ends(stream);
+    ag_pace_spent(clock);
     return replayed == held;
 }
 

@@ -5,8 +5,9 @@
 /* Ops after which an anchor that did not come back is given up: the longest loop found. */
 enum { ANCHOR_REACH = 8192 };
 
-/* Ops that the recorder sleeps at first and at most. */
-enum { SLEEP_FIRST = 1 << 16, SLEEP_MOST = 1 << 20 };
+/* Ops that the recorder sleeps at first and at most: where nothing repeats, and where a barrier
+   comes behind each op, which may just be a phase of the program. */
+enum { SLEEP_FIRST = 1 << 16, SLEEP_MOST = 1 << 20, LONE_FIRST = 1 << 11, LONE_MOST = 1 << 16 };
 
 /* Sequences, and ops, after which it rests although the tree has room. */
 enum { MOST_LONE = 512, MOST_FRUITLESS = 1 << 16 };
@@ -17,6 +18,7 @@ bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, 
     rec->max_length = max_length;
     rec->unroll = unroll < max_length ? unroll : max_length;
     rec->sleep_next = SLEEP_FIRST;
+    rec->lone_next = LONE_FIRST;
     rec->cursor = &rec->tree.root;
     return ag_tree_init(&rec->tree, limit);
 }
@@ -35,12 +37,12 @@ void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
     }
 }
 
-static void rest(struct ag_recorder *rec)
+static void rest(struct ag_recorder *rec, uint32_t *next, uint32_t most)
 {
     rec->deep = rec->tree.root.below == 0; /* no trace is made while nothing is recorded */
-    atomic_store_explicit(&rec->sleep, rec->sleep_next, memory_order_relaxed);
-    if (rec->sleep_next < SLEEP_MOST)
-        rec->sleep_next *= 2;
+    atomic_store_explicit(&rec->sleep, *next, memory_order_relaxed);
+    if (*next < most)
+        *next *= 2;
     rec->lone = rec->fruitless = 0;
 }
 
@@ -52,7 +54,7 @@ static void make_room(struct ag_recorder *rec)
     if (paid)
         rec->sleep_next = SLEEP_FIRST;
     if (!paid || rec->tree.used > rec->tree.limit / 2)
-        rest(rec);
+        rest(rec, &rec->sleep_next, SLEEP_MOST);
     rec->useful = 0;
 }
 
@@ -92,10 +94,13 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     rec->fruitless += node->depth;
     if (barrier) {
         rec->anchor = 0;
-        rec->lone = node->depth < min_length ? rec->lone + 1 : 0;
+        if (node->depth != 0)
+            rec->lone = node->depth < min_length ? rec->lone + 1 : 0;
     }
-    if (rec->lone >= MOST_LONE || rec->fruitless >= MOST_FRUITLESS)
-        rest(rec);
+    if (rec->lone >= MOST_LONE)
+        rest(rec, &rec->lone_next, LONE_MOST);
+    else if (rec->fruitless >= MOST_FRUITLESS)
+        rest(rec, &rec->sleep_next, SLEEP_MOST);
     if (node->depth < min_length || node->trace != NULL || ++node->ends < hot)
         return NULL;
     node->ends = 0;

@@ -32,7 +32,7 @@ struct ag_recorder {
     uint32_t max_length;    /* ops */
     _Atomic uint32_t sleep; /* ops during which no node is added: recording did not pay */
     bool deep;              /* asleep, and there is no trace: ops may pass unseen */
-    uint32_t sleep_next;
+    uint32_t sleep_next, lone_next;
     uint32_t lone; /* sequences in a row that a barrier ended before they could become a trace */
     uint32_t fruitless; /* ops since the last replay */
     uint64_t useful;    /* ops replayed since the tree was last pruned */
