@@ -163,7 +163,7 @@ def test_what_is_lost_is_counted(tmp_path):
 
 def test_records_that_wrap(tmp_path):
     """The smallest buffer, filled many times over."""
-    _, trace = traced(tmp_path, "constant", ["--iterations", "4000", "--kernels", "4"],
+    _, trace = traced(tmp_path, "constant", ["--iterations", "20000", "--kernels", "4"],
                       env={"AUTOGRAPH_TRACE_BUFFER_KB": 64})
     (ops,) = trace.ops.values()
     lost = max(trace.lost.values())
