@@ -285,11 +285,63 @@ static void values(void)
         if (step > STEPS / 2 && step % 5 == 0)
             note(cuStreamSynchronize(s)); /* and what is held goes out op by op */
         note(cuStreamWaitValue64(s, word + 8, step, CU_STREAM_WAIT_VALUE_GEQ));
+        if (step > STEPS / 2 && step % 5 == 1)
+            note(cuStreamSynchronize(s));
         note(launch_mix(buffer[1], N, step, s));
         if (step % 2)
             note(cuStreamSynchronize(s));
     }
     note(cuStreamDestroy(s));
+}
+
+/* Words that are only written, and kernels that may begin before the one ahead has ended. */
+static void writes(void)
+{
+    CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
+    for (uint32_t step = 0; step < 2 * STEPS; step++) {
+        CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                   .value = {.programmaticStreamSerializationAllowed = 1}};
+        CUlaunchConfig config = {.gridDimX = 1,
+                                 .gridDimY = 1,
+                                 .gridDimZ = 1,
+                                 .blockDimX = N,
+                                 .blockDimY = 1,
+                                 .blockDimZ = 1,
+                                 .hStream = s,
+                                 .attrs = &early,
+                                 .numAttrs = 1};
+        uint32_t n = N;
+        void *args[] = {&buffer[0], &n, &step};
+        note(cuStreamWriteValue32(s, buffer[2], step, 0));
+        note(launch_mix(buffer[0], N, step, s));
+        note(cuLaunchKernelEx(&config, mix, args, NULL));
+        note(cuStreamWriteValue64(s, buffer[2] + 8, step, 0));
+        if (step > STEPS / 2 && step % 5 == 0)
+            note(cuStreamSynchronize(s)); /* and what is held goes out op by op */
+        note(launch_mix(buffer[2], N, 1, s));
+        note(cuStreamSynchronize(s));
+    }
+    note(cuStreamDestroy(s));
+}
+
+/* Settings of a function and a kernel that are set again and again, and changed once. */
+static void settings(void)
+{
+    CUlibrary library;
+    CUkernel kernel;
+    note(cuLibraryLoadData(&library, agsim_kernels_ptx, NULL, NULL, 0, NULL, NULL, 0));
+    note(cuLibraryGetKernel(&kernel, library, "ag_mix"));
+    for (uint32_t step = 0; step < 2 * STEPS; step++) {
+        const CUfunction_attribute most = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        uint32_t n = N;
+        void *args[] = {&buffer[1], &n, &step};
+        note(cuFuncSetAttribute(mix, most, step < STEPS ? 0 : 1024));
+        body(NULL, step);
+        note(cuKernelSetAttribute(most, step < STEPS ? 0 : 1024, kernel, dev));
+        note(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, N, 1, 1, 0, NULL, args, NULL));
+        note(cuStreamSynchronize(NULL));
+    }
+    note(cuLibraryUnload(library));
 }
 
 static void allocations(void)
@@ -339,6 +391,30 @@ static void priorities(void)
         note(cuStreamSynchronize(s));
     }
     note(cuStreamDestroy(s));
+}
+
+/* Attributes of streams that change between two launches of a loop that is replayed. */
+static void attributes(void)
+{
+    CUstream s[2] = {stream_new(CU_STREAM_NON_BLOCKING), stream_new(CU_STREAM_DEFAULT)};
+    for (uint32_t step = 0; step < 3 * STEPS; step++)
+        for (unsigned i = 0; i < 2; i++) {
+            CUstreamAttrValue value = {.priority = -3}, got = {0};
+            note(launch_mix(buffer[i], N, step, s[i]));
+            note(launch_mix(buffer[2 + i], N, 1, s[i]));
+            if (step == STEPS && i == 0)
+                note(cuStreamSetAttribute(s[0], CU_STREAM_ATTRIBUTE_PRIORITY, &value));
+            else if (step == 2 * STEPS && i == 1)
+                note(cuStreamCopyAttributes(s[1], s[0]));
+            note(cuStreamGetAttribute(s[i], CU_STREAM_ATTRIBUTE_PRIORITY, &got));
+            note((CUresult)-got.priority);
+            note(launch_mix(buffer[i], N, 2, s[i]));
+            note(cuMemsetD32Async(buffer[2 + i], step, 1, s[i]));
+            if (step % 3 == 0)
+                note(cuStreamSynchronize(s[i]));
+        }
+    for (unsigned i = 0; i < 2; i++)
+        note(cuStreamDestroy(s[i]));
 }
 
 /* The host only waits by copies: what fails shows in the launches themselves. */
@@ -421,12 +497,25 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } all[] = {{"arguments", arguments}, {"memsets", memsets},   {"copies", copies},
-               {"events", events},       {"legacy", legacy},     {"per_thread", per_thread},
-               {"late", late},           {"capture", capture},   {"streams", streams},
-               {"exits", exits},         {"values", values},     {"allocations", allocations},
-               {"kernels", kernels},     {"contexts", contexts}, {"priorities", priorities},
-               {"unwaited", unwaited}};
+    } all[] = {{"arguments", arguments},
+               {"memsets", memsets},
+               {"copies", copies},
+               {"events", events},
+               {"legacy", legacy},
+               {"per_thread", per_thread},
+               {"late", late},
+               {"capture", capture},
+               {"streams", streams},
+               {"exits", exits},
+               {"values", values},
+               {"allocations", allocations},
+               {"kernels", kernels},
+               {"contexts", contexts},
+               {"priorities", priorities},
+               {"unwaited", unwaited},
+               {"writes", writes},
+               {"settings", settings},
+               {"attributes", attributes}};
     unsigned i = 0;
     CHECK(argc == 2);
     while (i < sizeof all / sizeof all[0] && strcmp(all[i].name, argv[1]))

@@ -52,7 +52,7 @@ static void show(const char *what, CUdeviceptr at)
 static void children(void)
 {
     CUstream s = made(CU_STREAM_NON_BLOCKING);
-    for (unsigned round = 0; round < 6; round++) {
+    for (unsigned round = 0; round < 8; round++) {
         int status;
         loop(s, buffer[0]);
         fflush(stdout);
@@ -60,13 +60,15 @@ static void children(void)
         CHECK(child >= 0);
         if (child == 0) {
             CUdevice d;
-            switch (round % 3) {
+            switch (round % 4) {
             case 0: /* no CUDA; ends as programs do */
                 printf("child\n");
                 exit(3);
             case 1: /* another program with CUDA; the library is loaded into it */
                 execl("/proc/self/exe", "live_life", "simple", NULL);
                 _exit(99);
+            case 2: /* no CUDA; nothing of the parent's is torn down */
+                _exit(5);
             default: /* CUDA does not work here, and says so */
                 printf("in the child: %d %d\n", cuDeviceGet(&d, 0), launch_mix(buffer[0], N, 1, s));
                 fflush(stdout);
