@@ -249,9 +249,11 @@ static struct ag_stream *make(CUstream name, CUcontext current)
     }
     if (!known)
         return NULL;
-    if (ag_context_enter(&(struct ag_context){.ctx = ctx}, &pushed))
-        known = ag_real.cuCtxGetDevice(&device) == CUDA_SUCCESS;
-    ag_context_leave(pushed);
+    if (ag_context_peek(ctx) == NULL) { /* else its device is known */
+        if (ag_context_enter(&(struct ag_context){.ctx = ctx}, &pushed))
+            known = ag_real.cuCtxGetDevice(&device) == CUDA_SUCCESS;
+        ag_context_leave(pushed);
+    }
     if (!known)
         return NULL;
 
@@ -298,7 +300,8 @@ struct ag_stream *ag_stream_find_slow(CUstream handle, bool ptsz, CUcontext curr
     return stream;
 }
 
-void ag_stream_reset(struct ag_stream *stream)
+/* All traces, what the driver keeps for the tree's nodes, and what points into the tree. */
+static void drop_traces(struct ag_stream *stream)
 {
     struct ag_trace *trace;
     while ((trace = stream->traces) != NULL) {
@@ -309,15 +312,20 @@ void ag_stream_reset(struct ag_stream *stream)
     }
     stream->counters.errors += ag_keep_free(&stream->keep) != CUDA_SUCCESS;
     ag_stream_want_none(stream);
-    ag_tree_prune(&stream->recorder.tree);
     stream->last = NULL;
     stream->recorder.cursor = &stream->recorder.tree.root;
     stream->recorder.anchor = 0;
 }
 
+void ag_stream_reset(struct ag_stream *stream)
+{
+    drop_traces(stream);
+    ag_tree_prune(&stream->recorder.tree);
+}
+
 void ag_stream_kill(struct ag_stream *stream)
 {
-    ag_stream_reset(stream);
+    drop_traces(stream);
     ag_stream_be_curious(stream, false);
     if (stream->captured)
         atomic_fetch_sub(&ag_captures, 1);

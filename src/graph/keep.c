@@ -29,9 +29,9 @@ CUresult ag_keep_store(struct ag_keep *keep, struct ag_node *node, void *const *
 
 CUresult ag_keep_free(struct ag_keep *keep)
 {
-    CUresult result = CUDA_SUCCESS;
-    if (keep->graph != NULL)
-        result = ag_real.cuGraphDestroy(keep->graph);
+    if (keep->graph == NULL) /* and so there are no places */
+        return CUDA_SUCCESS;
+    CUresult result = ag_real.cuGraphDestroy(keep->graph);
     *keep = (struct ag_keep){0};
     return result;
 }

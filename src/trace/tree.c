@@ -47,16 +47,27 @@ static void node_release(struct ag_node *node)
     free((void *)node->op.extra);
     free(node->args);
     free(node->params);
+    node->op.extra = NULL;
+    node->args = NULL;
+    node->params = NULL;
+}
+
+static uint32_t slab_size(unsigned i)
+{
+    return i == 0 ? FIRST_NODES : FIRST_NODES << (i - 1);
 }
 
 void ag_tree_free(struct ag_tree *tree)
 {
-    if (tree->buckets != NULL)
-        for (uint32_t i = 0; i <= tree->mask; i++)
-            for (struct ag_node *node = tree->buckets[i]; node != NULL; node = node->bucket)
-                node_release(node);
-    for (unsigned i = 0; i < AG_SLABS; i++)
+    /* By slabs, since a stream that is destroyed soon has fewer nodes than buckets. */
+    for (unsigned i = 0; i < AG_SLABS && tree->slabs[i] != NULL; i++) {
+        struct ag_node *end = tree->slabs[i] + slab_size(i);
+        if (end == tree->fresh + tree->left)
+            end = tree->fresh;
+        for (struct ag_node *node = tree->slabs[i]; node != end; node++)
+            node_release(node);
         free(tree->slabs[i]);
+    }
     free(tree->buckets);
     memset(tree, 0, sizeof *tree);
 }
@@ -80,7 +91,7 @@ static struct ag_node *node_take(struct ag_tree *tree)
         unsigned i = 0;
         while (tree->slabs[i] != NULL)
             i++;
-        uint32_t size = i == 0 ? FIRST_NODES : FIRST_NODES << (i - 1);
+        uint32_t size = slab_size(i);
         tree->slabs[i] = malloc(size * sizeof *node);
         if (tree->slabs[i] == NULL)
             return NULL;
