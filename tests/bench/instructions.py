@@ -51,6 +51,7 @@ CASES = {
     "disabled-runtime": Case("held-runtime", DISABLED, what="AUTOGRAPH_DISABLE=1"),
     "disabled-driver": Case("held-driver", DISABLED, what="AUTOGRAPH_DISABLE=1"),
     "query": Case("query", what="barrier, nothing held (cuEventQuery)"),
+    "stream": Case("stream", what="a stream created and destroyed for each launch"),
 }
 
 LIBRARY = "libautograph.so"

@@ -34,6 +34,7 @@ enum door {
     COPY,      /* cudaMemcpyAsync */
     EVENT,     /* cudaEventRecord */
     QUERY,     /* cuEventQuery: a barrier, and nothing is held */
+    STREAM,    /* a stream of its own for each launch: create, launch, wait, destroy */
 };
 
 static const struct path {
@@ -60,6 +61,7 @@ static const struct path {
     {"novel-runtime", RUNTIME, false, true, true, "never seen before"},
     {"novel-driver", DRIVER, false, true, true, "never seen before"},
     {"query", QUERY, false, false, false, "barrier, nothing held"},
+    {"stream", STREAM, false, false, false, "a stream created and destroyed for it"},
 };
 
 static unsigned *data;
@@ -100,6 +102,15 @@ static void one_call(const struct path *path, long iteration, unsigned k)
     case QUERY:
         CHECK((cudaError_t)event_query((CUevent)events[k]));
         break;
+    case STREAM: {
+        cudaStream_t own;
+        CHECK(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
+        CHECK((cudaError_t)launch_kernel(function, 1, 1, 1, 1, 1, 1, shared, (CUstream)own,
+                                         arguments, NULL));
+        CHECK(cudaStreamSynchronize(own));
+        CHECK(cudaStreamDestroy(own));
+        break;
+    }
     }
 }
 
