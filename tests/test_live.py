@@ -67,6 +67,12 @@ def test_a_kernel_is_loaded_while_another_waits(scenario):
     assert done.report["replays"] > 0 and done.report["flushes"]["barrier"] > 0
 
 
+def test_a_kernel_that_is_known_is_no_barrier():
+    done, _, _ = live("asking_again", {"AUTOGRAPH_HOLD_BOUND_US": 20000})
+    assert done.report["flushes"]["barrier"] <= 1
+    assert done.report["ops"]["replayed"] > done.report["ops"]["total"] / 2
+
+
 def test_a_wait_for_a_word_comes_behind_its_write():
     done, _, _ = live("words", {"AUTOGRAPH_HOLD_BOUND_US": 20000})
     assert done.report["errors"] == 0

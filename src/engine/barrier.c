@@ -102,8 +102,22 @@ void ag_engine_barrier_all(enum ag_reason reason)
             flush(stream, reason);
 }
 
+/*
+ * The driver waits until every running kernel has ended, and makes the launches of other threads
+ * wait meanwhile. A running kernel may wait for what is held, which the program believes submitted.
+ */
 void ag_engine_barrier_load(CUfunction func)
 {
-    if (ag_context_refused() || ag_function_find(func, ag_context_current()) == NULL)
+    CUcontext current = ag_context_current();
+    if (atomic_load(&ag_captures) >
+            atomic_load(&ag_pauses) || /* nothing is held, or may be asked */
+        ag_function_find(func, current) != NULL)
+        return;
+    if (ag_anything_held())
         ag_engine_barrier_all(AG_REASON_BARRIER);
+    if (current == NULL)
+        return;
+    ag_depth++;
+    ag_function_learn(func, current); /* this loads it; the next time it is known */
+    ag_depth--;
 }

@@ -173,8 +173,9 @@ void ag_engine_barrier_wait(CUstream stream, bool ptsz, enum ag_reason reason);
 /* Before a call that anything may be ordered against: submits all that is held in the process. */
 void ag_engine_barrier_all(enum ag_reason reason);
 
-/* Before a call that may load this function, or kernel cast to one: submits all that is held unless
-   it is known and so loaded. Loading waits for running kernels, which may wait for what is held. */
+/* Before a call that may load this function, or kernel cast to one: submits all that is held, and
+   loads it, unless it is known. Loading waits for running kernels, which may wait for what is held.
+ */
 void ag_engine_barrier_load(CUfunction func);
 
 /*

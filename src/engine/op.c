@@ -45,22 +45,6 @@ static bool eligible(const struct ag_stream *stream, CUcontext current)
     return !stream->plain && stream->context->ctx == current && atomic_load(&ag_captures) == 0;
 }
 
-/*
- * A kernel's first launch loads it: the driver then waits until every running kernel has ended, and
- * makes the launches of other threads wait meanwhile. A running kernel may wait for what is held,
- * which the program believes submitted: so it is submitted first.
- */
-static void learn(const struct ag_kernel_call *call, CUcontext current)
-{
-    if (atomic_load(&ag_captures) > atomic_load(&ag_pauses)) /* nothing is held, or may be asked */
-        return;
-    if (atomic_load(&ag_held_streams) != 0)
-        ag_engine_barrier_all(AG_REASON_BARRIER);
-    ag_depth++;
-    ag_function_learn(call->func, current);
-    ag_depth--;
-}
-
 /* The lock is held. */
 __attribute__((noinline)) static bool kernel_slow(struct ag_stream *stream,
                                                   const struct ag_kernel_call *call,
@@ -174,7 +158,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
         if (function != NULL || learnt)
             break;
         pthread_mutex_unlock(&stream->lock);
-        learn(call, current);
+        ag_engine_barrier_load(call->func);
         learnt = true;
     }
     AG_TRACE(ag_note_kernel(stream, call));

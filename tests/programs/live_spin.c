@@ -239,6 +239,21 @@ static void asking(void)
     OK(cuKernelGetFunction(&function, fresh_while_waiting(made(CU_STREAM_NON_BLOCKING))));
 }
 
+/* Once it is loaded, asking costs nothing. */
+static void asking_again(void)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    CUlibrary library;
+    CUkernel kernel;
+    CUfunction function;
+    OK(cuLibraryLoadData(&library, agsim_kernels_ptx, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuLibraryGetKernel(&kernel, library, "ag_nop"));
+    for (uint32_t i = 0; i < 400; i++) {
+        body(s, word, i);
+        OK(cuKernelGetFunction(&function, kernel));
+    }
+}
+
 /* A wait for a word, behind the write of another stream; more streams than the GPU has queues. */
 static void words(void)
 {
@@ -277,6 +292,7 @@ int main(int argc, char **argv)
                {"stuck", stuck},
                {"loading", loading},
                {"asking", asking},
+               {"asking_again", asking_again},
                {"words", words}};
     unsigned i = 0;
     CHECK(argc == 3);
