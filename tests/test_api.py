@@ -8,7 +8,7 @@ import pytest
 
 import compiled
 import helpers
-import tracefile
+import trace_records as tracefile
 
 HEADER = helpers.SOURCE / "include"
 OPS = 100 * 6

@@ -15,8 +15,8 @@ import pytest
 
 import compiled
 import helpers
-import tracefile
-from tracefile import Trace
+import trace_records as tracefile
+from trace_records import Trace
 
 LOOP = ["--iterations", "60", "--warmup", "4", "--kernels", "8", "--size", "40"]
 SAMPLES = {name: LOOP for name in

@@ -95,13 +95,13 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     if (barrier) {
         rec->anchor = 0;
         if (node->depth != 0)
-            rec->lone = node->depth < min_length ? rec->lone + 1 : 0;
+            rec->lone = node->weight < min_length ? rec->lone + 1 : 0;
     }
     if (rec->lone >= MOST_LONE)
         rest(rec, &rec->lone_next, LONE_MOST);
     else if (rec->fruitless >= MOST_FRUITLESS)
         rest(rec, &rec->sleep_next, SLEEP_MOST);
-    if (node->depth < min_length || node->trace != NULL || ++node->ends < hot)
+    if (node->weight < min_length || node->trace != NULL || ++node->ends < hot)
         return NULL;
     node->ends = 0;
     return may_become_trace(node) ? node : NULL;

@@ -84,7 +84,8 @@ struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op
 
 /*
  * Ends the open sequence; `barrier` says whether the anchor ends with it. Returns the node that it
- * ended at when that has been seen `hot` times and may become a trace, else NULL.
+ * ended at when that has been seen `hot` times, weighs `min_length` at least and may become a
+ * trace, else NULL.
  */
 struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t hot,
                                 uint32_t min_length);

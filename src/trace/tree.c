@@ -123,6 +123,7 @@ struct ag_node *ag_tree_add(struct ag_tree *tree, struct ag_node *parent, const 
     node->op.extra = extra;
     node->parent = parent;
     node->depth = parent->depth + 1;
+    node->weight = parent->weight + (op->kind != AG_OP_RECORD && op->kind != AG_OP_WAIT);
     if (tree->used > tree->mask)
         more_buckets(tree);
     struct ag_node **bucket = bucket_of(tree, parent, op->token);

@@ -19,9 +19,11 @@ struct ag_node {
     struct ag_node *parent;
     struct ag_node *next; /* the child that was taken last, or NULL: the prediction */
     struct ag_trace *trace;
-    uint32_t below;   /* traces in the subtree under this node */
-    uint16_t depth;   /* ops on the path to here; the root is 0 */
-    bool bad;         /* its call has failed once: no trace may contain it */
+    uint32_t below; /* traces in the subtree under this node */
+    uint16_t depth; /* ops on the path to here; the root is 0 */
+    uint16_t
+        weight; /* of these, all but records of events and waits, which cost little by themselves */
+    bool bad;   /* its call has failed once: no trace may contain it */
     uint8_t failures; /* times that no graph could be made of the path to here; the owner's */
 
     /* The arguments of the last time this op was held here; set up by ag_node_arguments(). */

@@ -96,8 +96,11 @@ static void one_call(const struct path *path, long iteration, unsigned k)
     case COPY:
         CHECK(cudaMemcpyAsync(at, data + 4, sizeof(*at), cudaMemcpyDeviceToDevice, stream));
         break;
-    case EVENT:
-        CHECK(cudaEventRecord(events[k], stream));
+    case EVENT: /* records alone make no trace */
+        if (k == 0 || k == LENGTH - 1)
+            CHECK(cudaMemsetAsync(at, (int)value, sizeof(*at), stream));
+        else
+            CHECK(cudaEventRecord(events[k], stream));
         break;
     case QUERY:
         CHECK((cudaError_t)event_query((CUevent)events[k]));
