@@ -36,7 +36,6 @@ SOME = {
     "N=16, 8 threads": "16 kernels in each of 8 threads",
     "nested loops": "nested loops",
     "N=16, 20 us kernels": "16 kernels of 20 us",
-    "N=16, never repeats": "16 kernels, never the same again",
 }
 
 
