@@ -31,7 +31,7 @@ struct ag_recorder {
     uint32_t unroll;        /* ops */
     uint32_t max_length;    /* ops */
     _Atomic uint32_t sleep; /* ops during which no node is added: recording did not pay */
-    bool deep;              /* asleep, and there is no trace: ops may pass unseen */
+    _Atomic bool deep;      /* asleep, and there is no trace: ops may pass unseen */
     uint32_t sleep_next, lone_next;
     uint32_t lone; /* sequences in a row that a barrier ended before they could become a trace */
     uint32_t fruitless; /* ops since the last replay */
@@ -46,7 +46,8 @@ bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll,
    read without the lock, by the thread that issues the ops. */
 static inline uint32_t ag_recorder_rest(const struct ag_recorder *rec)
 {
-    return rec->deep ? atomic_load_explicit(&rec->sleep, memory_order_relaxed) : 0;
+    bool deep = atomic_load_explicit(&rec->deep, memory_order_relaxed);
+    return deep ? atomic_load_explicit(&rec->sleep, memory_order_relaxed) : 0;
 }
 
 /* One of them has passed; as above. */
