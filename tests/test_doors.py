@@ -231,6 +231,16 @@ def test_nothing_is_asked_while_nothing_is_held(built):
         ["events: ", "events: wait((nil), 1, host_wait) "]
 
 
+@pytest.mark.parametrize("name,event", [("cuMemcpy_ptds", "wait((nil), 1, host_wait)"),
+                                        ("cuStreamSynchronize", "wait(0x1, 0, host_wait)")])
+def test_who_wants_to_know_hears_of_barriers(built, name, event):
+    """By thunks and by doors, although nothing is held."""
+    out = built.run(OPEN, "curious 1", f"handle {name}", "call 1", "events", "curious 0", "call 1",
+                    "events")
+    assert [line.strip() for line in out if line.startswith("events")] == \
+        [f"events: {event}", "events:"]
+
+
 # -- Ops and life ---------------------------------------------------------------
 
 CALL = "call 0x77"

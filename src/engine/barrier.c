@@ -59,6 +59,10 @@ static void order_before_unknown(CUstream handle, bool ptsz, CUcontext current)
 
 void ag_order_behind_all(const struct ag_stream *last)
 {
+    if (ag_context_refused()) {
+        ag_watchdog_flush();
+        return;
+    }
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next)
         if (stream != last && busy(stream))
             flush(stream, AG_REASON_BARRIER);

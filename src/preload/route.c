@@ -263,7 +263,7 @@ ag_thunk_barrier(const struct ag_slot *slot, const uintptr_t *registers, const u
     if (ag_depth || !atomic_load_explicit(&ag_engine_on, memory_order_relaxed))
         return;
     AG_TRACE(ag_note_barrier(name_of(slot), 0));
-    if (!ag_anything_held())
+    if (!ag_anything_held() && atomic_load(&ag_curious_streams) == 0)
         return;
     ag_cause = name_of(slot);
     unsigned n = slot->argument;

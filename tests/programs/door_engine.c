@@ -40,6 +40,11 @@ EXPORT void door_hold(int streams)
     ag_held_streams = (unsigned)streams;
 }
 
+EXPORT void door_be_curious(int streams)
+{
+    ag_curious_streams = (unsigned)streams;
+}
+
 /* Leaves nothing in the registers that carry floating-point arguments. */
 static void scramble(void)
 {

@@ -110,6 +110,8 @@ static void set(const char *what, int value)
 {
     if (strcmp(what, "hold") == 0)
         ((void (*)(int))dlsym(RTLD_DEFAULT, "door_hold"))(value);
+    else if (strcmp(what, "curious") == 0)
+        ((void (*)(int))dlsym(RTLD_DEFAULT, "door_be_curious"))(value);
     else
         *(char *)dlsym(RTLD_DEFAULT, "door_accept") = (char)value;
 }
@@ -149,7 +151,8 @@ int main(int argc, char **argv)
         } else if (strcmp(how, "call") == 0) {
             call(address, name);
             continue;
-        } else if (strcmp(how, "hold") == 0 || strcmp(how, "accept") == 0) {
+        } else if (strcmp(how, "hold") == 0 || strcmp(how, "accept") == 0 ||
+                   strcmp(how, "curious") == 0) {
             set(how, atoi(name));
             continue;
         } else if (strcmp(how, "attribute") == 0) {
