@@ -182,6 +182,30 @@ static CUresult copy_submit(const struct ag_node *node, CUstream stream)
     return ag_real.cuMemcpyAsync(params.dstDevice, src, params.WidthInBytes, stream);
 }
 
+/* -- Memory ---------------------------------------------------------------- */
+
+unsigned ag_node_places(const struct ag_node *node, struct ag_place place[AG_PLACES])
+{
+    /* Of more than one row it is enough to know whether there is an allocation at all. */
+    bool row = node->op.layout->count != 0;
+    if (node->op.kind == AG_OP_MEMSET) {
+        size_t offset = offsetof(struct ag_memset_arguments, dst);
+        place[0] = (struct ag_place){.at = memset_params(node).dst,
+                                     .bytes = row ? ag_memset_row(&node->op) : 1,
+                                     .argument = row ? node->args + offset : NULL};
+        return 1;
+    }
+    if (node->op.kind != AG_OP_COPY)
+        return 0;
+    CUDA_MEMCPY3D params = copy_params(node);
+    size_t bytes = row ? params.WidthInBytes : 1;
+    size_t dst = offsetof(struct ag_copy_arguments, dst);
+    size_t src = offsetof(struct ag_copy_arguments, src);
+    place[0] = (struct ag_place){params.dstDevice, bytes, row ? node->args + dst : NULL};
+    place[1] = (struct ag_place){params.srcDevice, bytes, row ? node->args + src : NULL};
+    return params.srcMemoryType == CU_MEMORYTYPE_DEVICE ? 2 : 1;
+}
+
 /* -- Events ---------------------------------------------------------------- */
 
 static CUevent event_of(const struct ag_node *node)

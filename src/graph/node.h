@@ -80,6 +80,20 @@ struct ag_event_arguments {
     uint64_t serial; /* which event of that handle: a node must be given it anew */
 };
 
+/*
+ * Memory of the device that a memset or a copy names, and how much from there on. `argument`: where
+ * the address is among the node's arguments; NULL: it belongs to the structure.
+ */
+struct ag_place {
+    CUdeviceptr at;
+    size_t bytes;
+    unsigned char *argument;
+};
+
+/* The places that an op names; returns how many they are. */
+enum { AG_PLACES = 2 };
+unsigned ag_node_places(const struct ag_node *node, struct ag_place place[AG_PLACES]);
+
 /* Adds the graph node of an op, behind `after` if that is not NULL, which was made of `before`. */
 CUresult ag_node_add(const struct ag_node *node, CUfunction func, CUgraph graph, CUcontext ctx,
                      CUgraphNode *made, const CUgraphNode *after, const struct ag_node *before);

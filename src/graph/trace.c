@@ -51,6 +51,48 @@ static CUresult set_priorities(struct ag_trace *trace, CUstream stream, unsigned
     return result;
 }
 
+/* Bytes from an address to the end of the allocation around it; 0: there is none. */
+static size_t room_at(CUdeviceptr at)
+{
+    CUdeviceptr base;
+    size_t size;
+    if (ag_real.cuMemGetAddressRange_v2(&base, &size, at) != CUDA_SUCCESS)
+        return 0;
+    return at - base < size ? size - (at - base) : 0;
+}
+
+/*
+ * The program may have freed what an op names since it was called, and the driver makes no node
+ * that names freed memory. It is made with memory that a copy of the trace names instead: new
+ * arguments to all traces that share the node. False: there is none.
+ */
+static bool avoid_freed(struct ag_trace *trace)
+{
+    struct ag_place place[AG_PLACES], spare = {0};
+    for (uint32_t i = 0; i < trace->length; i++) {
+        const struct ag_node *node = trace->step[i].node;
+        unsigned count = node->op.kind == AG_OP_COPY ? ag_node_places(node, place) : 0;
+        for (unsigned j = 0; j < count; j++) {
+            size_t room = room_at(place[j].at);
+            if (room > spare.bytes)
+                spare = (struct ag_place){.at = place[j].at, .bytes = room};
+        }
+    }
+    for (uint32_t i = 0; i < trace->length; i++) {
+        struct ag_step *step = &trace->step[i];
+        unsigned count = ag_node_places(step->node, place);
+        for (unsigned j = 0; j < count; j++) {
+            if (room_at(place[j].at) >= place[j].bytes)
+                continue;
+            if (place[j].argument == NULL || spare.bytes < place[j].bytes)
+                return false;
+            memcpy(place[j].argument, &spare.at, sizeof spare.at);
+            step->version = step->source_version = ++step->node->version;
+        }
+    }
+    return true;
+}
+
 static CUresult build(struct ag_trace *trace, CUcontext ctx, CUstream stream)
 {
     CUresult result = ag_real.cuGraphCreate(&trace->graph, 0);
@@ -92,6 +134,10 @@ struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream st
         step->node = node;
         step->func = ag_node_function(node);
         step->version = step->source_version = node->version;
+    }
+    if (!avoid_freed(trace)) {
+        free(trace);
+        return NULL;
     }
     *error = build(trace, ctx, stream);
     if (*error == CUDA_SUCCESS)

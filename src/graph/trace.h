@@ -17,12 +17,12 @@
 #include "trace/tree.h"
 
 struct ag_trace {
-    struct ag_trace *next; /* of the same stream; the engine's */
-    uint32_t number;       /* in reports and traces; the engine's */
+    struct ag_trace *next;            /* of the same stream; the engine's */
+    uint32_t number;                  /* in reports and traces; the engine's */
     struct ag_trace_account *account; /* for the report, or NULL; the engine's */
-    struct ag_node *leaf;  /* the node that carries this trace */
-    uint64_t used;         /* the stream's clock at the last replay; the engine's */
-    CUgraph graph;         /* lives as long as its exec is patched by node */
+    struct ag_node *leaf;             /* the node that carries this trace */
+    uint64_t used;                    /* the stream's clock at the last replay; the engine's */
+    CUgraph graph;                    /* lives as long as its exec is patched by node */
     CUgraphExec exec;
     CUcontext ctx;
     uint32_t length;
@@ -38,7 +38,8 @@ struct ag_trace {
 
 /*
  * Builds the trace of the path from the root to `leaf` and uploads it in `stream`. NULL on failure,
- * with the driver's error in *error (CUDA_SUCCESS: no memory on the host).
+ * with the driver's error in *error (CUDA_SUCCESS: no memory on the host, or what an op names has
+ * been freed).
  *
  * Instantiating can wait for running kernels once a context has about 31 execs: the caller keeps
  * to fewer.

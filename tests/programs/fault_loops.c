@@ -364,6 +364,22 @@ static void allocations(void)
     note(cuStreamDestroy(s));
 }
 
+/* No op but memsets of memory that lives for one step, all of it gone at the sequence's end. */
+static void temporaries(void)
+{
+    CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
+    for (uint32_t step = 0; step < 4 * STEPS; step++) {
+        CUdeviceptr a = 0;
+        note(cuMemAllocAsync(&a, 4 * N, s));
+        note(cuMemsetD32Async(a, step, N, s));
+        note(launch_mix(a, N, step, s));
+        note(launch_mix(buffer[0], N, step, s));
+        note(cuMemFreeAsync(a, s));
+        note(cuStreamSynchronize(s));
+    }
+    note(cuStreamDestroy(s));
+}
+
 /* A stream with a priority, and launches with others and with none, in one loop. */
 static void priorities(void)
 {
@@ -509,6 +525,7 @@ int main(int argc, char **argv)
                {"exits", exits},
                {"values", values},
                {"allocations", allocations},
+               {"temporaries", temporaries},
                {"kernels", kernels},
                {"contexts", contexts},
                {"priorities", priorities},

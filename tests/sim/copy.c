@@ -6,6 +6,13 @@
 
 /* -- Memsets -- */
 
+/* The device that memory belongs to; -1: none. */
+static int owner_of(CUdeviceptr p)
+{
+    struct alloc *a = alloc_find(p, 1);
+    return a ? a->device : -1;
+}
+
 CUresult memset_prepare(struct work *w, CUdeviceptr dst, size_t pitch, unsigned value,
                         unsigned elem, size_t width, size_t height)
 {
@@ -21,6 +28,7 @@ CUresult memset_prepare(struct work *w, CUdeviceptr dst, size_t pitch, unsigned 
                                            : elem == 2 ? value & 0xffff
                                                        : value,
                                   .elem = elem,
+                                  .device = owner_of(dst),
                                   .width = width,
                                   .height = height}};
     return CUDA_SUCCESS;
@@ -89,6 +97,7 @@ static CUresult side_check(struct copy_side *s, const struct work *w, bool *page
     *pageable = s->type == CU_MEMORYTYPE_HOST && !range_is_device((uintptr_t)first, span);
     if (s->type == CU_MEMORYTYPE_DEVICE && !range_is_device((uintptr_t)first, span))
         return CUDA_ERROR_INVALID_VALUE;
+    s->device = owner_of(s->base);
     return s->base ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -133,12 +133,6 @@ CUresult sim_cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t *flags)
 
 /* -- Patching -- */
 
-static int owner_of(CUdeviceptr p)
-{
-    struct alloc *a = alloc_find(p, 1);
-    return a ? a->device : -1;
-}
-
 static bool one_dimensional(const struct work *w)
 {
     return w->copy.height == 1 && w->copy.depth == 1;
@@ -156,8 +150,7 @@ CUgraphExecUpdateResult work_may_become(const struct work *old, const struct wor
             return CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
         return CU_GRAPH_EXEC_UPDATE_SUCCESS;
     case WORK_MEMSET:
-        if (owner_of(old->memset.dst) != owner_of(now->memset.dst) ||
-            old->memset.height != now->memset.height)
+        if (old->memset.device != now->memset.device || old->memset.height != now->memset.height)
             return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
         if (old->memset.height > 1 &&
             (old->memset.width != now->memset.width || old->memset.elem != now->memset.elem ||
@@ -169,9 +162,9 @@ CUgraphExecUpdateResult work_may_become(const struct work *old, const struct wor
             old->copy.dst.type != now->copy.dst.type)
             return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
         if ((old->copy.src.type == CU_MEMORYTYPE_DEVICE &&
-             owner_of(old->copy.src.base) != owner_of(now->copy.src.base)) ||
+             old->copy.src.device != now->copy.src.device) ||
             (old->copy.dst.type == CU_MEMORYTYPE_DEVICE &&
-             owner_of(old->copy.dst.base) != owner_of(now->copy.dst.base)))
+             old->copy.dst.device != now->copy.dst.device))
             return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
         return CU_GRAPH_EXEC_UPDATE_SUCCESS;
     case WORK_ALLOC:

@@ -251,6 +251,7 @@ struct copy_side {
     CUmemorytype type;
     uintptr_t base; /* as given */
     size_t x, y, z, pitch, rows;
+    int device; /* whose memory it was at that time */
 };
 
 struct work {
@@ -270,6 +271,7 @@ struct work {
             CUdeviceptr dst;
             size_t pitch, width, height;
             unsigned value, elem;
+            int device; /* whose memory it was at that time */
             struct ctx *ctx;
         } memset;
         struct {
