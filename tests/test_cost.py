@@ -33,6 +33,10 @@ CEILINGS = {
     "novel-driver": 925,
     "asleep-runtime": 309,
     "asleep-driver": 164,
+    "asleep-memset": 108,
+    "asleep-copy": 108,
+    "asleep-event": 103,
+    "upload": 108,
     "disabled-runtime": 108,
     "disabled-driver": 0,
     "query": 8,
@@ -70,5 +74,6 @@ def test_instructions(name):
         assert not LAUNCHES & result["driver"].keys()
     elif name.startswith("whole"):
         assert "cuGraphLaunch" in result["driver"] and "cuLaunchKernel" not in result["driver"]
-    if name.startswith(("recorded", "novel", "asleep")):
-        assert "cuLaunchKernel" in result["driver"]
+    if name.startswith(("recorded", "novel", "asleep", "upload")):
+        assert (LAUNCHES | {"cuMemcpyHtoDAsync_v2"}) & result["driver"].keys()
+        assert "cuGraphLaunch" not in result["driver"]

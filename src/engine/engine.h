@@ -129,9 +129,16 @@ struct ag_value_call {
  */
 bool ag_engine_kernel(const struct ag_kernel_call *call);
 
+/*
+ * Whether an op may go out without being asked about: its stream's recorder rests, and nothing is
+ * held in the process. It is counted, so each op is to be asked for once; a kernel launch is by
+ * ag_engine_kernel().
+ */
+bool ag_engine_passes(CUstream stream, bool ptsz);
+
 /* Whether ag_engine_kernel() is likely to say no at once to a launch in this stream: whoever would
    only prepare that question may leave it. */
-bool ag_engine_passes(CUstream stream);
+bool ag_engine_rests(CUstream stream);
 
 bool ag_engine_memset(const struct ag_memset_call *call);
 bool ag_engine_copy(const struct ag_copy_call *call);

@@ -128,7 +128,12 @@ static inline bool passes(CUstream handle, bool ptsz)
     return true;
 }
 
-bool ag_engine_passes(CUstream handle)
+bool ag_engine_passes(CUstream handle, bool ptsz)
+{
+    return passes(handle, ptsz);
+}
+
+bool ag_engine_rests(CUstream handle)
 {
     const struct ag_stream *stream = ag_stream_slot(handle)->stream;
     return stream != NULL && ag_recorder_rest(&stream->recorder) != 0 &&
@@ -198,9 +203,30 @@ bool ag_engine_memset(const struct ag_memset_call *call)
     OTHER_OP(ag_describe_memset, ag_note_memset);
 }
 
+/* Copies in a row that cannot be held, and how many more are then taken for such without a look. */
+enum { MOST_FOREIGN = 16, FOREIGN_MOST = 256 };
+
+/* Describing a copy means to ask the driver about its memory. A stream that uploads pageable memory
+   all the time, or downloads, need not pay for that each time. */
+static bool describe_copy(struct ag_stream *stream, struct ag_described *op,
+                          const struct ag_copy_call *call)
+{
+    if (stream->foreign_next != 0) {
+        stream->foreign_next--;
+        return false;
+    }
+    bool described = ag_describe_copy(op, call);
+    stream->foreign = described ? 0 : stream->foreign + 1;
+    if (stream->foreign >= MOST_FOREIGN)
+        stream->foreign_next = stream->foreign < FOREIGN_MOST ? stream->foreign : FOREIGN_MOST;
+    return described;
+}
+
 bool ag_engine_copy(const struct ag_copy_call *call)
 {
-    OTHER_OP(ag_describe_copy, ag_note_copy);
+#define DESCRIBE(op, call) describe_copy(stream, op, call)
+    OTHER_OP(DESCRIBE, ag_note_copy);
+#undef DESCRIBE
 }
 
 /*
@@ -322,6 +348,7 @@ static bool step(struct ag_stream *stream, bool described, const struct ag_descr
     struct ag_recorder *rec = &stream->recorder;
     if (!described) {
         ag_stream_end(stream, true, AG_REASON_STREAM_BARRIER);
+        ag_recorder_foreign(rec);
         stream->counters.ops++;
         stream->last = NULL;
         return false;

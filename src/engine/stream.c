@@ -270,6 +270,7 @@ static struct ag_stream *make(CUstream name, CUcontext current)
             stream->plain = false;
             stream->holding = false;
             stream->relayed = false;
+            stream->foreign = stream->foreign_next = 0;
             ag_pace_start(stream);
             stream->number = ++stream_count;
             stream->lives++;

@@ -115,6 +115,8 @@ LAUNCH_KERNEL_EX(cuLaunchKernelEx_ptsz, true)
         __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
         if (passive())                                                                             \
             return real arguments;                                                                 \
+        if (ag_engine_passes(stream, per_thread))                                                  \
+            return checked(real arguments);                                                        \
         ag_cause = #name;                                                                          \
         const struct ag_memset_call call = {                                                       \
             .dst = dst,                                                                            \
@@ -159,6 +161,8 @@ BOTH(MEMSET_2D, cuMemsetD2D32Async, unsigned int)
         __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
         if (passive() || unlikely(!(valid)))                                                       \
             return real arguments;                                                                 \
+        if (ag_engine_passes(stream, per_thread))                                                  \
+            return checked(real arguments);                                                        \
         ag_cause = #name;                                                                          \
         const struct ag_copy_call call = {.params = row, .stream = stream, .ptsz = per_thread};    \
         if (ag_engine_copy(&call))                                                                 \
@@ -247,6 +251,8 @@ COPY_3D(cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DAsync, true)
             ag_engine_barrier_all(AG_REASON_BARRIER);                                              \
             return real arguments;                                                                 \
         }                                                                                          \
+        if (ag_engine_passes(stream, per_thread))                                                  \
+            return checked(real arguments);                                                        \
         const struct ag_event_call call = {                                                        \
             .event = event, .stream = stream, .wait = waits, .ptsz = per_thread};                  \
         if (ag_engine_event(&call))                                                                \
@@ -279,6 +285,8 @@ WAIT_EVENT(cuStreamWaitEvent_ptsz, cuStreamWaitEvent, true)
         __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
         if (passive())                                                                             \
             return real(stream, address, value, flags);                                            \
+        if (ag_engine_passes(stream, per_thread))                                                  \
+            return checked(real(stream, address, value, flags));                                   \
         ag_cause = #name;                                                                          \
         const struct ag_value_call call = {                                                        \
             .operation = CU_STREAM_MEM_OP_##kind##_VALUE_##width,                                  \

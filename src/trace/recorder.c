@@ -9,8 +9,8 @@ enum { ANCHOR_REACH = 8192 };
    comes behind each op, which may just be a phase of the program. */
 enum { SLEEP_FIRST = 1 << 16, SLEEP_MOST = 1 << 20, LONE_FIRST = 1 << 11, LONE_MOST = 1 << 16 };
 
-/* Sequences, and ops, after which it rests although the tree has room. */
-enum { MOST_LONE = 512, MOST_FRUITLESS = 1 << 16 };
+/* Sequences, after the first rest fewer, and ops, after which it rests although the tree has room. */
+enum { MOST_LONE = 512, AGAIN_LONE = 64, MOST_FRUITLESS = 1 << 16 };
 
 bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, uint32_t max_length)
 {
@@ -85,6 +85,18 @@ static bool may_become_trace(const struct ag_node *node)
     return true;
 }
 
+/* One more in a row of what does not become a trace. */
+static void lone(struct ag_recorder *rec)
+{
+    if (++rec->lone >= (rec->lone_next == LONE_FIRST ? MOST_LONE : AGAIN_LONE))
+        rest(rec, &rec->lone_next, LONE_MOST);
+}
+
+void ag_recorder_foreign(struct ag_recorder *rec)
+{
+    lone(rec);
+}
+
 struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t hot,
                                 uint32_t min_length)
 {
@@ -94,12 +106,12 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     rec->fruitless += node->depth;
     if (barrier) {
         rec->anchor = 0;
-        if (node->depth != 0)
-            rec->lone = node->weight < min_length ? rec->lone + 1 : 0;
+        if (node->depth != 0 && node->weight < min_length)
+            lone(rec);
+        else if (node->depth != 0)
+            rec->lone = 0;
     }
-    if (rec->lone >= MOST_LONE)
-        rest(rec, &rec->lone_next, LONE_MOST);
-    else if (rec->fruitless >= MOST_FRUITLESS)
+    if (rec->fruitless >= MOST_FRUITLESS)
         rest(rec, &rec->sleep_next, SLEEP_MOST);
     if (node->weight < min_length || node->trace != NULL || ++node->ends < hot)
         return NULL;

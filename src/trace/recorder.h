@@ -33,7 +33,8 @@ struct ag_recorder {
     _Atomic uint32_t sleep; /* ops during which no node is added: recording did not pay */
     _Atomic bool deep;      /* asleep, and there is no trace: ops may pass unseen */
     uint32_t sleep_next, lone_next;
-    uint32_t lone; /* sequences in a row that a barrier ended before they could become a trace */
+    uint32_t lone; /* sequences in a row that a barrier ended before they could become a trace, and
+                      ops that cannot be held */
     uint32_t fruitless; /* ops since the last replay */
     uint64_t useful;    /* ops replayed since the tree was last pruned */
 };
@@ -90,6 +91,9 @@ struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op
  */
 struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t hot,
                                 uint32_t min_length);
+
+/* An op went by that cannot be held, between two sequences. */
+void ag_recorder_foreign(struct ag_recorder *rec);
 
 /* Sequences have at most `length` ops from now on (2 at least), and loops are unrolled to at most
    `unroll`. */

@@ -17,7 +17,7 @@
 
 #include "sample.h"
 
-enum { LENGTH = 32, WARMUP = 24, ITERATIONS = 24 };
+enum { LENGTH = 32, WARMUP = 24, ITERATIONS = 24, SIZE = 2048 };
 
 KERNEL(mix, unsigned *data, unsigned size, unsigned k)
 {
@@ -32,6 +32,7 @@ enum door {
     DRIVER,    /* cuLaunchKernel, as the static runtime gets it */
     MEMSET,    /* cudaMemsetAsync, which comes by a driver's door; so do the next two */
     COPY,      /* cudaMemcpyAsync */
+    UPLOAD,    /* cudaMemcpyAsync from pageable memory: cannot be held */
     EVENT,     /* cudaEventRecord */
     QUERY,     /* cuEventQuery: a barrier, and nothing is held */
     STREAM,    /* a stream of its own for each launch: create, launch, wait, destroy */
@@ -60,6 +61,10 @@ static const struct path {
     {"whole-driver-changing", DRIVER, true, true, false, "the same, other arguments"},
     {"novel-runtime", RUNTIME, false, true, true, "never seen before"},
     {"novel-driver", DRIVER, false, true, true, "never seen before"},
+    {"novel-memset", MEMSET, false, true, true, "never seen before"},
+    {"novel-copy", COPY, false, true, true, "never seen before"},
+    {"novel-event", EVENT, false, true, true, "between memsets never seen before"},
+    {"upload", UPLOAD, false, true, false, "from pageable memory"},
     {"query", QUERY, false, false, false, "barrier, nothing held"},
     {"stream", STREAM, false, false, false, "a stream created and destroyed for it"},
 };
@@ -77,6 +82,7 @@ static void one_call(const struct path *path, long iteration, unsigned k)
     unsigned size = path->changing ? 1 + iteration % 2 : 1;
     unsigned value = path->changing ? k + (unsigned)iteration : k;
     unsigned *at = path->changing ? data + iteration % 3 : data;
+    size_t bytes = sizeof(*at) + shared;
     void *arguments[] = {&at, &size, &value};
 
     switch (path->door) {
@@ -91,14 +97,17 @@ static void one_call(const struct path *path, long iteration, unsigned k)
                                          arguments, NULL));
         break;
     case MEMSET:
-        CHECK(cudaMemsetAsync(at, (int)value, sizeof(*at), stream));
+        CHECK(cudaMemsetAsync(at, (int)value, bytes, stream));
         break;
     case COPY:
-        CHECK(cudaMemcpyAsync(at, data + 4, sizeof(*at), cudaMemcpyDeviceToDevice, stream));
+        CHECK(cudaMemcpyAsync(at, data + SIZE / 2, bytes, cudaMemcpyDeviceToDevice, stream));
+        break;
+    case UPLOAD:
+        CHECK(cudaMemcpyAsync(at, &value, sizeof(*at), cudaMemcpyHostToDevice, stream));
         break;
     case EVENT: /* records alone make no trace */
         if (k == 0 || k == LENGTH - 1)
-            CHECK(cudaMemsetAsync(at, (int)value, sizeof(*at), stream));
+            CHECK(cudaMemsetAsync(at, (int)value, bytes, stream));
         else
             CHECK(cudaEventRecord(events[k], stream));
         break;
@@ -172,7 +181,7 @@ int main(int argc, char **argv)
             fprintf(stderr, "  %-24s%s\n", path.name, path.what);
         return 2;
     }
-    data = device_array<unsigned>(8);
+    data = device_array<unsigned>(SIZE);
     CHECK(cudaStreamCreate(&stream));
     for (auto &event : events)
         CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));

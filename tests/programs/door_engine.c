@@ -136,9 +136,16 @@ void ag_engine_stream_used(CUstream stream, bool ptsz)
     NOTE("stream_used(%p, %d) ", (void *)stream, ptsz);
 }
 
-bool ag_engine_passes(CUstream stream)
+bool ag_engine_rests(CUstream stream)
 {
     (void)stream;
+    return false;
+}
+
+bool ag_engine_passes(CUstream stream, bool ptsz)
+{
+    (void)stream;
+    (void)ptsz;
     return false;
 }
 
