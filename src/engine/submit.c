@@ -17,6 +17,7 @@
 #include "engine/pace.h"
 #include "engine/observe.h"
 #include "graph/node.h"
+#include "graph/variant.h"
 #include "observe/log.h"
 
 /* -- Failures ------------------------------------------------------------- */
@@ -194,7 +195,7 @@ static void trace_drop(struct ag_stream *stream, struct ag_trace *trace)
     while (*link != trace)
         link = &(*link)->next;
     *link = trace->next;
-    ag_node_set_trace(trace->leaf, NULL);
+    ag_node_set_trace(trace->leaf, ag_variant_leave(trace));
     note_error(stream, ag_trace_destroy(trace), "destroying a trace");
     ag_context_give_exec(stream->context);
 }
@@ -219,12 +220,17 @@ static bool take_exec(struct ag_stream *stream, bool idle)
 
 _Atomic unsigned ag_wanted_traces;
 
+static bool is_wanted(const struct ag_stream *stream, const struct ag_node *leaf)
+{
+    unsigned i = 0;
+    while (i < stream->wanted_count && stream->wanted[i] != leaf)
+        i++;
+    return i < stream->wanted_count;
+}
+
 static void want(struct ag_stream *stream, struct ag_node *leaf)
 {
-    for (unsigned i = 0; i < stream->wanted_count; i++)
-        if (stream->wanted[i] == leaf)
-            return;
-    if (stream->wanted_count == AG_WANTED)
+    if (is_wanted(stream, leaf) || stream->wanted_count == AG_WANTED)
         return;
     stream->wanted[stream->wanted_count++] = leaf;
     atomic_fetch_add(&ag_wanted_traces, 1);
@@ -272,7 +278,10 @@ static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle
     trace->used = stream->clock;
     trace->next = stream->traces;
     stream->traces = trace;
-    ag_node_set_trace(leaf, trace);
+    if (leaf->trace != NULL)
+        ag_variant_join(leaf->trace, trace);
+    else
+        ag_node_set_trace(leaf, trace);
     stream->counters.traces++;
     ag_log(AG_LOG_NOTE, "made a trace of %u ops in stream %p", trace->length,
            (void *)stream->handle);
@@ -285,7 +294,7 @@ void ag_stream_grow(struct ag_stream *stream)
     memcpy(wanted, stream->wanted, sizeof wanted);
     ag_stream_want_none(stream);
     for (unsigned i = 0; i < count; i++)
-        if (wanted[i]->trace == NULL && !wanted[i]->bad)
+        if (!wanted[i]->bad && (wanted[i]->trace == NULL || ag_variant_wanted(wanted[i]->trace)))
             trace_make(stream, wanted[i], true);
 }
 
@@ -314,7 +323,8 @@ static uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream 
         length--;
     if (length == 0)
         return 0;
-    struct ag_trace *trace = stream->path[length]->trace;
+    struct ag_trace *trace = ag_variant_choose(stream->path[length]->trace);
+    trace->leaf->trace = trace; /* the one in use */
     CUresult result = ag_trace_replay(trace, target, &stream->counters);
     if (result != CUDA_SUCCESS) {
         note_error(stream, result, "replaying a trace");
@@ -403,17 +413,23 @@ void ag_stream_be_curious(struct ag_stream *stream, bool curious)
 
 void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason)
 {
+    struct ag_node *hot = NULL;
     ag_stream_be_curious(stream, !barrier && stream->live);
-    if (stream->held != 0)
-        ag_stream_submit(stream, reason);
-    else if (barrier && stream->recorder.cursor->depth != 0)
+    if (stream->held != 0) {
+        bool whole = ag_stream_submit(stream, reason);
+        struct ag_node *leaf = stream->recorder.cursor;
+        if (whole && leaf->trace != NULL && ag_variant_wanted(leaf->trace) &&
+            !is_wanted(stream, leaf))
+            hot = leaf;
+    } else if (barrier && stream->recorder.cursor->depth != 0)
         AG_ACCOUNT(ag_account_cut(stream, reason, stream->recorder.cursor->depth));
     if (stream->events_open)
         release_events(stream);
     if (stream->live) {
         ag_pace_ended(stream, stream->recorder.cursor->depth, barrier);
-        struct ag_node *hot =
+        struct ag_node *leaf =
             ag_recorder_end(&stream->recorder, barrier, ag_opt.trace_hot, ag_opt.trace_min_length);
+        hot = leaf != NULL ? leaf : hot;
         bool pushed;
         ag_depth++;
         if (hot != NULL && ag_context_enter(stream->context, &pushed)) {

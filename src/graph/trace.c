@@ -7,6 +7,7 @@
 #include "config/config.h"
 #include "driver/driver.h"
 #include "graph/node.h"
+#include "graph/variant.h"
 
 /* -- Building ------------------------------------------------------------- */
 
@@ -51,6 +52,14 @@ static CUresult set_priorities(struct ag_trace *trace, CUstream stream, unsigned
     return result;
 }
 
+/* The exec has been given the node's arguments. */
+static void given(struct ag_step *step)
+{
+    step->version = step->node->version;
+    if (step->args != NULL)
+        memcpy(step->args, step->node->args, step->node->op.layout->size);
+}
+
 /* Bytes from an address to the end of the allocation around it; 0: there is none. */
 static size_t room_at(CUdeviceptr at)
 {
@@ -87,7 +96,8 @@ static bool avoid_freed(struct ag_trace *trace)
             if (place[j].argument == NULL || spare.bytes < place[j].bytes)
                 return false;
             memcpy(place[j].argument, &spare.at, sizeof spare.at);
-            step->version = step->source_version = ++step->node->version;
+            step->source_version = ++step->node->version;
+            given(step);
         }
     }
     return true;
@@ -115,14 +125,39 @@ static CUresult build(struct ag_trace *trace, CUcontext ctx, CUstream stream)
     return result;
 }
 
+/* Bytes of a node's arguments that can be compared: none where the driver keeps them. */
+static size_t comparable(const struct ag_node *node)
+{
+    return ag_node_is_kept(node) ? 0 : node->op.layout->size;
+}
+
+/* A trace of that path with room for all arguments, in one piece; NULL: no memory. */
+static struct ag_trace *allocate(const struct ag_node *leaf)
+{
+    size_t bytes = 0;
+    for (const struct ag_node *node = leaf; node->parent != NULL; node = node->parent)
+        bytes += comparable(node);
+    struct ag_trace *trace;
+    size_t steps = leaf->depth * sizeof trace->step[0];
+    trace = calloc(1, sizeof *trace + steps + bytes);
+    unsigned char *free = trace != NULL ? (unsigned char *)trace->step + steps : NULL;
+    for (const struct ag_node *node = leaf; free != NULL && node->parent != NULL;
+         node = node->parent) {
+        trace->step[node->depth - 1].args = comparable(node) != 0 ? free : NULL;
+        free += comparable(node);
+    }
+    return trace;
+}
+
 struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream stream,
                                 CUresult *error)
 {
     *error = CUDA_SUCCESS;
-    struct ag_trace *trace = calloc(1, sizeof *trace + leaf->depth * sizeof trace->step[0]);
+    struct ag_trace *trace = allocate(leaf);
     if (trace == NULL)
         return NULL;
     trace->leaf = leaf;
+    trace->variant = trace;
     trace->ctx = ctx;
     trace->length = leaf->depth;
     for (struct ag_node *node = leaf; node->parent != NULL; node = node->parent) {
@@ -133,7 +168,8 @@ struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream st
         }
         step->node = node;
         step->func = ag_node_function(node);
-        step->version = step->source_version = node->version;
+        step->source_version = node->version;
+        given(step);
     }
     if (!avoid_freed(trace)) {
         free(trace);
@@ -155,6 +191,7 @@ CUresult ag_trace_destroy(struct ag_trace *trace)
         CUresult second = ag_real.cuGraphDestroy(trace->graph);
         result = result != CUDA_SUCCESS ? result : second;
     }
+    free(trace->history);
     free(trace);
     return result;
 }
@@ -199,9 +236,16 @@ static CUresult update(struct ag_trace *trace, struct ag_counters *counters)
         return result;
     }
     for (uint32_t i = 0; i < trace->length; i++)
-        trace->step[i].version = trace->step[i].node->version;
+        given(&trace->step[i]);
     counters->updates++;
     return CUDA_SUCCESS;
+}
+
+/* Arguments of a trace without variants are hardly ever what they were before: not compared. */
+static bool is_stale(const struct ag_trace *trace, struct ag_step *step)
+{
+    return trace->variant == trace ? step->version != step->node->version
+                                   : !ag_step_is_current(step);
 }
 
 static CUresult patch(struct ag_trace *trace, uint32_t changed, struct ag_counters *counters)
@@ -215,13 +259,13 @@ static CUresult patch(struct ag_trace *trace, uint32_t changed, struct ag_counte
     }
     for (uint32_t i = 0; i < trace->length; i++) {
         struct ag_step *step = &trace->step[i];
-        if (step->version == step->node->version)
+        if (!is_stale(trace, step))
             continue;
         CUresult result =
             ag_node_patch(step->node, step->func, trace->exec, step->graph_node, trace->ctx);
         if (result != CUDA_SUCCESS)
             return result;
-        step->version = step->node->version;
+        given(step);
     }
     return CUDA_SUCCESS;
 }
@@ -230,8 +274,9 @@ CUresult ag_trace_replay(struct ag_trace *trace, CUstream stream, struct ag_coun
 {
     uint32_t changed = 0;
     for (uint32_t i = 0; i < trace->length; i++)
-        changed += trace->step[i].version != trace->step[i].node->version;
+        changed += is_stale(trace, &trace->step[i]);
     if (changed != 0) {
+        ag_variant_observe(trace, changed);
         CUresult result = patch(trace, changed, counters);
         if (result != CUDA_SUCCESS)
             return result;

@@ -18,6 +18,8 @@
 
 struct ag_trace {
     struct ag_trace *next;            /* of the same stream; the engine's */
+    struct ag_trace *variant;         /* the next in the ring of those with the same leaf */
+    struct ag_history *history;       /* of its arguments, or NULL; see graph/variant.h */
     uint32_t number;                  /* in reports and traces; the engine's */
     struct ag_trace_account *account; /* for the report, or NULL; the engine's */
     struct ag_node *leaf;             /* the node that carries this trace */
@@ -33,8 +35,21 @@ struct ag_trace {
         CUfunction func;
         uint32_t version;        /* of the node's arguments that the exec has */
         uint32_t source_version; /* and that the source graph has */
+        unsigned char *args;     /* those that the exec has */
     } step[];
 };
+
+/* Whether the exec has the arguments of the op as it was held last. */
+static inline bool ag_step_is_current(struct ag_step *step)
+{
+    const struct ag_node *node = step->node;
+    if (step->version == node->version)
+        return true;
+    if (step->args == NULL || memcmp(step->args, node->args, node->op.layout->size) != 0)
+        return false;
+    step->version = node->version;
+    return true;
+}
 
 /*
  * Builds the trace of the path from the root to `leaf` and uploads it in `stream`. NULL on failure,

@@ -8,19 +8,24 @@ static uint64_t mix(uint64_t hash, uint64_t word)
     return hash ^ (hash >> 32);
 }
 
+uint64_t ag_hash(uint64_t hash, const void *bytes, uint32_t size)
+{
+    const unsigned char *from = bytes;
+    uint32_t i = 0;
+    for (; i + 8 <= size; i += 8) {
+        uint64_t word;
+        memcpy(&word, from + i, 8);
+        hash = mix(hash, word);
+    }
+    for (; i < size; i++)
+        hash = mix(hash, from[i]);
+    return hash;
+}
+
 void ag_op_hash(struct ag_op *op)
 {
     uint64_t hash = mix(op->kind, (uintptr_t)op->func);
     for (unsigned i = 0; i < AG_SHAPE_WORDS; i += 2)
         hash = mix(hash, (uint64_t)op->shape[i] << 32 | op->shape[i + 1]);
-    const unsigned char *extra = op->extra;
-    uint32_t i = 0;
-    for (; i + 8 <= op->extra_size; i += 8) {
-        uint64_t word;
-        memcpy(&word, extra + i, 8);
-        hash = mix(hash, word);
-    }
-    for (; i < op->extra_size; i++)
-        hash = mix(hash, extra[i]);
-    op->token = hash;
+    op->token = ag_hash(hash, op->extra, op->extra_size);
 }

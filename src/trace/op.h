@@ -49,6 +49,9 @@ struct ag_op {
     uint32_t shape[AG_SHAPE_WORDS];
 };
 
+/* A hash of `size` bytes that goes on from another. */
+uint64_t ag_hash(uint64_t hash, const void *bytes, uint32_t size);
+
 /* Sets the token from the other fields. */
 void ag_op_hash(struct ag_op *op);
 

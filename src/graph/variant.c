@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* Which arguments come back, and which trace has them. */
+#include "graph/variant.h"
+
+#include <stdlib.h>
+
+#include "config/config.h"
+#include "graph/node.h"
+
+/* The longest distance at which arguments are recognised, and how often in a row they must be. */
+enum { FAR = 8, TIMES = 4 };
+
+/* Of so many replays that set arguments, the first few are looked at. */
+enum { LOOK_EVERY = 1024, LOOK_FIRST = 32 };
+
+/* The arguments that an exec was given of late. */
+struct ag_history {
+    uint32_t given; /* times that it was given other ones */
+    uint32_t times; /* in a row that they had come back */
+    bool wanted;
+    uint32_t hash[]; /* of each node's: FAR + 1 rows, the newest of them at given % (FAR + 1) */
+};
+
+struct ag_trace *ag_variant_choose(struct ag_trace *trace)
+{
+    struct ag_trace *oldest = trace, *other = trace;
+    if (trace->variant == trace)
+        return trace;
+    do {
+        uint32_t i = 0;
+        while (i < other->length && ag_step_is_current(&other->step[i]))
+            i++;
+        if (i == other->length)
+            return other;
+        if (other->used < oldest->used)
+            oldest = other;
+        other = other->variant;
+    } while (other != trace);
+    return oldest;
+}
+
+static uint32_t hash_of(const struct ag_step *step)
+{
+    return step->args != NULL ? (uint32_t)ag_hash(1, step->node->args, step->node->op.layout->size)
+                              : step->node->version; /* cannot be compared: never the same again */
+}
+
+/* Whether the newest arguments were those of an earlier time, by much more than of the last. */
+static bool come_back(const struct ag_history *history, uint32_t length, uint32_t unchanged)
+{
+    const uint32_t *newest = history->hash + history->given % (FAR + 1) * length;
+    for (uint32_t distance = 2; distance <= FAR && distance <= history->given; distance++) {
+        const uint32_t *before = history->hash + (history->given - distance) % (FAR + 1) * length;
+        uint32_t same = 0;
+        for (uint32_t i = 0; i < length; i++)
+            same += newest[i] == before[i];
+        if (same >= unchanged + 2 && (same - unchanged) * 4 >= length)
+            return true;
+    }
+    return false;
+}
+
+void ag_variant_observe(struct ag_trace *trace, uint32_t changed)
+{
+    if (changed < 2 || changed * 4 < trace->length || ag_opt.graph_variants < 2)
+        return;
+    if (trace->history == NULL)
+        trace->history = calloc(1, sizeof *trace->history + (size_t)(FAR + 1) * trace->length *
+                                                                sizeof trace->history->hash[0]);
+    struct ag_history *history = trace->history;
+    if (history == NULL || ++history->given % LOOK_EVERY >= LOOK_FIRST)
+        return;
+    uint32_t *newest = history->hash + history->given % (FAR + 1) * trace->length;
+    for (uint32_t i = 0; i < trace->length; i++)
+        newest[i] = hash_of(&trace->step[i]);
+    bool back = come_back(history, trace->length, trace->length - changed);
+    history->times = back ? history->times + 1 : 0;
+    history->wanted = history->times >= TIMES;
+}
+
+bool ag_variant_wanted(const struct ag_trace *trace)
+{
+    if (trace->history == NULL || !trace->history->wanted)
+        return false;
+    long variants = 1;
+    for (const struct ag_trace *other = trace->variant; other != trace; other = other->variant)
+        variants++;
+    return variants < ag_opt.graph_variants;
+}
+
+void ag_variant_join(struct ag_trace *trace, struct ag_trace *fresh)
+{
+    fresh->variant = trace->variant;
+    trace->variant = fresh;
+    if (trace->history != NULL) {
+        trace->history->wanted = false;
+        trace->history->times = 0;
+    }
+}
+
+struct ag_trace *ag_variant_leave(struct ag_trace *trace)
+{
+    struct ag_trace *before = trace->variant;
+    while (before->variant != trace)
+        before = before->variant;
+    before->variant = trace->variant;
+    trace->variant = trace;
+    return before != trace ? before : NULL;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Variants: traces of the same ops, whose execs have other arguments.
+ *
+ * To set the arguments of a graph's nodes costs more than to launch it. Where the same arguments
+ * come back at a fixed distance (pointers that swap, an iteration that is cut into pieces of the
+ * same kernels), a trace for each of them is launched as it is.
+ *
+ * The variants of a leaf are a ring; the leaf carries the one that was replayed last. All functions
+ * want the lock of the stream that they belong to.
+ */
+#ifndef AG_GRAPH_VARIANT_H
+#define AG_GRAPH_VARIANT_H
+
+#include "graph/trace.h"
+
+/* Of the ring, the trace that has the arguments of its nodes already; else the one that was used
+   longest ago, which is right where they come back in turn. */
+struct ag_trace *ag_variant_choose(struct ag_trace *trace);
+
+/* The trace is about to get other arguments for `changed` of its nodes. */
+void ag_variant_observe(struct ag_trace *trace, uint32_t changed);
+
+/* Whether one more trace of these ops would save setting arguments. */
+bool ag_variant_wanted(const struct ag_trace *trace);
+
+/* Puts a new trace of the same leaf behind `trace`. */
+void ag_variant_join(struct ag_trace *trace, struct ag_trace *fresh);
+
+/* Takes a trace from its ring; one that is left, or NULL. */
+struct ag_trace *ag_variant_leave(struct ag_trace *trace);
+
+#endif
