@@ -27,10 +27,11 @@ STRATEGIES = {"set_params": ["arguments", "memsets", "copies", "events", "values
 for strategy, scenarios in STRATEGIES.items():
     for scenario in scenarios:
         SCENARIOS[f"{scenario}/{strategy}"] = {"AUTOGRAPH_UPDATE_STRATEGY": strategy}
+SCENARIOS["relay"] = {"AUTOGRAPH_HOLD_BOUND_US": 20000}  # only the one long pause is over it
 SCENARIOS["arguments/grow"] = {"AUTOGRAPH_GRAPH_FREE_EXECS": 0}  # only while the device is idle
 # With threads and the watchdog, the number of calls is not the same in each run, and ops may go
 # through a stream of the library's own.
-TIMED = {"per_thread", "late"}
+TIMED = {"per_thread", "late", "relay"}
 
 CODES = {"INVALID_VALUE": 1, "OUT_OF_MEMORY": 2, "INVALID_CONTEXT": 201, "INVALID_HANDLE": 400,
          "NOT_SUPPORTED": 801, "UNKNOWN": 999}
@@ -233,11 +234,26 @@ def test_a_wait_between_streams_becomes_one_of_the_host(code):
     assert errors(both.report) >= 2 * both.calls["cuEventSynchronize"] > 0
 
 
+@pytest.mark.parametrize("code", CODES.values())
+def test_relayed_work_without_its_mark_is_waited_for_by_the_host(code):
+    """The last record of an event is behind relayed work. Where it fails, the owner of the stream
+    waits; if that fails too, the order is lost and both failures are counted."""
+    want, last = plain("relay"), uses("relay", own_calls())["cuEventRecord"]
+    got = run("relay", f"cuEventRecord:{last}:{code}")
+    assert (got.status, got.stdout, got.stderr) == (0, want.stdout, "")
+    assert got.calls["failed"] == got.calls["cuStreamSynchronize"] == errors(got.report) == 1
+    if helpers.config()["sanitize"] == "thread":
+        return  # the lost order is a race
+    both = run("relay", f"cuEventRecord:{last}:{code},cuStreamSynchronize:*:{code}")
+    assert (both.status, both.stderr, errors(both.report)) == (0, "", 2)
+    assert both.stdout != want.stdout
+
+
 @pytest.mark.parametrize("function", functions())
 def test_failing_call(function):
     todo = list(cases(function))
     if not todo:
-        assert function == "cuEventSynchronize"  # see the test above
+        assert function in ("cuEventSynchronize", "cuStreamSynchronize")  # see the tests above
         return
     found = collections.defaultdict(list)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

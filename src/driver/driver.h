@@ -33,6 +33,7 @@
     X(cuStreamGetPriority)                                                                         \
     X(cuStreamIsCapturing)                                                                         \
     X(cuStreamQuery)                                                                               \
+    X(cuStreamSynchronize)                                                                         \
     X(cuStreamWaitEvent)                                                                           \
     X(cuEventCreate)                                                                               \
     X(cuEventRecord)                                                                               \

@@ -98,6 +98,7 @@ struct ag_stream {
     /* Per-thread default stream; see submit.c. */
     CUstream relay;
     CUevent mark, done;
+    bool unmarked; /* `done` could not be recorded behind the relayed work */
 
     _Atomic uint64_t passed; /* ops that passed while the recorder rested */
     struct ag_counters counters;

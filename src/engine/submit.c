@@ -5,8 +5,9 @@
  * A per-thread default stream has no handle that another thread could use. When the watchdog or
  * another thread's barrier must submit what such a stream holds, it goes into the stream's `relay`,
  * a blocking stream of ours, behind the event `mark`, which the owner recorded when the hold began;
- * and the owner makes its stream wait for the event `done` before it uses it again. Both streams
- * are blocking, so the legacy stream's implicit ordering is the same for either.
+ * and the owner makes its stream wait for the event `done` before it uses it again, or waits itself
+ * where that event could not be recorded. Both streams are blocking, so the legacy stream's
+ * implicit ordering is the same for either.
  */
 #include <stdlib.h>
 
@@ -104,7 +105,11 @@ void ag_stream_absorb(struct ag_stream *stream)
     bool pushed;
     /* The handle means the stream of the context that is current. */
     if (ag_context_enter(stream->context, &pushed)) {
-        wait_for(stream, stream->handle, stream->done);
+        if (stream->unmarked)
+            note_error(stream, ag_real.cuStreamSynchronize(stream->relay),
+                       "waiting for relayed work on the host");
+        else
+            wait_for(stream, stream->handle, stream->done);
         ag_context_leave(pushed);
     }
     stream->relayed = false;
@@ -362,7 +367,9 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
         refused(stream, ag_real.cuMemFreeAsync(stream->frees[i], target), "freeing memory");
     stream->free_count = 0;
     if (relay) {
-        note_error(stream, ag_real.cuEventRecord(stream->done, target), "relaying held ops");
+        CUresult result = ag_real.cuEventRecord(stream->done, target);
+        note_error(stream, result, "relaying held ops");
+        stream->unmarked = result != CUDA_SUCCESS;
         if (!stream->relayed && !stream->open)
             atomic_fetch_add(&ag_held_streams, 1);
         stream->relayed = true;

@@ -157,6 +157,44 @@ static void per_thread(void)
     }
 }
 
+static void *release(void *word)
+{
+    usleep(100000);
+    set_word(word, 1);
+    return NULL;
+}
+
+/* Once its loop is hot the thread pauses, and work goes out in its name that comes to no end until
+   some time after the thread has gone on. */
+static void *relay_thread(void *arg)
+{
+    volatile uint32_t *word = arg;
+    pthread_t helper;
+    note(cuCtxSetCurrent(ctx));
+    set_word(word, 1);
+    for (uint32_t step = 0; step < STEPS; step++) {
+        if (step == STEPS - 1) {
+            set_word(word, 0);
+            CHECK(pthread_create(&helper, NULL, release, arg) == 0);
+        }
+        note(launch_word(spin, word, 1, CU_STREAM_PER_THREAD));
+        note(launch_mix(buffer[0], N, step, CU_STREAM_PER_THREAD));
+        if (step == STEPS - 1)
+            usleep(50000);
+        note(launch_mix(buffer[0], N, 3, CU_STREAM_PER_THREAD));
+        note(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    }
+    CHECK(pthread_join(helper, NULL) == 0);
+    return NULL;
+}
+
+static void relay(void)
+{
+    pthread_t t;
+    CHECK(pthread_create(&t, NULL, relay_thread, (void *)host_words(1)) == 0);
+    CHECK(pthread_join(t, NULL) == 0);
+}
+
 /* So slow that somebody else submits what the legacy stream and another hold. */
 static void late(void)
 {
@@ -519,6 +557,7 @@ int main(int argc, char **argv)
                {"events", events},
                {"legacy", legacy},
                {"per_thread", per_thread},
+               {"relay", relay},
                {"late", late},
                {"capture", capture},
                {"streams", streams},
