@@ -116,6 +116,12 @@ def test_ops_that_no_call_is_to_blame_for(shown):
     assert re.split(r"\s{2,}", rows[1])[:2] == ["1,000", "not repeated"]
 
 
+def test_a_trace_of_more_kernels_than_are_told_apart(shown):
+    data = second_format()
+    data["trace_list"][0]["kernels"].append({"name": None, "count": 100})
+    assert "30 a::step<float>, 2 memset, 100 others\n" in shown(data).stdout
+
+
 def test_without_a_demangler(shown, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "30 _ZN1a4stepIfEEvPT_, 2 memset" in shown(second_format()).stdout

@@ -102,7 +102,7 @@ def load(path):
         data.setdefault(name, None)
     data["path"] = path
     data["names"] = shown(path, lambda: demangle(
-        [k["name"] for t in data["trace_list"] or () for k in t["kernels"]] +
+        [k["name"] for t in data["trace_list"] or () for k in t["kernels"] if k["name"]] +
         [f["symbol"] for c in data["callsites"] or () for f in c["frames"] if f["symbol"]]))
     return data
 
@@ -146,8 +146,8 @@ def others(data, most):
 def kernels(data, entry, most=3):
     """The ops of a trace, most frequent first."""
     parts = []
-    for k in sorted(entry["kernels"], key=lambda k: -k["count"]):
-        name = k["name"] if k["name"] in OTHER_OPS else brief_name(data["names"][k["name"]])
+    for k in sorted(entry["kernels"], key=lambda k: (not k["name"], -k["count"])):
+        name = "others" if not k["name"] else k["name"] if k["name"] in OTHER_OPS else brief_name(data["names"][k["name"]])
         parts.append(f"{k['count']} {name}" if k["count"] > 1 else name)
     left = len(parts) - most
     return ", ".join(parts[:most]) + (f" and {left} more" if left > 0 else "")
