@@ -71,6 +71,8 @@ def test_content(tmp_path):
              "parameters_changed", "not_supported", "unsupported_function_change",
              "attributes_changed"])},
         "traces": 2,
+        "evictions": 1,
+        "graph_memory_kb": 200,
         "side_exits": 3,
         "flushes": {name: (i + 1 if i else 2**64 - 1) for i, name in enumerate(names)},
         "errors": 1,

@@ -128,6 +128,7 @@ static void add_counters(struct ag_counters *sum, const struct ag_counters *more
     sum->patches += more->patches;
     sum->updates += more->updates;
     sum->traces += more->traces;
+    sum->evictions += more->evictions;
     sum->side_exits += more->side_exits;
     sum->errors += more->errors;
     for (unsigned i = 0; i < AG_REASON_COUNT; i++)
@@ -210,7 +211,8 @@ static void gather_stream(struct ag_account *account, const struct ag_stream *st
 void ag_engine_account(struct ag_account *account, bool complete)
 {
     uint64_t living;
-    *account = (struct ag_account){.traces_left_out = atomic_load(&traces_left_out)};
+    *account = (struct ag_account){.traces_left_out = atomic_load(&traces_left_out),
+                                   .graph_memory_kb = atomic_load(&ag_most_graph_memory)};
     if (complete)
         ag_engine_counters(&account->counters);
     else

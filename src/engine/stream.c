@@ -122,24 +122,33 @@ struct ag_context *ag_context_of_device(CUdevice device)
     return context;
 }
 
-bool ag_context_take_exec(struct ag_context *context, bool idle)
+_Atomic long ag_most_graph_memory;
+
+bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle)
 {
     pthread_mutex_lock(&registry);
     /* Execs that were made while the device was idle stay with the context when they are destroyed,
        and are given again without a wait. */
     long free = ag_opt.graph_free_execs - atomic_load(&ag_program_execs) + context->grown;
     bool grows = (long)context->execs >= free;
-    bool taken = context->execs < ag_opt.graph_execs && (!grows || idle);
+    long memory = context->memory + ag_exec_kb(ops);
+    bool taken = context->execs < ag_opt.graph_execs && memory <= ag_opt.graph_memory_mb * 1024 &&
+                 (!grows || idle);
     context->execs += taken;
+    if (taken)
+        context->memory = memory;
+    if (context->memory > atomic_load(&ag_most_graph_memory))
+        atomic_store(&ag_most_graph_memory, context->memory);
     context->grown += taken && grows;
     pthread_mutex_unlock(&registry);
     return taken;
 }
 
-void ag_context_give_exec(struct ag_context *context)
+void ag_context_give_exec(struct ag_context *context, uint32_t ops)
 {
     pthread_mutex_lock(&registry);
     context->execs--;
+    context->memory -= ag_exec_kb(ops);
     pthread_mutex_unlock(&registry);
 }
 
@@ -308,8 +317,9 @@ static void drop_traces(struct ag_stream *stream)
     while ((trace = stream->traces) != NULL) {
         stream->traces = trace->next;
         ag_node_set_trace(trace->leaf, NULL);
+        uint32_t ops = trace->length;
         stream->counters.errors += ag_trace_destroy(trace) != CUDA_SUCCESS;
-        ag_context_give_exec(stream->context);
+        ag_context_give_exec(stream->context, ops);
     }
     stream->counters.errors += ag_keep_free(&stream->keep) != CUDA_SUCCESS;
     ag_stream_want_none(stream);

@@ -35,6 +35,7 @@ struct ag_context {
     CUdevice device;
     long grown;              /* execs that were made while the device was idle; registry lock */
     long execs;              /* that the engine has in this context; registry lock */
+    long memory;             /* of the device, that they take, KiB; registry lock */
     _Atomic unsigned relays; /* streams of the engine's own; see submit.c */
     _Atomic unsigned blocking_held; /* blocking streams that hold ops */
     _Atomic bool legacy_held;       /* the legacy stream holds ops */
@@ -80,6 +81,7 @@ struct ag_stream {
     uint32_t epoch;      /* goes up when a hold begins; the watchdog compares */
     uint32_t epoch_seen; /* watchdog only */
     uint64_t clock;      /* replays so far */
+    uint64_t starved;    /* hot sequences that found no exec since the last one */
     struct ag_pace pace;
 
     struct ag_recorder recorder;
@@ -90,10 +92,10 @@ struct ag_stream {
     unsigned free_count;
     struct ag_node *wanted[AG_WANTED]; /* hot, and waiting for an exec */
     unsigned wanted_count;
-    struct ag_keep keep;  /* arguments of held kernels, where the driver keeps them */
+    struct ag_keep keep;   /* arguments of held kernels, where the driver keeps them */
     uint32_t foreign;      /* copies in a row that cannot be held */
     uint32_t foreign_next; /* copies that are taken for such without a look */
-    struct ag_node *last; /* of the last op that went out eagerly; NULL: not recorded */
+    struct ag_node *last;  /* of the last op that went out eagerly; NULL: not recorded */
 
     /* Per-thread default stream; see submit.c. */
     CUstream relay;
@@ -176,11 +178,15 @@ CUresult ag_context_refusal(struct ag_context *context);
 void ag_context_forget(struct ag_context *context);
 
 /*
- * Takes one of the execs that may be made in this context: of those that it gives without a wait,
- * or, while the device is `idle`, of all that the budget allows. False: none is left.
+ * Takes one of the execs that may be made in this context, with so many ops: of those that it gives
+ * without a wait, or, while the device is `idle`, of all that the budgets allow. False: none is
+ * left.
  */
-bool ag_context_take_exec(struct ag_context *context, bool idle);
-void ag_context_give_exec(struct ag_context *context);
+bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle);
+void ag_context_give_exec(struct ag_context *context, uint32_t ops);
+
+/* The most device memory that execs have taken in one context at any time, KiB. */
+extern _Atomic long ag_most_graph_memory;
 
 extern _Atomic int ag_program_execs;       /* live graph execs of the program's own */
 extern _Atomic unsigned ag_context_errors; /* contexts that could not be entered or left */

@@ -201,26 +201,33 @@ static void trace_drop(struct ag_stream *stream, struct ag_trace *trace)
         link = &(*link)->next;
     *link = trace->next;
     ag_node_set_trace(trace->leaf, ag_variant_leave(trace));
+    uint32_t ops = trace->length;
     note_error(stream, ag_trace_destroy(trace), "destroying a trace");
-    ag_context_give_exec(stream->context);
+    ag_context_give_exec(stream->context, ops);
 }
 
-/* Replays after which a trace that was in none of them makes room for another. */
+/* Replays after which a trace that was in none of them makes room for another; and times that hot
+   sequences found no room, without a replay in between, after which any does. */
 enum { STALE_REPLAYS = 256 };
 
-/* An exec for one more trace: a free one, or that of a trace which is not in use any more. */
-static bool take_exec(struct ag_stream *stream, bool idle)
+/* An exec for one more trace: a free one, or in place of traces that are not in use any more, those
+   first that were used longest ago. */
+static bool take_exec(struct ag_stream *stream, uint32_t ops, bool idle)
 {
-    if (ag_context_take_exec(stream->context, idle))
-        return true;
-    struct ag_trace *oldest = stream->traces;
-    for (struct ag_trace *trace = oldest; trace != NULL; trace = trace->next)
-        if (trace->used < oldest->used)
-            oldest = trace;
-    if (oldest == NULL || stream->clock - oldest->used < STALE_REPLAYS)
-        return false;
-    trace_drop(stream, oldest);
-    return ag_context_take_exec(stream->context, idle);
+    while (!ag_context_take_exec(stream->context, ops, idle)) {
+        struct ag_trace *oldest = stream->traces;
+        for (struct ag_trace *trace = oldest; trace != NULL; trace = trace->next)
+            if (trace->used < oldest->used)
+                oldest = trace;
+        if (oldest == NULL ||
+            (stream->clock - oldest->used < STALE_REPLAYS && stream->starved < STALE_REPLAYS)) {
+            stream->starved += !idle; /* not each time that the same ones are tried again */
+            return false;
+        }
+        trace_drop(stream, oldest);
+        stream->counters.evictions++;
+    }
+    return true;
 }
 
 _Atomic unsigned ag_wanted_traces;
@@ -253,7 +260,7 @@ static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle
 {
     if (relayed(stream) || atomic_load(&ag_captures) != 0 || capturing(stream))
         return;
-    if (!take_exec(stream, idle)) {
+    if (!take_exec(stream, leaf->depth, idle)) {
         want(stream, leaf);
         return;
     }
@@ -263,7 +270,7 @@ static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle
     CUresult result = ag_real.cuThreadExchangeStreamCaptureMode(&mode);
     note_error(stream, result, "setting the capture mode");
     if (result != CUDA_SUCCESS) {
-        ag_context_give_exec(stream->context);
+        ag_context_give_exec(stream->context, leaf->depth);
         return;
     }
     struct ag_trace *trace = ag_trace_build(leaf, stream->context->ctx, stream->handle, &result);
@@ -273,7 +280,7 @@ static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle
     if (trace == NULL) {
         /* Addresses in it may have been freed meanwhile: tried again, but not for ever. */
         leaf->bad = ++leaf->failures == MOST_FAILURES;
-        ag_context_give_exec(stream->context);
+        ag_context_give_exec(stream->context, leaf->depth);
         return;
     }
     static _Atomic uint32_t number;
@@ -338,6 +345,7 @@ static uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream 
         return 0;
     }
     trace->used = ++stream->clock;
+    stream->starved = 0;
     stream->counters.replays++;
     stream->counters.replayed += length;
     ag_recorder_paid(&stream->recorder, length);

@@ -69,6 +69,15 @@ struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream st
  */
 CUresult ag_trace_replay(struct ag_trace *trace, CUstream stream, struct ag_counters *counters);
 
+/*
+ * Device memory of an exec with so many ops, KiB: an estimate, not too low, from what was measured
+ * on an H200 (docs/design.md, section 1 and fact 11).
+ */
+static inline long ag_exec_kb(uint32_t ops)
+{
+    return ops <= 64 ? 100 : 400;
+}
+
 /* Frees everything. Replays in flight go on (the driver keeps what they need). */
 CUresult ag_trace_destroy(struct ag_trace *trace);
 

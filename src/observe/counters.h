@@ -57,7 +57,8 @@ struct ag_counters {
     uint64_t patches;  /* nodes whose arguments were set before a replay */
     uint64_t updates;  /* execs updated as a whole from their source graph */
     uint64_t refusals[AG_REFUSAL_COUNT];
-    uint64_t traces; /* execs made */
+    uint64_t traces;    /* execs made */
+    uint64_t evictions; /* of these, destroyed to make room for others */
     uint64_t side_exits;
     uint64_t errors; /* driver calls of the library that failed */
     uint64_t flushes[AG_REASON_COUNT];

@@ -92,6 +92,7 @@ static void write_report(void)
         .cuts = cuts,
         .cut_count = 2,
         .traces_left_out = 4,
+        .graph_memory_kb = 200,
         .seconds = 1.5,
         .complete = true,
     };
@@ -101,6 +102,7 @@ static void write_report(void)
                             .patches = 8,
                             .updates = 5,
                             .traces = 2,
+                            .evictions = 1,
                             .side_exits = 3,
                             .errors = 1};
     for (int i = 0; i < AG_REASON_COUNT; i++)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""Budgets of graphs: those that were used longest ago make room for others."""
+import pytest
+
+import compiled
+import helpers
+
+LONG, SHORT = 400, 100  # KiB of a graph by the library's estimate
+STEPS = 300  # more than the replays after which a graph that was in none makes room
+
+
+def run(tmp_path, ops, phases, streams=1, **options):
+    """The report, and how many graphs were alive in the end. `phases`: steps of each."""
+    sizes = [word for size, steps in enumerate(phases, 1) for word in (size, steps)]
+    command = [compiled.program("trace_phases"), ops, streams, *sizes]
+    plain = helpers.run_logged(command, preload=False)
+    env = {f"AUTOGRAPH_{name}": value for name, value in options.items()}
+    done = helpers.run_logged(command, env={"AGSIM_CALLS": tmp_path / "calls", "AGSIM_DELAY_US": 0,
+                                            "AUTOGRAPH_TRACE_LENGTH": "fixed",
+                                            "AUTOGRAPH_TRACE_UNROLL": 128,
+                                            "AUTOGRAPH_HOLD_BOUND_US": 100000, **env})
+    assert (done.stdout, done.stderr, done.log) == (plain.stdout, "", plain.log)
+    assert done.report["errors"] == 0
+    calls = dict(line.split() for line in (tmp_path / "calls").read_text().splitlines())
+    made, destroyed = (int(calls.get(name, 0)) for name in
+                       ("cuGraphInstantiateWithFlags", "cuGraphExecDestroy"))
+    assert (made, destroyed) == (done.report["traces"], done.report["evictions"])
+    return done.report, made - destroyed
+
+
+@pytest.mark.parametrize("ops, each, count", [(2, SHORT, 15), (64, SHORT, 12), (65, LONG, 4),
+                                              (128, LONG, 4)])
+def test_memory(ops, each, count, tmp_path):
+    """With 1 MiB the sum of the estimates gets as near to it as it can, and no further."""
+    report, alive = run(tmp_path, ops, [STEPS] * count, GRAPH_MEMORY_MB=1)
+    assert alive == 1024 // each and report["graph_memory_kb"] == alive * each
+    assert report["traces"] == count and report["ops"]["replayed"] > 0.8 * report["ops"]["total"]
+
+
+def test_memory_of_streams_together(tmp_path):
+    """What one stream takes the others lack: each makes room among its own graphs."""
+    report, alive = run(tmp_path, 65, [100, 1200], streams=3, GRAPH_MEMORY_MB=1)
+    assert alive == report["evictions"] == 2 and report["graph_memory_kb"] == 2 * LONG
+    assert [s["traces"] for s in sorted(report["streams"], key=lambda s: s["number"])] == [2, 2, 0]
+
+
+def test_number(tmp_path):
+    report, alive = run(tmp_path, 2, [STEPS] * 8, GRAPH_EXECS=5)
+    assert (alive, report["evictions"], report["graph_memory_kb"]) == (5, 3, 5 * SHORT)
+
+
+def test_within_the_budgets_nothing_is_destroyed(tmp_path):
+    report, alive = run(tmp_path, 2, [STEPS] * 8)
+    assert (alive, report["evictions"], report["graph_memory_kb"]) == (8, 0, 8 * SHORT)
+
+
+def test_graphs_that_were_used_of_late_stay(tmp_path):
+    report, _ = run(tmp_path, 2, [STEPS, 100, 100], GRAPH_EXECS=2)
+    assert (report["traces"], report["evictions"]) == (2, 0)
+
+
+def test_room_is_made_although_nothing_is_replayed(tmp_path):
+    """The graphs of two short phases take all room, and are never used again."""
+    report, alive = run(tmp_path, 2, [100, 100, 1200], GRAPH_EXECS=2)
+    assert (alive, report["traces"], report["evictions"]) == (2, 3, 1)
+    assert report["ops"]["replayed"] > 0.3 * report["ops"]["total"]
