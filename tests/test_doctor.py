@@ -11,9 +11,10 @@ from commands import LOOP, autograph, message
 SAMPLE = LOOP[0]
 
 
-def doctor(*arguments, status=0, **options):
-    """The lines as {name: [texts]}, and the verdicts."""
-    done = autograph("doctor", *arguments, status=status, **options)
+def doctor(*arguments, status=0, env=None, **options):
+    """The lines as {name: [texts]}, and the verdicts; no option is set."""
+    done = autograph("doctor", *arguments, status=status,
+                     env={"AUTOGRAPH_TRACE_TRIAL": None, **(env or {})}, **options)
     assert done.stderr == ""
     facts, verdict = done.stdout.split("\n\n")
     found = {}

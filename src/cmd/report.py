@@ -117,7 +117,10 @@ def obstacles(data):
         if others > 0.02 * data["ops"]["total"]:
             rows.append((others, None, "not repeated",
                          "the start of a run, or work that does not come again: a longer run "
-                         "replays more"))
+                         "replays more") if not data.get("given_up") else
+                        (others, None, "given up, or not repeated",
+                         "launches were no slower than replays: nothing to do; or work that does "
+                         "not come again"))
         return sorted(rows, key=lambda r: -r[0])
     rows = [(None, n, words(name), advice(None, name)) for name, n in data["flushes"].items() if n]
     return sorted(rows, key=lambda r: -r[1])
@@ -131,6 +134,15 @@ def saved(data):
     if data["trace_list"] is None:
         return None
     return sum(t["saved_us"] for t in data["trace_list"])
+
+
+def source(data):
+    """Where saved() has its numbers from."""
+    measured = [t.get("eager_ns") is not None for t in replayed_traces(data)]
+    costs = "the costs of launches on an H200"
+    if all(measured):
+        return "as trials measured it"
+    return f"by trials, and by {costs}" if any(measured) else f"by {costs}"
 
 
 def replayed_traces(data):
@@ -151,6 +163,16 @@ def kernels(data, entry, most=3):
         parts.append(f"{k['count']} {name}" if k["count"] > 1 else name)
     left = len(parts) - most
     return ", ".join(parts[:most]) + (f" and {left} more" if left > 0 else "")
+
+
+def per_op(trace):
+    """What trials measured, for an op: held, eager."""
+    return [duration(ns / 1e3) if ns is not None else ""
+            for ns in (trace.get("held_ns"), trace.get("eager_ns"))]
+
+
+def what(data, trace, most=3):
+    return ("given up: " if trace.get("given_up") else "") + kernels(data, trace, most)
 
 
 def place(data, callsite):
@@ -199,11 +221,13 @@ def text(data, width=110):
              f"{printable(data.get('version', '?'))})", headline(data)]
     us = saved(data)
     if us:
-        lines.append(f"about {duration(us)} of launching saved, by the costs of launches on an H200"
+        lines.append(f"about {duration(us)} of launching saved, {source(data)}"
                      + (f"; it ran for {duration(data['seconds'] * 1e6)}" if data["seconds"] else ""))
     lines.append(", ".join([plural(data["traces"], "trace"),
                             plural(data["patches"], "argument") + " patched",
-                            plural(data["side_exits"], "side exit"), plural(data["errors"], "error")]))
+                            plural(data["side_exits"], "side exit"), plural(data["errors"], "error")]
+                           + ([f"{plural(data['trials'], 'trial')} ({count(data['given_up'])} lost)"]
+                              if data.get("trials") else [])))
     if data.get("options"):
         lines.append("options: " + ", ".join(f"{k} = {printable(v)}"
                                              for k, v in data["options"].items()))
@@ -221,12 +245,13 @@ def text(data, width=110):
         lines += section("Streams", table(rows, right=(2, 3, 5, 6)))
 
     if data["trace_list"]:
-        rows = [["trace", "stream", "ops", "replays", "patches", "saved", "what"]]
+        rows = [["trace", "stream", "ops", "replays", "patches", "saved", "op held",
+                 "op eager", "what"]]
         for t in replayed_traces(data)[:20]:
             rows.append([str(t["number"]), str(t["stream"]), count(t["length"]), count(t["replays"]),
-                         count(t["patches"]), duration(t["saved_us"]), kernels(data, t)])
+                         count(t["patches"]), duration(t["saved_us"]), *per_op(t), what(data, t)])
         left = others(data, 20)
-        rows = table(rows, right=(0, 1, 2, 3, 4, 5))
+        rows = table(rows, right=range(8))
         lines += section("Traces", [shortened(row, width) for row in rows]
                          + ([f"... and {count(left)} others, which did less or nothing"] if left else []))
 

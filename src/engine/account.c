@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "driver/driver.h"
+#include "engine/trial.h"
 #include "graph/node.h"
 #include "observe/callsite.h"
 #include "observe/strings.h"
@@ -118,6 +119,24 @@ void ag_account_replay(const struct ag_trace *trace, uint64_t patches)
     add(&trace->account->patches, patches);
 }
 
+static uint64_t op_ns(const struct ag_window *window)
+{
+    return window->ops != 0 ? (window->ns + window->ops / 2) / window->ops : 0;
+}
+
+void ag_account_trial(const struct ag_stream *stream, const struct ag_node *head, bool lost)
+{
+    const struct ag_window *all = head->head->trial.all;
+    for (const struct ag_trace *trace = stream->traces; trace != NULL; trace = trace->next) {
+        struct ag_trace_account *account = trace->account;
+        if (account == NULL || ag_trial_head(trace->leaf) != head)
+            continue;
+        atomic_store_explicit(&account->held_ns, op_ns(&all[0]), memory_order_relaxed);
+        atomic_store_explicit(&account->eager_ns, op_ns(&all[1]), memory_order_relaxed);
+        atomic_store_explicit(&account->given_up, lost, memory_order_relaxed);
+    }
+}
+
 /* -- Gathering ------------------------------------------------------------------- */
 
 static void add_counters(struct ag_counters *sum, const struct ag_counters *more)
@@ -130,6 +149,8 @@ static void add_counters(struct ag_counters *sum, const struct ag_counters *more
     sum->traces += more->traces;
     sum->evictions += more->evictions;
     sum->side_exits += more->side_exits;
+    sum->trials += more->trials;
+    sum->given_up += more->given_up;
     sum->errors += more->errors;
     for (unsigned i = 0; i < AG_REASON_COUNT; i++)
         sum->flushes[i] += more->flushes[i];

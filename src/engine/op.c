@@ -6,6 +6,7 @@
 #include "engine/event.h"
 #include "engine/observe.h"
 #include "engine/stream.h"
+#include "engine/trial.h"
 #include "graph/function.h"
 #include "observe/callsite.h"
 
@@ -329,8 +330,9 @@ static void record(struct ag_stream *stream, const struct ag_described *call)
     stream->counters.ops++;
     struct ag_node *node = ag_recorder_step(rec, &call->op);
     stream->last = node;
-    if (node == NULL) {
-        ag_stream_want_none(stream); /* the tree may have been pruned */
+    if (node == NULL) { /* the tree may have been pruned */
+        ag_stream_want_none(stream);
+        stream->timed.head = NULL;
         ag_stream_end(stream, true, AG_REASON_SIDE_EXIT);
         return;
     }
@@ -351,6 +353,8 @@ static bool step(struct ag_stream *stream, bool described, const struct ag_descr
         ag_recorder_foreign(rec);
         stream->counters.ops++;
         stream->last = NULL;
+        if (atomic_load(&ag_captures) != 0)
+            stream->timed.head = NULL;
         return false;
     }
     if (rec->cursor->depth != 0 && ag_recorder_cuts(rec, &call->op))
@@ -358,6 +362,8 @@ static bool step(struct ag_stream *stream, bool described, const struct ag_descr
     for (;;) {
         struct ag_node *node = ag_tree_find(&rec->tree, rec->cursor, &call->op);
         bool head = rec->cursor->depth == 0;
+        if (head && UNLIKELY(stream->timed.head != NULL))
+            ag_trial_arrived(stream);
         bool able = (head || stream->holding) && node != NULL && promising(node) &&
                     ag_described_is_certain(call) &&
                     (LIKELY(!ag_node_is_kept(node)) || ag_stream_keep(stream, node, call->from));

@@ -21,7 +21,7 @@ enum { SAMPLE = 4, TIMES = 4 };
    shorter: a program slow enough to be late more than now and then. */
 enum { LATE_WEIGHT = 4, LATE_MOST = 16 };
 
-static uint64_t now_ns(void)
+uint64_t ag_pace_now(void)
 {
     struct timespec t;
     return clock_gettime(CLOCK_MONOTONIC, &t) == 0
@@ -49,18 +49,18 @@ void ag_pace_start(struct ag_stream *stream)
 void ag_pace_begun(struct ag_stream *stream)
 {
     bool measured = stream->epoch % SAMPLE == 0 && ag_opt.trace_length == AG_LENGTH_AUTO;
-    stream->pace.began = measured ? now_ns() - ag_self.submitting : 0;
+    stream->pace.began = measured ? ag_pace_now() - ag_self.submitting : 0;
 }
 
 uint64_t ag_pace_clock(void)
 {
-    return ag_opt.trace_length == AG_LENGTH_AUTO ? now_ns() : 0;
+    return ag_opt.trace_length == AG_LENGTH_AUTO ? ag_pace_now() : 0;
 }
 
 void ag_pace_spent(uint64_t began)
 {
     if (began != 0)
-        ag_self.submitting += now_ns() - began;
+        ag_self.submitting += ag_pace_now() - began;
 }
 
 void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint64_t now)

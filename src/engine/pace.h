@@ -29,7 +29,10 @@ void ag_pace_begun(struct ag_stream *stream);
 /* What is held is about to be submitted; `late`: by the watchdog, or else by this thread `now`. */
 void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint64_t now);
 
-/* Now, in ns; 0 if nobody wants to know. And: this thread has been submitting since then, which is
+/* Now, in ns. */
+uint64_t ag_pace_now(void);
+
+/* The same; 0 if nobody wants to know. And: this thread has been submitting since then, which is
    no time of the program's own. */
 uint64_t ag_pace_clock(void);
 void ag_pace_spent(uint64_t began);

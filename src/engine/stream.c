@@ -324,6 +324,7 @@ static void drop_traces(struct ag_stream *stream)
     stream->counters.errors += ag_keep_free(&stream->keep) != CUDA_SUCCESS;
     ag_stream_want_none(stream);
     stream->last = NULL;
+    stream->timed.head = NULL;
     stream->recorder.cursor = &stream->recorder.tree.root;
     stream->recorder.anchor = 0;
 }

@@ -55,6 +55,15 @@ struct ag_pace {
     int late; /* how much the watchdog has had to do of late */
 };
 
+/* The open sequence, or the last one until the next begins, if it is part of a trial; see trial.h.
+ */
+struct ag_timed {
+    struct ag_node *head; /* NULL: it is not */
+    uint64_t began;       /* ns */
+    uint32_t ops;         /* of the sequence, once it has ended */
+    bool eager;
+};
+
 enum { AG_WANTED = 16, AG_FREES = 64, AG_CUTS = 32 };
 
 struct ag_stream {
@@ -83,6 +92,7 @@ struct ag_stream {
     uint64_t clock;      /* replays so far */
     uint64_t starved;    /* hot sequences that found no exec since the last one */
     struct ag_pace pace;
+    struct ag_timed timed;
 
     struct ag_recorder recorder;
     struct ag_node *path[128 + 1]; /* the held ops: path[1 .. held] */
@@ -250,6 +260,9 @@ bool ag_stream_open(struct ag_stream *stream);
 
 /* Has the driver keep the arguments of a kernel that is to be held. False: it cannot be. */
 bool ag_stream_keep(struct ag_stream *stream, struct ag_node *node, void *const *from);
+
+/* Destroys all traces of sequences that begin at `head`; none of them may be in use. */
+void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head);
 
 /* Makes the traces that are wanted; the device is idle. */
 void ag_stream_grow(struct ag_stream *stream);

@@ -17,6 +17,7 @@
 #include "engine/event.h"
 #include "engine/pace.h"
 #include "engine/observe.h"
+#include "engine/trial.h"
 #include "graph/node.h"
 #include "graph/variant.h"
 #include "observe/log.h"
@@ -153,12 +154,9 @@ bool ag_stream_keep(struct ag_stream *stream, struct ag_node *node, void *const 
     return result == CUDA_SUCCESS;
 }
 
-bool ag_stream_hold_begins(struct ag_stream *stream, struct ag_node *head)
+/* Whether the stream can hold now, which has been prepared then. */
+static bool hold_prepare(struct ag_stream *stream)
 {
-    if (head->sleep != 0) {
-        head->sleep--;
-        return false;
-    }
     if (capturing(stream) || !ag_stream_open(stream))
         return false;
     if (stream->kind == AG_STREAM_PER_THREAD) {
@@ -171,6 +169,17 @@ bool ag_stream_hold_begins(struct ag_stream *stream, struct ag_node *head)
             note_error(stream, result, "marking where a hold begins");
             return false;
         }
+    }
+    return true;
+}
+
+bool ag_stream_hold_begins(struct ag_stream *stream, struct ag_node *head)
+{
+    if (!ag_trial_holds(stream, head))
+        return false;
+    if (!hold_prepare(stream)) {
+        stream->timed.head = NULL;
+        return false;
     }
     stream->epoch++;
     ag_pace_begun(stream);
@@ -204,6 +213,17 @@ static void trace_drop(struct ag_stream *stream, struct ag_trace *trace)
     uint32_t ops = trace->length;
     note_error(stream, ag_trace_destroy(trace), "destroying a trace");
     ag_context_give_exec(stream->context, ops);
+}
+
+void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head)
+{
+    ag_depth++;
+    for (struct ag_trace *trace = stream->traces, *next; trace != NULL; trace = next) {
+        next = trace->next;
+        if (ag_trial_head(trace->leaf) == head)
+            trace_drop(stream, trace);
+    }
+    ag_depth--;
 }
 
 /* Replays after which a trace that was in none of them makes room for another; and times that hot
@@ -258,12 +278,14 @@ enum { MOST_FAILURES = 3 };
 
 static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
-    if (relayed(stream) || atomic_load(&ag_captures) != 0 || capturing(stream))
+    if (ag_trial_rests(leaf) || relayed(stream) || atomic_load(&ag_captures) != 0 ||
+        capturing(stream))
         return;
     if (!take_exec(stream, leaf->depth, idle)) {
         want(stream, leaf);
         return;
     }
+    stream->timed.head = NULL; /* what follows takes its time */
     /* A capture of the program on another thread, in global mode, forbids this thread calls that
        may be unsafe in it; ours touch no stream that it captures. */
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -311,21 +333,6 @@ void ag_stream_grow(struct ag_stream *stream)
 }
 
 /* -- Submission ----------------------------------------------------------- */
-
-/* What a head's score is worth, and the sequences that it passes when the score is used up. */
-enum { SCORE_MOST = 8, SCORE_LEAST = -4, SLEEP_FIRST = 8, SLEEP_MOST = 4096 };
-
-static void score(struct ag_node *head, bool replayed)
-{
-    if (replayed) {
-        head->score += head->score < SCORE_MOST;
-        head->sleep_next = SLEEP_FIRST;
-    } else if (--head->score < SCORE_LEAST) {
-        head->score = 0;
-        head->sleep = head->sleep_next != 0 ? head->sleep_next : SLEEP_FIRST;
-        head->sleep_next = head->sleep < SLEEP_MOST ? head->sleep * 2 : SLEEP_MOST;
-    }
-}
 
 /* Replays the longest trace that begins the held ops; returns its length, 0 without one. */
 static uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream target)
@@ -392,7 +399,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
         stream->counters.flushes[reason]++;
         AG_ACCOUNT(ag_account_cut(stream, reason, held - replayed));
     }
-    score(stream->path[1], replayed != 0);
+    ag_trial_submitted(stream->path[1], replayed != 0);
     hold_ends(stream);
     ag_pace_spent(clock);
     return replayed == held;
@@ -436,11 +443,14 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
         if (whole && leaf->trace != NULL && ag_variant_wanted(leaf->trace) &&
             !is_wanted(stream, leaf))
             hot = leaf;
-    } else if (barrier && stream->recorder.cursor->depth != 0)
-        AG_ACCOUNT(ag_account_cut(stream, reason, stream->recorder.cursor->depth));
+    } else if (ag_accounting && barrier && stream->recorder.cursor->depth != 0 &&
+               !ag_trial_prevents(stream, stream->recorder.cursor)) {
+        ag_account_cut(stream, reason, stream->recorder.cursor->depth);
+    }
     if (stream->events_open)
         release_events(stream);
     if (stream->live) {
+        stream->timed.ops += stream->recorder.cursor->depth;
         ag_pace_ended(stream, stream->recorder.cursor->depth, barrier);
         struct ag_node *leaf =
             ag_recorder_end(&stream->recorder, barrier, ag_opt.trace_hot, ag_opt.trace_min_length);

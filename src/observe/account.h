@@ -28,6 +28,8 @@ struct ag_trace_account {
     struct ag_trace_account *next;
     uint32_t number, stream, length;
     _Atomic uint64_t replays, patches;
+    _Atomic uint64_t held_ns, eager_ns; /* of an op, as last measured; 0: never */
+    _Atomic bool given_up;              /* since it was no faster */
     struct {
         const char *name; /* NULL: further kernels */
         uint32_t count;

@@ -13,6 +13,7 @@
 #include "trace/op.h"
 
 struct ag_trace; /* the owner's; see ag_node.trace */
+struct ag_head;  /* the owner's; see ag_node.head */
 
 struct ag_node {
     struct ag_op op; /* op.extra is the node's own copy */
@@ -31,10 +32,8 @@ struct ag_node {
     void **params;    /* one pointer into args for each field of the layout */
     uint32_t version; /* goes up when args change */
 
-    uint32_t ends;       /* sequences that ended here since the last look */
-    int32_t score;       /* heads only: holds that ended in a replay against those that did not */
-    uint32_t sleep;      /* heads only: sequences to let pass before holding again */
-    uint32_t sleep_next; /* heads only: the next penalty */
+    uint32_t ends;          /* sequences that ended here since the last look */
+    struct ag_head *head;   /* whether sequences that begin here are held, or NULL; of malloc() */
     struct ag_node *bucket; /* next in the same bucket, or in the free list */
 };
 

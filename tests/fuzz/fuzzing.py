@@ -172,7 +172,8 @@ def setting(number, gpu=False):
         options = {"TRACE_HOT": [2, 3, 5], "TRACE_UNROLL": [2, 8, 64, 128],
                    "TRACE_MAX_LENGTH": [4, 16, 128], "TRACE_MEMORY": [256, 16384],
                    "GRAPH_EXECS": [2, 24], "HOLD_BOUND_US": [20, 300, 3000],
-                   "UPDATE_STRATEGY": ["auto", "set_params", "exec_update", "recapture"]}
+                   "UPDATE_STRATEGY": ["auto", "set_params", "exec_update", "recapture"],
+                   "TRACE_TRIAL": ["true", "false"]}
         result.update({f"AUTOGRAPH_{k}": chance.choice(v) for k, v in options.items()})
     return result
 

@@ -326,6 +326,7 @@ CUresult sim_cuGraphLaunch(CUgraphExec handle, CUstream stream)
 {
     struct exec *e;
     struct stream *s;
+    sim_busy(sim.graph_launch_us);
     sim_lock();
     CUresult r = exec_get(handle, &e);
     if (r == CUDA_SUCCESS && stale(e->plan)) {

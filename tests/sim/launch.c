@@ -218,6 +218,7 @@ static CUresult launch(CUfunction handle, const CUlaunchConfig *c, void **params
     struct kernel *k;
     struct event *e = NULL;
     struct work w = {.kind = WORK_EMPTY};
+    sim_busy(sim.launch_us);
     sim_lock();
     CUresult r = stream_get(c->hStream, &s);
     if (r == CUDA_SUCCESS)

@@ -205,6 +205,21 @@ CUresult sim_enter(struct sim_api *api, void *caller)
     return CUDA_SUCCESS;
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void sim_busy(unsigned us)
+{
+    if (!us)
+        return;
+    for (uint64_t end = now_ns() + us * 1000ull; now_ns() < end;)
+        continue;
+}
+
 CUresult sim_cuInit(unsigned flags)
 {
     if (flags)
@@ -218,6 +233,8 @@ CUresult sim_cuInit(unsigned flags)
             bad_setting("AGSIM_DEVICES", sim_env("AGSIM_DEVICES"));
         sim.seed = sim_env_number("AGSIM_SEED", 1);
         sim.delay_us = (unsigned)sim_env_number("AGSIM_DELAY_US", 2);
+        sim.launch_us = (unsigned)sim_env_number("AGSIM_LAUNCH_US", 0);
+        sim.graph_launch_us = (unsigned)sim_env_number("AGSIM_GRAPH_LAUNCH_US", 0);
         sim.graph_free = (unsigned)sim_env_number("AGSIM_GRAPH_FREE", 0);
         sim.lazy = sim_env_number("AGSIM_LAZY", 0) != 0;
         pthread_atfork(NULL, NULL, child_after_fork);

@@ -147,6 +147,7 @@ struct sim {
     int version;
     uint64_t seed;
     unsigned delay_us;
+    unsigned launch_us, graph_launch_us;
     unsigned graph_free; /* execs a context has memory for; 0: no limit */
     bool lazy;           /* a kernel is loaded when it is first asked for */
     unsigned running;    /* kernels that execute now */
@@ -160,6 +161,7 @@ void sim_unlock(void);
 void sim_wait_quiet(void);
 const char *sim_env(const char *name); /* NULL when unset or empty */
 unsigned long sim_env_number(const char *name, unsigned long otherwise);
+void sim_busy(unsigned us); /* the calling thread is at work; without the lock */
 uint64_t sim_hash(uint64_t hash, const void *data, size_t size);
 
 /* -- Contexts (context.c) -- */

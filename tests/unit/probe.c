@@ -70,6 +70,9 @@ static void write_report(void)
                                    .length = 10,
                                    .replays = 5,
                                    .patches = 7,
+                                   .held_ns = 4500,
+                                   .eager_ns = 2500,
+                                   .given_up = true,
                                    .names = 1,
                                    .kernels = {{"memset", 10}}};
     struct ag_trace_account many = {.number = 2,
@@ -104,6 +107,8 @@ static void write_report(void)
                             .traces = 2,
                             .evictions = 1,
                             .side_exits = 3,
+                            .trials = 9,
+                            .given_up = 4,
                             .errors = 1};
     for (int i = 0; i < AG_REASON_COUNT; i++)
         c.flushes[i] = (uint64_t)i + 1;

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* Whether it pays to hold: how holds of a head end, and how long its sequences take either way. */
+#include "engine/trial.h"
+
+#include <stdlib.h>
+
+#include "config/config.h"
+#include "engine/account.h"
+#include "engine/pace.h"
+#include "observe/log.h"
+
+/* What a head's score is worth, and the sequences that it passes when the score is used up. */
+enum { SCORE_MOST = 8, SCORE_LEAST = -4, SLEEP_FIRST = 8, SLEEP_MOST = 4096 };
+
+/* Replays before the first trial, how many times as many before the next, and at most. */
+enum { REPLAYS_FIRST = 16, REPLAYS_GROW = 16, REPLAYS_MOST = 1 << 20 };
+
+/* A look first, which ends most trials: a pair of short windows. Then pairs of longer ones, some of
+   which may be lost by chance. In sequences, and pairs. */
+enum { LOOK = 4, WINDOW = 8, PAIRS = 5, LOST = 4 };
+
+/* Sequences for which a head is given up. */
+enum { REST_FIRST = 1 << 10, REST_MOST = 1 << 18 };
+
+/* Held time against eager time, in percent: at the look, where holding is surely faster; and else,
+   since eager sequences are recorded, which costs them a little. */
+enum { SURE = 75, FASTER = 98 };
+
+/* A sequence that took so many times the average of its window has met a pause of the machine. */
+enum { PAUSE = 16 };
+
+static struct ag_head *head_of(struct ag_node *node)
+{
+    if (node->head == NULL && (node->head = calloc(1, sizeof *node->head)) != NULL) {
+        node->head->replays = REPLAYS_FIRST;
+        node->head->replays_next = REPLAYS_FIRST * REPLAYS_GROW;
+        node->head->rest_next = REST_FIRST;
+    }
+    return node->head;
+}
+
+void ag_trial_submitted(struct ag_node *node, bool replayed)
+{
+    struct ag_head *head = node->head;
+    if (replayed) {
+        head->score += head->score < SCORE_MOST;
+        head->sleep_next = SLEEP_FIRST;
+        if (head->replays != 0 && --head->replays == 0 && ag_opt.trace_trial)
+            head->trial = (struct ag_trial){.on = true};
+    } else if (--head->score < SCORE_LEAST) {
+        head->score = 0;
+        head->sleep = head->sleep_next != 0 ? head->sleep_next : SLEEP_FIRST;
+        head->sleep_next = head->sleep < SLEEP_MOST ? head->sleep * 2 : SLEEP_MOST;
+    }
+}
+
+bool ag_trial_rests(const struct ag_node *leaf)
+{
+    struct ag_head *head = ag_trial_head(leaf)->head;
+    if (head == NULL || head->rest == 0)
+        return false;
+    /* It has ended here so many times since the last time that this was asked. */
+    head->rest -= head->rest < ag_opt.trace_hot ? head->rest : ag_opt.trace_hot;
+    return head->rest != 0;
+}
+
+/* -- Trials ---------------------------------------------------------------- */
+
+static bool is_eager(const struct ag_trial *trial)
+{
+    return (trial->pair + trial->second) % 2 != 0;
+}
+
+/* Whether held sequences took less than so many percent of the time of eager ones. */
+static bool faster(const struct ag_window window[2], unsigned percent)
+{
+    const struct ag_window *held = &window[0], *eager = &window[1];
+    if (held->ops == 0 || eager->ops == 0) /* not known: it stays */
+        return true;
+    return (double)held->ns * (double)eager->ops * 100 <
+           (double)eager->ns * (double)held->ops * percent;
+}
+
+static void over(struct ag_stream *stream, struct ag_node *node, bool lost)
+{
+    struct ag_head *head = node->head;
+    struct ag_trial *trial = &head->trial;
+    trial->on = false;
+    stream->counters.trials++;
+    AG_ACCOUNT(ag_account_trial(stream, node, lost));
+    if (!lost) {
+        head->replays = head->replays_next;
+        head->replays_next *= head->replays_next < REPLAYS_MOST ? REPLAYS_GROW : 1;
+        return;
+    }
+    head->replays = REPLAYS_FIRST;
+    head->rest = head->rest_next;
+    head->rest_next *= head->rest_next < REST_MOST ? 2 : 1;
+    stream->counters.given_up++;
+    ag_log(AG_LOG_NOTE, "gave up a head in stream %p for %u sequences", (void *)stream->handle,
+           head->rest);
+    ag_stream_drop_traces(stream, node);
+}
+
+/* A window has all its sequences: the next one begins, or the trial is over. */
+static void window_over(struct ag_stream *stream, struct ag_node *node)
+{
+    struct ag_trial *trial = &node->head->trial;
+    trial->begun = 0;
+    trial->second ^= 1;
+    if (trial->second)
+        return;
+    bool look = trial->pair++ == 0, sure = look && faster(trial->window, SURE);
+    if (!look && faster(trial->window, FASTER))
+        trial->won++;
+    else if (!look)
+        trial->lost++;
+    for (unsigned i = 0; i < 2; i++) {
+        trial->all[i].ns += trial->window[i].ns;
+        trial->all[i].ops += trial->window[i].ops;
+        trial->window[i] = (struct ag_window){0};
+    }
+    if (sure || trial->won > PAIRS - LOST || trial->lost == LOST)
+        over(stream, node, trial->lost == LOST);
+}
+
+/* A sequence of the trial begins; whether it is held. It counts whatever becomes of it, so that
+   each trial ends. */
+static bool next(struct ag_stream *stream, struct ag_node *node)
+{
+    struct ag_head *head = node->head;
+    struct ag_trial *trial = &head->trial;
+    if (trial->length == 0)
+        trial->length = (uint16_t)stream->recorder.max_length;
+    if (trial->length != stream->recorder.max_length) { /* what was measured is no more: anew */
+        trial->on = false;
+        head->replays = REPLAYS_FIRST;
+        return true;
+    }
+    if (trial->begun == (trial->pair == 0 ? LOOK : WINDOW))
+        window_over(stream, node);
+    if (!trial->on)
+        return head->rest == 0;
+    trial->begun++;
+    bool eager = is_eager(trial);
+    stream->timed = (struct ag_timed){.head = node, .began = ag_pace_now(), .eager = eager};
+    return !eager;
+}
+
+bool ag_trial_holds(struct ag_stream *stream, struct ag_node *node)
+{
+    struct ag_head *head = head_of(node);
+    if (head == NULL || head->rest != 0)
+        return false;
+    if (head->sleep != 0) {
+        head->sleep--;
+        return false;
+    }
+    return __builtin_expect(!head->trial.on, 1) || next(stream, node);
+}
+
+void ag_trial_arrived(struct ag_stream *stream)
+{
+    const struct ag_timed *timed = &stream->timed;
+    struct ag_window *window = &timed->head->head->trial.window[timed->eager];
+    uint64_t ns = ag_pace_now() - timed->began;
+    if (timed->ops != 0 &&
+        (window->ops == 0 || ns / timed->ops <= PAUSE * (window->ns / window->ops + 1))) {
+        window->ns += ns;
+        window->ops += timed->ops;
+    }
+    stream->timed.head = NULL;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Trials: whether it pays to hold the sequences that begin at a head.
+ *
+ * A head is the first node of a sequence, below the tree's root. Two things speak against holding:
+ *  - its holds end in side exits or flushes more often than in replays: it sleeps for some
+ *    sequences, each time for more of them, until there is a replay;
+ *  - it has been measured. Now and then a head's sequences take turns, some held, some eager, and
+ *    the time from one head to the next is taken, for each op. They are cut at the same places
+ *    either way, and a wait behind a sequence counts for it. Which way comes first changes from
+ *    pair to pair, so that what happens each n-th time falls to either. Where holding is not
+ *    faster in nearly all pairs the head is given up: its traces are destroyed, and its sequences
+ *    are eager for some time, twice as long after each trial that was lost. Then they become hot
+ *    again, and there is another trial. Where holding is faster, the next trial is after many
+ *    times as many replays as before.
+ *
+ * So a program spends little time in the slower way, and no decision is for ever. While no trial is
+ * under way it costs a few instructions for each sequence and no clock is read.
+ *
+ * All functions want the stream's lock.
+ */
+#ifndef AG_TRIAL_H
+#define AG_TRIAL_H
+
+#include "engine/stream.h"
+
+struct ag_trial {
+    bool on;
+    uint8_t pair, won, lost; /* pairs of windows */
+    uint8_t second;          /* 1: in the second window of the pair */
+    uint8_t begun;           /* sequences of the window */
+    uint16_t length;         /* the most ops of a sequence when it started */
+    struct ag_window {
+        uint64_t ns, ops;
+    } window[2], all[2]; /* of this pair, and of those before: held, eager */
+};
+
+/* Belongs to an ag_node. */
+struct ag_head {
+    int32_t score;       /* holds that ended in a replay against those that did not */
+    uint32_t sleep;      /* sequences to let pass before holding again */
+    uint32_t sleep_next; /* the next penalty */
+
+    uint32_t replays; /* until the next trial; 0: it is under way, or there are none */
+    uint32_t replays_next;
+    uint32_t rest; /* sequences, about, that it remains given up for */
+    uint32_t rest_next;
+    struct ag_trial trial;
+};
+
+/* The head of the sequence that ends at `leaf`. */
+static inline const struct ag_node *ag_trial_head(const struct ag_node *leaf)
+{
+    while (leaf->depth > 1)
+        leaf = leaf->parent;
+    return leaf;
+}
+
+/* A sequence begins at `head`, which has traces: whether to hold it. May destroy these. */
+bool ag_trial_holds(struct ag_stream *stream, struct ag_node *head);
+
+/* A sequence begins: the one before it, which is timed, has taken so long. */
+void ag_trial_arrived(struct ag_stream *stream);
+
+/* What was held from `head` has been submitted, by a replay or not. */
+void ag_trial_submitted(struct ag_node *head, bool replayed);
+
+/* Whether the open sequence, which has come to `node`, is eager because of a trial. */
+static inline bool ag_trial_prevents(const struct ag_stream *stream, const struct ag_node *node)
+{
+    const struct ag_node *first = ag_trial_head(node);
+    return (first->head != NULL && first->head->rest != 0) ||
+           (stream->timed.head == first && stream->timed.eager);
+}
+
+/* A sequence that ends at `leaf` is hot: whether it has to stay eager, since its head is given up.
+ */
+bool ag_trial_rests(const struct ag_node *leaf);
+
+#endif

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""Trials: the faster way stays. The simulated driver can make launches slow, or graphs."""
+import json
+import math
+
+import pytest
+
+import helpers
+from commands import autograph
+
+SLOW_LAUNCHES = {"AGSIM_LAUNCH_US": 20, "AGSIM_GRAPH_LAUNCH_US": 20}
+SLOW_GRAPHS = {"AGSIM_GRAPH_LAUNCH_US": 3000}
+
+
+def run(tmp_path, iterations, kernels=8, sample="sync", **env):
+    """The report; the results are those without the library."""
+    command = [helpers.sample(f"{sample}-sim"), "--iterations", iterations, "--kernels", kernels]
+    report = tmp_path / "report.json"
+    plain = helpers.run(command, preload=False)
+    done = helpers.run(command, env={"AUTOGRAPH_REPORT": report, "AUTOGRAPH_TRACE_TRIAL": None,
+                                     "AGSIM_DELAY_US": 0, **env})
+    assert done.stdout.split()[:2] == plain.stdout.split()[:2] and plain.stdout.startswith("checksum")
+    data = json.loads(report.read_text())
+    assert data["errors"] == 0
+    return data
+
+
+def share(data):
+    return data["ops"]["replayed"] / data["ops"]["total"]
+
+
+@pytest.mark.parametrize("sample", ["sync", "constant"])
+def test_what_is_faster_stays(tmp_path, sample):
+    data = run(tmp_path, 1000, sample=sample, **SLOW_LAUNCHES)
+    assert data["trials"] > 0 and data["given_up"] == 0
+    assert share(data) > 0.9
+    trace = data["trace_list"][0]
+    assert 0 < trace["held_ns"] < 0.75 * trace["eager_ns"] and not trace["given_up"]
+    saved = (trace["eager_ns"] - trace["held_ns"]) * trace["replays"] * trace["length"] / 1000
+    assert trace["saved_us"] == pytest.approx(saved, abs=0.1)
+
+
+def test_what_is_slower_is_given_up_and_tried_again(tmp_path):
+    data = run(tmp_path, 3000, **SLOW_GRAPHS)
+    assert data["given_up"] == data["trials"] == 2  # after some 20 sequences, and 1,024 later
+    assert data["traces"] == 2  # the first has been destroyed, or it would not be made anew
+    assert 0 < share(data) < 0.1
+    for trace in data["trace_list"]:
+        assert trace["given_up"] and trace["saved_us"] < 0
+        assert trace["held_ns"] > trace["eager_ns"]
+
+
+def test_without_trials_it_goes_on(tmp_path):
+    data = run(tmp_path, 200, **SLOW_GRAPHS, AUTOGRAPH_TRACE_TRIAL="false")
+    assert data["trials"] == data["given_up"] == 0
+    assert share(data) > 0.9
+    assert data["trace_list"][0]["held_ns"] is None and data["trace_list"][0]["eager_ns"] is None
+
+
+def test_where_both_are_equal_trials_are_few(tmp_path):
+    data = run(tmp_path, 10000, AGSIM_LAUNCH_US=10, AGSIM_GRAPH_LAUNCH_US=80)
+    # Trials that are won have 15 times the last one's distance between them, lost ones twice.
+    assert 0 < data["trials"] <= 2 * math.log2(10000)
+
+
+def test_report_tells_why(tmp_path):
+    run(tmp_path, 500, **SLOW_GRAPHS)
+    text = autograph("report", tmp_path / "report.json").stdout
+    assert "1 trial (1 lost)" in text and "as trials measured it" in text
+    (row,) = [line for line in text.splitlines() if "given up: 8 " in line]
+    assert row.split()[5].startswith("-")
+    assert "given up, or not repeated" in text
+    autograph("report", tmp_path / "report.json", "--html", tmp_path / "page.html")
+    assert "given up: 8 " in (tmp_path / "page.html").read_text()
