@@ -25,10 +25,10 @@ $(BENCH_OBJECTS): %.gpu.o: %.cu $(SAMPLE_INCLUDES)
 	$(AM_V_GEN)$(NVCC) $(SAMPLE_CPPFLAGS) $(NVCCFLAGS) -c -o $@ $<
 
 $(BENCHES:%=%-static): %-static: %.gpu.o tests/samples/harness.o
-	$(AM_V_GEN)$(NVCC) -cudart static -o $@ $^ -Xcompiler -pthread -ldl
+	$(AM_V_GEN)$(NVCC) -cudart static -o $@ $^ $(NVCC_LINK) -ldl
 
 $(BENCHES:%=%-shared): %-shared: %.gpu.o tests/samples/harness.o
-	$(AM_V_GEN)$(NVCC) -cudart shared -o $@ $^ -Xcompiler -pthread -ldl
+	$(AM_V_GEN)$(NVCC) -cudart shared -o $@ $^ $(NVCC_LINK) -ldl
 
 .SECONDARY: $(BENCH_OBJECTS)
 

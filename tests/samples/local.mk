@@ -36,6 +36,9 @@ check_DATA += $(SIM_SAMPLES)
 # -- GPU: one object each, linked twice; the shared one finds libcudart by LD_LIBRARY_PATH
 NVCCFLAGS = -O2 -std=c++17 -Xcompiler -Wall,-Wextra \
 	-gencode arch=compute_75,code=compute_75 -gencode arch=compute_90,code=sm_90
+# What the host's linker needs; nvcc takes a comma for the end of an option.
+comma = ,
+NVCC_LINK = -Xcompiler -pthread $(foreach s,$(subst $(comma), ,$(SANITIZE)),-Xcompiler -fsanitize=$(s))
 GPU_OBJECTS = $(GPU_SAMPLES:%=tests/samples/%.gpu.o)
 
 $(LEGACY_LAUNCH_SAMPLES:%=tests/samples/%.gpu.o): SAMPLE_MODE = -Xcompiler -D__NV_LEGACY_LAUNCH
@@ -47,10 +50,10 @@ $(GPU_OBJECTS): tests/samples/%.gpu.o: tests/samples/%.cu $(SAMPLE_INCLUDES)
 	$(AM_V_GEN)$(NVCC) $(SAMPLE_CPPFLAGS) $(NVCCFLAGS) $(SAMPLE_MODE) -c -o $@ $<
 
 tests/samples/%-static: tests/samples/%.gpu.o tests/samples/harness.o
-	$(AM_V_GEN)$(NVCC) -cudart static -o $@ $^ -Xcompiler -pthread $(SAMPLE_LIBS)
+	$(AM_V_GEN)$(NVCC) -cudart static -o $@ $^ $(NVCC_LINK) $(SAMPLE_LIBS)
 
 tests/samples/%-shared: tests/samples/%.gpu.o tests/samples/harness.o
-	$(AM_V_GEN)$(NVCC) -cudart shared -o $@ $^ -Xcompiler -pthread $(SAMPLE_LIBS)
+	$(AM_V_GEN)$(NVCC) -cudart shared -o $@ $^ $(NVCC_LINK) $(SAMPLE_LIBS)
 
 # Objects are kept for the second link.
 .SECONDARY: $(GPU_OBJECTS)
