@@ -96,8 +96,8 @@ def life(scenario, seed, **options):
     plugin = compiled.program("live_plugin.so", "-shared", source="live_plugin")
     env = {"AUTOGRAPH_TRACE_UNROLL": 12, "AGSIM_DEVICES": 3, "AGSIM_SEED": seed,
            "LIVE_PLUGIN": plugin, **options.pop("env", {})}
-    if scenario == "children":  # what only a thread knew is lost to the child
-        env["ASAN_OPTIONS"] = "detect_leaks=0"
+    if scenario == "children":
+        env.update(helpers.NO_LEAK_CHECK)
     return helpers.run([compiled.program("live_life"), scenario], env=env,
                        status=LIFE[scenario][0], **options)
 
