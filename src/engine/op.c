@@ -173,8 +173,11 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
         ag_node_store(node, call->params);
         hold(stream, node);
         held = true;
-    } else if (!same || !record_again(stream, node, current)) {
-        held = kernel_slow(stream, call, function, current);
+    } else {
+        uint64_t began = ag_trial_clock(stream);
+        held = (!same || !record_again(stream, node, current)) &&
+               kernel_slow(stream, call, function, current);
+        ag_trial_spent(stream, began);
     }
     pthread_mutex_unlock(&stream->lock);
     return held;
@@ -190,11 +193,13 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
     if (stream == NULL)                                                                            \
         return false;                                                                              \
     struct ag_described op;                                                                        \
+    uint64_t began = ag_trial_clock(stream);                                                       \
     bool held = false;                                                                             \
     if (ag_recorder_asleep(&stream->recorder))                                                     \
         stream->counters.ops++;                                                                    \
     else                                                                                           \
         held = step(stream, eligible(stream, current) && describe(&op, call), &op);                \
+    ag_trial_spent(stream, began);                                                                 \
     pthread_mutex_unlock(&stream->lock);                                                           \
     AG_CALLSITE();                                                                                 \
     return held

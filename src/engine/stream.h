@@ -60,6 +60,7 @@ struct ag_pace {
 struct ag_timed {
     struct ag_node *head; /* NULL: it is not */
     uint64_t began;       /* ns */
+    uint64_t spent;       /* ns of recording it, if it is eager */
     uint32_t ops;         /* of the sequence, once it has ended */
     bool eager;
 };

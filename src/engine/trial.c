@@ -22,8 +22,8 @@ enum { LOOK = 4, WINDOW = 8, PAIRS = 5, LOST = 4 };
 /* Sequences for which a head is given up. */
 enum { REST_FIRST = 1 << 10, REST_MOST = 1 << 18 };
 
-/* Held time against eager time, in percent: at the look, where holding is surely faster; and else,
-   since eager sequences are recorded, which costs them a little. */
+/* Held time against eager time, in percent: at the look, where holding is surely faster; and else.
+ */
 enum { SURE = 75, FASTER = 98 };
 
 /* A sequence that took so many times the average of its window has met a pause of the machine. */
@@ -97,9 +97,12 @@ static void over(struct ag_stream *stream, struct ag_node *node, bool lost)
     head->rest = head->rest_next;
     head->rest_next *= head->rest_next < REST_MOST ? 2 : 1;
     stream->counters.given_up++;
-    ag_log(AG_LOG_NOTE, "gave up a head in stream %p for %u sequences", (void *)stream->handle,
-           head->rest);
+    ag_log(AG_LOG_NOTE, "gave up a head in stream %p", (void *)stream->handle);
     ag_stream_drop_traces(stream, node);
+    if (stream->recorder.tree.root.below == 0) {
+        ag_recorder_unpaid(&stream->recorder);
+        head->rest = 0;
+    }
 }
 
 /* A window has all its sequences: the next one begins, or the trial is over. */
@@ -164,6 +167,7 @@ void ag_trial_arrived(struct ag_stream *stream)
     const struct ag_timed *timed = &stream->timed;
     struct ag_window *window = &timed->head->head->trial.window[timed->eager];
     uint64_t ns = ag_pace_now() - timed->began;
+    ns -= timed->spent < ns ? timed->spent : ns;
     if (timed->ops != 0 &&
         (window->ops == 0 || ns / timed->ops <= PAUSE * (window->ns / window->ops + 1))) {
         window->ns += ns;

@@ -14,6 +14,8 @@
  *    again, and there is another trial. Where holding is faster, the next trial is after many
  *    times as many replays as before.
  *
+ * A stream that has no trace left then records nothing for a while.
+ *
  * So a program spends little time in the slower way, and no decision is for ever. While no trial is
  * under way it costs a few instructions for each sequence and no clock is read.
  *
@@ -22,6 +24,7 @@
 #ifndef AG_TRIAL_H
 #define AG_TRIAL_H
 
+#include "engine/pace.h"
 #include "engine/stream.h"
 
 struct ag_trial {
@@ -61,6 +64,20 @@ bool ag_trial_holds(struct ag_stream *stream, struct ag_node *head);
 
 /* A sequence begins: the one before it, which is timed, has taken so long. */
 void ag_trial_arrived(struct ag_stream *stream);
+
+/* The time, ns, if the open sequence is an eager one of a trial, else 0. And: since then the
+   library has recorded an op, which the program would not wait for where nothing is recorded. */
+static inline uint64_t ag_trial_clock(const struct ag_stream *stream)
+{
+    bool timed = __builtin_expect(stream->timed.head != NULL, 0) && stream->timed.eager;
+    return timed ? ag_pace_now() : 0;
+}
+
+static inline void ag_trial_spent(struct ag_stream *stream, uint64_t began)
+{
+    if (__builtin_expect(began != 0, 0))
+        stream->timed.spent += ag_pace_now() - began;
+}
 
 /* What was held from `head` has been submitted, by a replay or not. */
 void ag_trial_submitted(struct ag_node *head, bool replayed);

@@ -72,10 +72,11 @@ static size_t room_at(CUdeviceptr at)
 
 /*
  * The program may have freed what an op names since it was called, and the driver makes no node
- * that names freed memory. It is made with memory that a copy of the trace names instead: new
- * arguments to all traces that share the node. False: there is none.
+ * that names freed memory (but for that of a pool). It is made with memory that a copy of the trace
+ * names instead: new arguments to all traces that share the node. *freed: there is such an op.
+ * False: there is no memory instead.
  */
-static bool avoid_freed(struct ag_trace *trace)
+static bool avoid_freed(struct ag_trace *trace, bool *freed)
 {
     struct ag_place place[AG_PLACES], spare = {0};
     for (uint32_t i = 0; i < trace->length; i++) {
@@ -93,6 +94,7 @@ static bool avoid_freed(struct ag_trace *trace)
         for (unsigned j = 0; j < count; j++) {
             if (room_at(place[j].at) >= place[j].bytes)
                 continue;
+            *freed = true;
             if (place[j].argument == NULL || spare.bytes < place[j].bytes)
                 return false;
             memcpy(place[j].argument, &spare.at, sizeof spare.at);
@@ -101,6 +103,21 @@ static bool avoid_freed(struct ag_trace *trace)
         }
     }
     return true;
+}
+
+/* Destroys exec and graph. */
+static CUresult unbuild(struct ag_trace *trace)
+{
+    CUresult result = CUDA_SUCCESS;
+    if (trace->exec != NULL)
+        result = ag_real.cuGraphExecDestroy(trace->exec);
+    if (trace->graph != NULL) {
+        CUresult second = ag_real.cuGraphDestroy(trace->graph);
+        result = result != CUDA_SUCCESS ? result : second;
+    }
+    trace->exec = NULL;
+    trace->graph = NULL;
+    return result;
 }
 
 static CUresult build(struct ag_trace *trace, CUcontext ctx, CUstream stream)
@@ -171,12 +188,15 @@ struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream st
         step->source_version = node->version;
         given(step);
     }
-    if (!avoid_freed(trace)) {
-        free(trace);
-        return NULL;
+    CUresult result = build(trace, ctx, stream);
+    bool freed = false, avoided = result != CUDA_SUCCESS && avoid_freed(trace, &freed);
+    if (freed) {
+        result = unbuild(trace);
+        if (avoided && result == CUDA_SUCCESS)
+            result = build(trace, ctx, stream);
     }
-    *error = build(trace, ctx, stream);
-    if (*error == CUDA_SUCCESS)
+    *error = result;
+    if (result == CUDA_SUCCESS && (!freed || avoided))
         return trace;
     ag_trace_destroy(trace);
     return NULL;
@@ -184,13 +204,7 @@ struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream st
 
 CUresult ag_trace_destroy(struct ag_trace *trace)
 {
-    CUresult result = CUDA_SUCCESS;
-    if (trace->exec != NULL)
-        result = ag_real.cuGraphExecDestroy(trace->exec);
-    if (trace->graph != NULL) {
-        CUresult second = ag_real.cuGraphDestroy(trace->graph);
-        result = result != CUDA_SUCCESS ? result : second;
-    }
+    CUresult result = unbuild(trace);
     free(trace->history);
     free(trace);
     return result;

@@ -9,8 +9,8 @@ enum { ANCHOR_REACH = 8192 };
    comes behind each op, which may just be a phase of the program. */
 enum { SLEEP_FIRST = 1 << 16, SLEEP_MOST = 1 << 20, LONE_FIRST = 1 << 11, LONE_MOST = 1 << 16 };
 
-/* Sequences, after the first rest fewer, and ops, after which it rests although the tree has room. */
-enum { MOST_LONE = 512, AGAIN_LONE = 64, MOST_FRUITLESS = 1 << 16 };
+/* Sequences, after the first rest fewer, after which it rests although the tree has room. */
+enum { MOST_LONE = 512, AGAIN_LONE = 64 };
 
 bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, uint32_t max_length)
 {
@@ -111,7 +111,7 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
         else if (node->depth != 0)
             rec->lone = 0;
     }
-    if (rec->fruitless >= MOST_FRUITLESS)
+    if (rec->fruitless >= AG_FRUITLESS)
         rest(rec, &rec->sleep_next, SLEEP_MOST);
     if (node->weight < min_length || node->trace != NULL || ++node->ends < hot)
         return NULL;

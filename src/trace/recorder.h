@@ -23,6 +23,8 @@
 
 #include "trace/tree.h"
 
+enum { AG_FRUITLESS = 1 << 16 }; /* ops without a replay after which it rests */
+
 struct ag_recorder {
     struct ag_tree tree;
     struct ag_node *cursor; /* where the open sequence is; &tree.root between sequences */
@@ -72,6 +74,12 @@ static inline void ag_recorder_paid(struct ag_recorder *rec, uint32_t ops)
 {
     rec->useful += ops;
     rec->fruitless = 0;
+}
+
+/* Replays have turned out not to: it rests from the next end of a sequence on. */
+static inline void ag_recorder_unpaid(struct ag_recorder *rec)
+{
+    rec->fruitless = AG_FRUITLESS;
 }
 
 /* Whether the open sequence ends before this op. */

@@ -332,6 +332,7 @@ CUresult sim_cuPointerGetAttributes(unsigned n, CUpointer_attribute *attrs, void
 {
     if (!n || !attrs || !out)
         return CUDA_ERROR_INVALID_VALUE;
+    sim_busy(sim.pointer_us);
     sim_lock();
     struct alloc *a = alloc_find(p, 1);
     for (unsigned i = 0; i < n; i++) {
