@@ -207,7 +207,7 @@ def test_freed_memory_is_no_error(monkeypatch):
     want, got = plain("temporaries"), run("temporaries")
     assert (got.status, got.stdout, got.stderr) == (0, want.stdout, "")
     assert order("allocations", got.log) == order("allocations", want.log)
-    assert got.calls["cuMemGetAddressRange_v2"] > 0 and "cuGraphCreate" not in got.calls
+    assert got.calls["cuPointerGetAttributes"] > 0 and "cuGraphCreate" not in got.calls
     assert got.report["traces"] == errors(got.report) == 0
 
 

@@ -63,3 +63,14 @@ def test_no_more_than_the_budget(option):
 def test_arguments_that_the_driver_keeps_have_no_variants():
     data = run(2, UPDATE_STRATEGY="recapture")
     assert data["traces"] == 1
+
+
+def test_a_variant_waits_for_memory_that_is_freed():
+    """What a step allocates is often freed again when a variant could be made. Then it is not made,
+    and the trace that is there goes on."""
+    command = [helpers.sample("patterns/allocator-sim"), "--iterations", 3000]
+    plain = helpers.run(command, preload=False, env={"AGSIM_DELAY_US": 0})
+    done = helpers.run_logged(command, env={"AUTOGRAPH_TRACE_LENGTH": "fixed", "AGSIM_DELAY_US": 0})
+    assert done.stdout.split()[:2] == plain.stdout.split()[:2] and plain.stdout.startswith("checksum")
+    assert done.report["errors"] == 0 and done.report["traces"] > 8
+    assert done.report["ops"]["replayed"] > 0.9 * done.report["ops"]["total"]

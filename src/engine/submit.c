@@ -301,7 +301,10 @@ static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle
                "setting the capture mode back");
     if (trace == NULL) {
         /* Addresses in it may have been freed meanwhile: tried again, but not for ever. */
-        leaf->bad = ++leaf->failures == MOST_FAILURES;
+        if (leaf->trace != NULL)
+            ag_variant_refused(leaf->trace);
+        else
+            leaf->bad = ++leaf->failures == MOST_FAILURES;
         ag_context_give_exec(stream->context, leaf->depth);
         return;
     }

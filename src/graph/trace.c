@@ -60,42 +60,58 @@ static void given(struct ag_step *step)
         memcpy(step->args, step->node->args, step->node->op.layout->size);
 }
 
-/* Bytes from an address to the end of the allocation around it; 0: there is none. */
-static size_t room_at(CUdeviceptr at)
+/* Bytes from an address to the end of the allocation around it, 0: there is none; and whether it is
+   of a pool, of which memory is that can be freed while ops that use it are on their way. */
+static size_t room_at(CUdeviceptr at, bool *pooled)
 {
-    CUdeviceptr base;
-    size_t size;
-    if (ag_real.cuMemGetAddressRange_v2(&base, &size, at) != CUDA_SUCCESS)
+    CUdeviceptr base = 0;
+    size_t size = 0;
+    CUmemoryPool pool = NULL;
+    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                   CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                                   CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE};
+    void *values[] = {&base, &size, &pool};
+    if (ag_real.cuPointerGetAttributes(3, names, values, at) != CUDA_SUCCESS)
         return 0;
+    *pooled = pool != NULL;
     return at - base < size ? size - (at - base) : 0;
 }
 
-/*
- * The program may have freed what an op names since it was called, and the driver makes no node
- * that names freed memory (but for that of a pool). It is made with memory that a copy of the trace
- * names instead: new arguments to all traces that share the node. *freed: there is such an op.
- * False: there is no memory instead.
- */
-static bool avoid_freed(struct ag_trace *trace, bool *freed)
+/* Memory of a pool that a copy of the trace names: the most that there is. */
+static struct ag_place find_spare(const struct ag_trace *trace)
 {
     struct ag_place place[AG_PLACES], spare = {0};
     for (uint32_t i = 0; i < trace->length; i++) {
         const struct ag_node *node = trace->step[i].node;
         unsigned count = node->op.kind == AG_OP_COPY ? ag_node_places(node, place) : 0;
         for (unsigned j = 0; j < count; j++) {
-            size_t room = room_at(place[j].at);
-            if (room > spare.bytes)
+            bool pooled = false;
+            size_t room = room_at(place[j].at, &pooled);
+            if (pooled && room > spare.bytes)
                 spare = (struct ag_place){.at = place[j].at, .bytes = room};
         }
     }
+    return spare;
+}
+
+/*
+ * The program may have freed what an op names since it was called, and the driver makes no node
+ * that names freed memory. It is made with memory that a copy of the trace names instead, which has
+ * to be of a pool as well (driver 580): new arguments to all traces that share the node. A variant
+ * can wait until it is there. False: no graph can be made now.
+ */
+static bool avoid_freed(struct ag_trace *trace)
+{
+    struct ag_place place[AG_PLACES], spare = find_spare(trace);
     for (uint32_t i = 0; i < trace->length; i++) {
         struct ag_step *step = &trace->step[i];
         unsigned count = ag_node_places(step->node, place);
         for (unsigned j = 0; j < count; j++) {
-            if (room_at(place[j].at) >= place[j].bytes)
+            bool pooled;
+            if (room_at(place[j].at, &pooled) >= place[j].bytes)
                 continue;
-            *freed = true;
-            if (place[j].argument == NULL || spare.bytes < place[j].bytes)
+            if (place[j].argument == NULL || spare.bytes < place[j].bytes ||
+                trace->leaf->trace != NULL)
                 return false;
             memcpy(place[j].argument, &spare.at, sizeof spare.at);
             step->source_version = ++step->node->version;
@@ -103,21 +119,6 @@ static bool avoid_freed(struct ag_trace *trace, bool *freed)
         }
     }
     return true;
-}
-
-/* Destroys exec and graph. */
-static CUresult unbuild(struct ag_trace *trace)
-{
-    CUresult result = CUDA_SUCCESS;
-    if (trace->exec != NULL)
-        result = ag_real.cuGraphExecDestroy(trace->exec);
-    if (trace->graph != NULL) {
-        CUresult second = ag_real.cuGraphDestroy(trace->graph);
-        result = result != CUDA_SUCCESS ? result : second;
-    }
-    trace->exec = NULL;
-    trace->graph = NULL;
-    return result;
 }
 
 static CUresult build(struct ag_trace *trace, CUcontext ctx, CUstream stream)
@@ -188,15 +189,12 @@ struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream st
         step->source_version = node->version;
         given(step);
     }
-    CUresult result = build(trace, ctx, stream);
-    bool freed = false, avoided = result != CUDA_SUCCESS && avoid_freed(trace, &freed);
-    if (freed) {
-        result = unbuild(trace);
-        if (avoided && result == CUDA_SUCCESS)
-            result = build(trace, ctx, stream);
+    if (!avoid_freed(trace)) {
+        free(trace);
+        return NULL;
     }
-    *error = result;
-    if (result == CUDA_SUCCESS && (!freed || avoided))
+    *error = build(trace, ctx, stream);
+    if (*error == CUDA_SUCCESS)
         return trace;
     ag_trace_destroy(trace);
     return NULL;
@@ -204,7 +202,13 @@ struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream st
 
 CUresult ag_trace_destroy(struct ag_trace *trace)
 {
-    CUresult result = unbuild(trace);
+    CUresult result = CUDA_SUCCESS;
+    if (trace->exec != NULL)
+        result = ag_real.cuGraphExecDestroy(trace->exec);
+    if (trace->graph != NULL) {
+        CUresult second = ag_real.cuGraphDestroy(trace->graph);
+        result = result != CUDA_SUCCESS ? result : second;
+    }
     free(trace->history);
     free(trace);
     return result;

@@ -92,10 +92,15 @@ void ag_variant_join(struct ag_trace *trace, struct ag_trace *fresh)
 {
     fresh->variant = trace->variant;
     trace->variant = fresh;
-    if (trace->history != NULL) {
-        trace->history->wanted = false;
-        trace->history->times = 0;
-    }
+    ag_variant_refused(trace);
+}
+
+void ag_variant_refused(struct ag_trace *trace)
+{
+    if (trace->history == NULL)
+        return;
+    trace->history->wanted = false;
+    trace->history->times = 0;
 }
 
 struct ag_trace *ag_variant_leave(struct ag_trace *trace)

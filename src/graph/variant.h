@@ -27,6 +27,9 @@ bool ag_variant_wanted(const struct ag_trace *trace);
 /* Puts a new trace of the same leaf behind `trace`. */
 void ag_variant_join(struct ag_trace *trace, struct ag_trace *fresh);
 
+/* One more could not be made: it is wanted again when arguments have come back anew. */
+void ag_variant_refused(struct ag_trace *trace);
+
 /* Takes a trace from its ring; one that is left, or NULL. */
 struct ag_trace *ag_variant_leave(struct ag_trace *trace);
 

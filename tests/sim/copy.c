@@ -13,6 +13,13 @@ static int owner_of(CUdeviceptr p)
     return a ? a->device : -1;
 }
 
+/* Memory of a pool and other memory cannot take each other's place in a copy node (driver 580). */
+static bool pooled(CUdeviceptr p)
+{
+    struct alloc *a = alloc_find(p, 1);
+    return a && a->pool;
+}
+
 CUresult memset_prepare(struct work *w, CUdeviceptr dst, size_t pitch, unsigned value,
                         unsigned elem, size_t width, size_t height)
 {
@@ -98,6 +105,7 @@ static CUresult side_check(struct copy_side *s, const struct work *w, bool *page
     if (s->type == CU_MEMORYTYPE_DEVICE && !range_is_device((uintptr_t)first, span))
         return CUDA_ERROR_INVALID_VALUE;
     s->device = owner_of(s->base);
+    s->pooled = pooled(s->base);
     return s->base ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -162,9 +162,11 @@ CUgraphExecUpdateResult work_may_become(const struct work *old, const struct wor
             old->copy.dst.type != now->copy.dst.type)
             return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
         if ((old->copy.src.type == CU_MEMORYTYPE_DEVICE &&
-             old->copy.src.device != now->copy.src.device) ||
+             (old->copy.src.device != now->copy.src.device ||
+              old->copy.src.pooled != now->copy.src.pooled)) ||
             (old->copy.dst.type == CU_MEMORYTYPE_DEVICE &&
-             old->copy.dst.device != now->copy.dst.device))
+             (old->copy.dst.device != now->copy.dst.device ||
+              old->copy.dst.pooled != now->copy.dst.pooled)))
             return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
         return CU_GRAPH_EXEC_UPDATE_SUCCESS;
     case WORK_ALLOC:

@@ -253,7 +253,8 @@ struct copy_side {
     CUmemorytype type;
     uintptr_t base; /* as given */
     size_t x, y, z, pitch, rows;
-    int device; /* whose memory it was at that time */
+    int device;  /* whose memory it was at that time */
+    bool pooled; /* of a stream-ordered allocation */
 };
 
 struct work {
