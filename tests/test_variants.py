@@ -73,4 +73,4 @@ def test_a_variant_waits_for_memory_that_is_freed():
     done = helpers.run_logged(command, env={"AUTOGRAPH_TRACE_LENGTH": "fixed", "AGSIM_DELAY_US": 0})
     assert done.stdout.split()[:2] == plain.stdout.split()[:2] and plain.stdout.startswith("checksum")
     assert done.report["errors"] == 0 and done.report["traces"] > 8
-    assert done.report["ops"]["replayed"] > 0.9 * done.report["ops"]["total"]
+    assert done.report["ops"]["replayed"] > 0.7 * done.report["ops"]["total"]
