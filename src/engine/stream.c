@@ -92,7 +92,7 @@ static struct ag_context *context_make(CUcontext ctx, CUdevice device)
     }
     context->ctx = ctx;
     context->device = device;
-    context->grown = 0;
+    context->grown[0] = context->grown[1] = 0;
     return context;
 }
 
@@ -126,20 +126,23 @@ _Atomic long ag_most_graph_memory;
 
 bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle)
 {
+    bool is_long = ops > AG_SHORT_EXEC;
     pthread_mutex_lock(&registry);
-    /* Execs that were made while the device was idle stay with the context when they are destroyed,
-       and are given again without a wait. */
-    long free = ag_opt.graph_free_execs - atomic_load(&ag_program_execs) + context->grown;
-    bool grows = (long)context->execs >= free;
+    long *execs = context->execs, *grown = context->grown;
+    /* What execs took that were made while the device was idle stays with the context when they are
+       destroyed, and is given again without a wait, to such as are no longer. */
+    long free = ag_opt.graph_free_execs - atomic_load(&ag_program_execs) + grown[1];
+    long others = execs[0] > grown[0] ? execs[0] - grown[0] : 0; /* short, in place of long ones */
+    bool grows = execs[1] + others >= free && (is_long || execs[0] >= grown[0]);
     long memory = context->memory + ag_exec_kb(ops);
-    bool taken = context->execs < ag_opt.graph_execs && memory <= ag_opt.graph_memory_mb * 1024 &&
-                 (!grows || idle);
-    context->execs += taken;
+    bool taken = execs[0] + execs[1] < ag_opt.graph_execs &&
+                 memory <= ag_opt.graph_memory_mb * 1024 && (!grows || idle);
+    execs[is_long] += taken;
+    grown[is_long] += taken && grows;
     if (taken)
         context->memory = memory;
     if (context->memory > atomic_load(&ag_most_graph_memory))
         atomic_store(&ag_most_graph_memory, context->memory);
-    context->grown += taken && grows;
     pthread_mutex_unlock(&registry);
     return taken;
 }
@@ -147,7 +150,7 @@ bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle)
 void ag_context_give_exec(struct ag_context *context, uint32_t ops)
 {
     pthread_mutex_lock(&registry);
-    context->execs--;
+    context->execs[ops > AG_SHORT_EXEC]--;
     context->memory -= ag_exec_kb(ops);
     pthread_mutex_unlock(&registry);
 }

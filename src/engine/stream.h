@@ -33,10 +33,10 @@ struct ag_context {
     struct ag_context *next;
     CUcontext ctx;
     CUdevice device;
-    long grown;              /* execs that were made while the device was idle; registry lock */
-    long execs;              /* that the engine has in this context; registry lock */
-    long memory;             /* of the device, that they take, KiB; registry lock */
-    _Atomic unsigned relays; /* streams of the engine's own; see submit.c */
+    long grown[2]; /* execs that were made while the device was idle: short ones, long ones */
+    long execs[2]; /* that the engine has in this context, likewise; both registry lock */
+    long memory;   /* of the device, that they take, KiB; registry lock */
+    _Atomic unsigned relays;        /* streams of the engine's own; see submit.c */
     _Atomic unsigned blocking_held; /* blocking streams that hold ops */
     _Atomic bool legacy_held;       /* the legacy stream holds ops */
     _Atomic int refused; /* of a held op, and no call of the program has returned it yet; or 0 */

@@ -73,9 +73,11 @@ CUresult ag_trace_replay(struct ag_trace *trace, CUstream stream, struct ag_coun
  * Device memory of an exec with so many ops, KiB: an estimate, not too low, from what was measured
  * on an H200 (docs/design.md, section 1 and fact 11).
  */
+enum { AG_SHORT_EXEC = 64 };
+
 static inline long ag_exec_kb(uint32_t ops)
 {
-    return ops <= 64 ? 100 : 400;
+    return ops <= AG_SHORT_EXEC ? 100 : 400;
 }
 
 /* Frees everything. Replays in flight go on (the driver keeps what they need). */

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "sim_test.h"
 
+#include <stdbool.h>
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>
@@ -185,23 +186,48 @@ static void poll_event(void)
 /* -- A kernel that waits for the host -- */
 
 /* Hundreds of different loops get hot meanwhile: none may wait for the kernel. */
-static void stuck(void)
+static void hot_loop(CUstream s, CUdeviceptr mine, uint32_t loop, uint32_t ops, uint32_t steps,
+                     bool wait)
+{
+    for (uint32_t step = 0; step < steps; step++) {
+        void *args[] = {&mine, &(uint32_t){N}, &step};
+        for (uint32_t i = 0; i < ops; i++)
+            OK(cuLaunchKernel(mix, 1 + loop, 1 + i, 1, N, 1, 1, 0, s, args, NULL));
+        if (wait)
+            OK(cuStreamSynchronize(s));
+        else
+            (void)cuStreamQuery(s);
+    }
+}
+
+static void stuck_with(unsigned loops, uint32_t ops)
 {
     CUstream waiter = made(CU_STREAM_NON_BLOCKING), s[8];
     for (unsigned i = 0; i < 8; i++)
         s[i] = made(CU_STREAM_NON_BLOCKING);
     OK(cuCtxSynchronize());
     OK(launch_word(spin, word, 1, waiter));
-    for (uint32_t loop = 0; loop < 400; loop++)
-        for (uint32_t step = 0; step < 12; step++) {
-            CUdeviceptr mine = buffer + 4 * N * (loop % 8);
-            void *args[] = {&mine, &(uint32_t){N}, &step};
-            for (uint32_t i = 0; i < 4; i++)
-                OK(cuLaunchKernel(mix, 1 + loop, 1 + i, 1, N, 1, 1, 0, s[loop % 8], args, NULL));
-            (void)cuStreamQuery(s[loop % 8]);
-        }
+    for (uint32_t loop = 0; loop < loops; loop++)
+        hot_loop(s[loop % 8], buffer + 4 * N * (loop % 8), loop, ops, 12, false);
     set_word(word, 1);
     OK(cuCtxSynchronize());
+}
+
+static void stuck(void)
+{
+    stuck_with(400, 4);
+}
+
+/* The same with long loops, after many short ones, whose graphs were made while the device was idle
+   and are gone: theirs was less memory. */
+static void stuck_longer(void)
+{
+    CUstream early;
+    OK(cuStreamCreate(&early, CU_STREAM_NON_BLOCKING));
+    for (uint32_t loop = 0; loop < 80; loop++)
+        hot_loop(early, buffer, loop, 4, 5, true); /* so few replays that none makes room */
+    OK(cuStreamDestroy(early));
+    stuck_with(80, 100);
 }
 
 /* -- A kernel that waits for another ---------------------------------------- */
@@ -280,20 +306,12 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } all[] = {{"legacy", legacy},
-               {"blocking", blocking},
-               {"nonblocking", nonblocking},
-               {"per_thread", per_thread},
-               {"threads", threads},
-               {"streams", streams},
-               {"callback", callback},
-               {"poll_event", poll_event},
-               {"poll_stream", poll_stream},
-               {"stuck", stuck},
-               {"loading", loading},
-               {"asking", asking},
-               {"asking_again", asking_again},
-               {"words", words}};
+    } all[] = {
+        {"legacy", legacy},         {"blocking", blocking},         {"nonblocking", nonblocking},
+        {"per_thread", per_thread}, {"threads", threads},           {"streams", streams},
+        {"callback", callback},     {"poll_event", poll_event},     {"poll_stream", poll_stream},
+        {"stuck", stuck},           {"stuck_longer", stuck_longer}, {"loading", loading},
+        {"asking", asking},         {"asking_again", asking_again}, {"words", words}};
     unsigned i = 0;
     CHECK(argc == 3);
     while (i < sizeof all / sizeof all[0] && strcmp(all[i].name, argv[1]))

@@ -12,14 +12,25 @@ static CUresult exec_get(CUgraphExec handle, struct exec **e)
 
 /* -- Instantiation -- */
 
-/* A context has device memory for some execs and keeps it when they go. For
- * one more it must ask the device, and that waits. */
-static void take_exec_memory(struct ctx *ctx)
+/* As the library has it: the driver's memory for execs of more nodes is larger. */
+static bool is_long(const struct plan *plan)
 {
-    if (!sim.graph_free || ++ctx->nexecs <= ctx->exec_memory)
+    return plan->shape->nnodes > 64;
+}
+
+/* A context has device memory for some execs and keeps it when they go. For one more, or a longer
+ * one, it must ask the device, and that waits. */
+static void take_exec_memory(struct ctx *ctx, bool more)
+{
+    unsigned *n = ctx->nexecs, *memory = ctx->exec_memory;
+    if (!sim.graph_free)
+        return;
+    n[more]++;
+    unsigned others = n[0] > memory[0] ? n[0] - memory[0] : 0;
+    if (n[1] + others <= memory[1])
         return;
     sim_wait_quiet();
-    ctx->exec_memory = ctx->nexecs;
+    memory[more]++;
 }
 
 static CUresult instantiate(CUgraphExec *out, CUgraph handle, cuuint64_t flags,
@@ -52,7 +63,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, cuuint64_t flags,
         e->ctx = ctx;
         e->flags = flags;
         e->plan = plan;
-        take_exec_memory(ctx);
+        take_exec_memory(ctx, is_long(plan));
         *out = (CUgraphExec)e;
     }
     if (error_node)
@@ -95,7 +106,7 @@ CUresult sim_cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph g,
 static void exec_free(struct exec *e)
 {
     if (sim.graph_free)
-        e->ctx->nexecs--;
+        e->ctx->nexecs[is_long(e->plan)]--;
     plan_drop(e->plan); /* launches on their way have their own hold */
     obj_free(e);
 }

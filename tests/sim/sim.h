@@ -109,8 +109,10 @@ struct ctx {
     unsigned refs; /* of a primary context */
     struct stream *legacy;
     struct stream *streams; /* all, through stream->next_in_ctx */
-    unsigned nexecs;        /* living execs, for the model of instantiation */
-    unsigned exec_memory;   /* execs that the context has memory for */
+    /* The model of instantiation: short execs and long ones. */
+    unsigned nexecs[2]; /* living */
+    unsigned
+        exec_memory[2]; /* that the context has memory for; that of long ones is good for short */
 };
 
 struct device {
