@@ -12,6 +12,7 @@ import helpers
 LIMIT = 20  # seconds, then the program's own alarm ends it
 # Short traces get hot soon, and their loops are held over several rounds.
 SHORT = {"AUTOGRAPH_TRACE_UNROLL": 9}
+HELD = {"AUTOGRAPH_HOLD_BOUND_US": 20000, "AUTOGRAPH_TRACE_LENGTH": "fixed"}  # not by the clock
 BOUND = 50_000  # microseconds: so long that it cannot be mistaken for a busy machine
 SLACK = 2_000_000
 
@@ -70,18 +71,18 @@ def test_kernel_that_waits_for_the_host_can_deadlock():
 @pytest.mark.parametrize("scenario", ["loading", "asking"])
 def test_a_kernel_is_loaded_while_another_waits(scenario):
     """Loading waits for running kernels: what they wait for has been submitted."""
-    done, _, _ = live(scenario, {"AGSIM_LAZY": 1, "AUTOGRAPH_HOLD_BOUND_US": 20000})
+    done, _, _ = live(scenario, {"AGSIM_LAZY": 1, **HELD})
     assert done.report["replays"] > 0 and done.report["flushes"]["barrier"] > 0
 
 
 def test_a_kernel_that_is_known_is_no_barrier():
-    done, _, _ = live("asking_again", {"AUTOGRAPH_HOLD_BOUND_US": 20000})
+    done, _, _ = live("asking_again", HELD)
     assert done.report["flushes"]["barrier"] <= 1
     assert done.report["ops"]["replayed"] > done.report["ops"]["total"] / 2
 
 
 def test_a_wait_for_a_word_comes_behind_its_write():
-    done, _, _ = live("words", {"AUTOGRAPH_HOLD_BOUND_US": 20000})
+    done, _, _ = live("words", HELD)
     assert done.report["errors"] == 0
 
 
