@@ -142,8 +142,8 @@ static bool next(struct ag_stream *stream, struct ag_node *node)
     }
     if (trial->begun == (trial->pair == 0 ? LOOK : WINDOW))
         window_over(stream, node);
-    if (!trial->on)
-        return head->rest == 0;
+    if (!trial->on) /* it is over; a head that was given up has no trace any more */
+        return node->trace != NULL || node->below != 0;
     trial->begun++;
     bool eager = is_eager(trial);
     stream->timed = (struct ag_timed){.head = node, .began = ag_pace_now(), .eager = eager};
