@@ -3,6 +3,7 @@
 #include "engine/describe.h"
 
 #include "driver/driver.h"
+#include "engine/memory.h"
 
 _Static_assert(sizeof(struct ag_shape) == AG_SHAPE_WORDS * sizeof(uint32_t),
                "a kernel's shape is an op's shape");
@@ -113,7 +114,6 @@ bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *ca
     } else if (function->layout.count != 0 && call->params == NULL &&
                (call->extra == NULL || !fields_of(to, call->extra, &function->layout)))
         return false;
-    ag_op_hash(&to->op);
     return true;
 }
 
@@ -157,7 +157,6 @@ bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *ca
         split(&to->op.shape[AG_MEMSET_PITCH_LOW], call->pitch);
     }
     to->from = to->fields;
-    ag_op_hash(&to->op);
     return true;
 }
 
@@ -174,35 +173,6 @@ static const struct {
      {offsetof(struct ag_copy_arguments, src_buffer), 8}},
 };
 
-/*
- * What an address is: memory of the current device, pinned host memory, or neither of the two (0):
- * of another device, pageable, managed, or not inside one allocation for all the bytes from it.
- * *buffer becomes the driver's number of the allocation, which is never used again.
- */
-static CUmemorytype memory_at(CUdeviceptr address, size_t bytes, uint64_t *buffer)
-{
-    CUmemorytype type = 0;
-    unsigned managed = 0;
-    CUdeviceptr start = 0;
-    size_t size = 0;
-    unsigned long long id = 0;
-    int owner = -1;
-    CUdevice device;
-    CUpointer_attribute names[] = {
-        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED,
-        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-        CU_POINTER_ATTRIBUTE_BUFFER_ID,        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
-    void *values[] = {&type, &managed, &start, &size, &id, &owner};
-    if (ag_real.cuPointerGetAttributes(6, names, values, address) != CUDA_SUCCESS || managed ||
-        address < start || bytes > size || address - start > size - bytes)
-        return 0;
-    *buffer = id;
-    if (type == CU_MEMORYTYPE_DEVICE &&
-        (ag_real.cuCtxGetDevice(&device) != CUDA_SUCCESS || device != owner))
-        return 0; /* a node's addresses must stay in the contexts that they were first in */
-    return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_HOST ? type : 0;
-}
-
 /* One past the last byte that a copy touches, from the address it is given. */
 static size_t extent(const CUDA_MEMCPY3D *p, size_t x, size_t y, size_t z, size_t pitch,
                      size_t height)
@@ -212,7 +182,7 @@ static size_t extent(const CUDA_MEMCPY3D *p, size_t x, size_t y, size_t z, size_
 
 /* Writes what is certain of the memory types into the parameters, and the allocations where they
    matter; false: not one to be held. */
-static bool resolve(CUDA_MEMCPY3D *p, struct ag_copy_arguments *arguments)
+static bool resolve(CUDA_MEMCPY3D *p, struct ag_copy_arguments *arguments, CUcontext current)
 {
     bool to_device =
         p->dstMemoryType == CU_MEMORYTYPE_DEVICE || p->dstMemoryType == CU_MEMORYTYPE_UNIFIED;
@@ -223,9 +193,10 @@ static bool resolve(CUDA_MEMCPY3D *p, struct ag_copy_arguments *arguments)
     size_t src_bytes = extent(p, p->srcXInBytes, p->srcY, p->srcZ, p->srcPitch, p->srcHeight);
     size_t dst_bytes = extent(p, p->dstXInBytes, p->dstY, p->dstZ, p->dstPitch, p->dstHeight);
     uint64_t dst_buffer, src_buffer;
-    CUmemorytype type = memory_at(src, src_bytes, &src_buffer);
+    CUmemorytype type = ag_memory_at(current, src, src_bytes, &src_buffer);
     /* A copy to the host is slower as a graph's node. */
-    if (type == 0 || memory_at(p->dstDevice, dst_bytes, &dst_buffer) != CU_MEMORYTYPE_DEVICE)
+    if (type == 0 ||
+        ag_memory_at(current, p->dstDevice, dst_bytes, &dst_buffer) != CU_MEMORYTYPE_DEVICE)
         return false;
     bool host = type == CU_MEMORYTYPE_HOST;
     arguments->dst_buffer = host ? dst_buffer : 0;
@@ -240,12 +211,12 @@ static bool resolve(CUDA_MEMCPY3D *p, struct ag_copy_arguments *arguments)
     return true;
 }
 
-bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call)
+bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call, CUcontext current)
 {
     CUDA_MEMCPY3D *p = &to->params;
     *p = call->params;
     if (p->WidthInBytes == 0 || p->Height == 0 || p->Depth == 0 || p->srcLOD != 0 ||
-        p->dstLOD != 0 || !resolve(p, &to->arguments.copy))
+        p->dstLOD != 0 || !resolve(p, &to->arguments.copy, current))
         return false;
     to->op = (struct ag_op){.kind = AG_OP_COPY, .extra = p, .extra_size = sizeof *p};
     bool plain = p->Height == 1 && p->Depth == 1 &&
@@ -268,7 +239,6 @@ bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call)
         split(&to->op.shape[AG_COPY_SRC_BUFFER_LOW], to->arguments.copy.src_buffer);
     }
     to->from = to->fields;
-    ag_op_hash(&to->op);
     return true;
 }
 
@@ -296,7 +266,6 @@ bool ag_describe_event(struct ag_described *to, const struct ag_event_call *call
     to->fields[0] = &to->arguments.event.event;
     to->fields[1] = &to->arguments.event.serial;
     to->from = to->fields;
-    ag_op_hash(&to->op);
     return true;
 }
 
@@ -307,12 +276,12 @@ static const struct {
     struct ag_field field[1];
 } value_layout = {{8, 1}, {{0, 8}}};
 
-bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call)
+bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call, CUcontext current)
 {
     bool wide = call->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64 ||
                 call->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
     uint64_t buffer;
-    if (memory_at(call->address, wide ? 8 : 4, &buffer) == 0)
+    if (ag_memory_at(current, call->address, wide ? 8 : 4, &buffer) == 0)
         return false;
     to->op = (struct ag_op){
         .kind = AG_OP_VALUE,
@@ -324,7 +293,6 @@ bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call
     to->arguments.value = call->value;
     to->fields[0] = &to->arguments.value;
     to->from = to->fields;
-    ag_op_hash(&to->op);
     return true;
 }
 

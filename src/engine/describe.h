@@ -11,7 +11,8 @@
 
 enum { AG_MOST_ATTRIBUTES = 8, AG_MOST_EXTRA_FIELDS = 256 };
 
-/* An op as described, with room for what it points to. Valid as long as the call and itself. */
+/* An op as described, without its token yet, with room for what it points to. Valid as long as the
+   call and itself. */
 struct ag_described {
     struct ag_op op;
     void *const *from; /* a pointer to each argument */
@@ -26,13 +27,14 @@ struct ag_described {
     CUDA_MEMCPY3D params;
 };
 
-/* False: an op that cannot be held. The context of the stream must be current. `function` is what
-   is known of the call's, or NULL. */
+/* False: an op that cannot be held. `current`, the context of the stream, must be current.
+   `function` is what is known of the call's, or NULL. */
 bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *call,
                         const struct ag_function *function);
 bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *call);
-bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call);
-bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call);
+bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call, CUcontext current);
+bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call,
+                       CUcontext current);
 bool ag_describe_event(struct ag_described *to, const struct ag_event_call *call, uint64_t serial);
 
 /*

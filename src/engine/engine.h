@@ -47,6 +47,21 @@ static inline bool ag_anything_held(void)
     return atomic_load(&ag_held_streams) > atomic_load_explicit(&ag_watching, memory_order_relaxed);
 }
 
+/*
+ * Goes up when memory may have been freed, after which nothing that was found out about memory
+ * holds any more (engine/memory.h); odd: something has been found out since then. An even one need
+ * not go up: so calls that may free memory only look at one word where nobody has asked.
+ */
+extern _Atomic uint64_t ag_memory_state;
+
+/* Before a call that may free, unmap or unregister memory. */
+static inline void ag_memory_changed(void)
+{
+    uint64_t state = atomic_load(&ag_memory_state);
+    if (state % 2 != 0) /* if it is another one by now, then because it has gone up */
+        (void)atomic_compare_exchange_strong(&ag_memory_state, &state, state + 1);
+}
+
 /* Of these, the streams that may hold records of events or waits for them. */
 extern _Atomic unsigned ag_open_events;
 
@@ -131,14 +146,23 @@ bool ag_engine_kernel(const struct ag_kernel_call *call);
 
 /*
  * Whether an op may go out without being asked about: its stream's recorder rests, and nothing is
- * held in the process. It is counted, so each op is to be asked for once; a kernel launch is by
- * ag_engine_kernel().
+ * held in the process. It is counted, so each op is to be asked for once.
  */
-bool ag_engine_passes(CUstream stream, bool ptsz);
+bool ag_engine_passes_resting(CUstream stream, bool ptsz);
+
+static inline bool ag_engine_passes(CUstream stream, bool ptsz)
+{
+    return atomic_load(&ag_held_streams) == 0 && ag_engine_passes_resting(stream, ptsz);
+}
 
 /* Whether ag_engine_kernel() is likely to say no at once to a launch in this stream: whoever would
    only prepare that question may leave it. */
-bool ag_engine_rests(CUstream stream);
+bool ag_engine_stream_rests(CUstream stream);
+
+static inline bool ag_engine_rests(CUstream stream)
+{
+    return atomic_load(&ag_held_streams) == 0 && ag_engine_stream_rests(stream);
+}
 
 bool ag_engine_memset(const struct ag_memset_call *call);
 bool ag_engine_copy(const struct ag_copy_call *call);

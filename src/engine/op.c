@@ -37,7 +37,7 @@ static void hold(struct ag_stream *stream, struct ag_node *node)
 
 /* -- Kernels that match the prediction -------------------------------------- */
 
-static bool step(struct ag_stream *stream, bool described, const struct ag_described *call);
+static bool step(struct ag_stream *stream, bool described, struct ag_described *call);
 
 /* Whether ops of this stream, called with this context, may be held at all. While the program
    captures, the driver is not even asked about them: a question can end a capture. */
@@ -107,17 +107,13 @@ static inline bool record_again(struct ag_stream *stream, struct ag_node *node, 
     return true;
 }
 
-/*
- * Ops of a stream whose recorder rests pass without its lock while nothing is held in the process,
- * if this thread has issued those before.
- */
-static inline bool passes(CUstream handle, bool ptsz)
+/* Without the stream's lock, if this thread has issued the ops before. */
+bool ag_engine_passes_resting(CUstream handle, bool ptsz)
 {
     const struct ag_found *found = ag_stream_slot(handle);
     struct ag_stream *stream = found->stream;
     uint32_t rest = stream != NULL ? ag_recorder_rest(&stream->recorder) : 0;
-    if (LIKELY(rest == 0) || found->key != handle || found->ptsz != ptsz ||
-        atomic_load(&ag_held_streams) != 0 || AG_TRACING() ||
+    if (LIKELY(rest == 0) || found->key != handle || found->ptsz != ptsz || AG_TRACING() ||
         atomic_load_explicit(&stream->thread, memory_order_relaxed) != &ag_self ||
         found->generation != atomic_load_explicit(&ag_stream_generation, memory_order_acquire))
         return false;
@@ -129,22 +125,14 @@ static inline bool passes(CUstream handle, bool ptsz)
     return true;
 }
 
-bool ag_engine_passes(CUstream handle, bool ptsz)
-{
-    return passes(handle, ptsz);
-}
-
-bool ag_engine_rests(CUstream handle)
+bool ag_engine_stream_rests(CUstream handle)
 {
     const struct ag_stream *stream = ag_stream_slot(handle)->stream;
-    return stream != NULL && ag_recorder_rest(&stream->recorder) != 0 &&
-           atomic_load(&ag_held_streams) == 0;
+    return stream != NULL && ag_recorder_rest(&stream->recorder) != 0;
 }
 
 bool ag_engine_kernel(const struct ag_kernel_call *call)
 {
-    if (passes(call->stream, call->ptsz))
-        return false;
     CUcontext current = call->current != NULL ? call->current : ag_context_current();
     struct ag_stream *stream;
     struct ag_node *node;
@@ -215,13 +203,13 @@ enum { MOST_FOREIGN = 16, FOREIGN_MOST = 256 };
 /* Describing a copy means to ask the driver about its memory. A stream that uploads pageable memory
    all the time, or downloads, need not pay for that each time. */
 static bool describe_copy(struct ag_stream *stream, struct ag_described *op,
-                          const struct ag_copy_call *call)
+                          const struct ag_copy_call *call, CUcontext current)
 {
     if (stream->foreign_next != 0) {
         stream->foreign_next--;
         return false;
     }
-    bool described = ag_describe_copy(op, call);
+    bool described = ag_describe_copy(op, call, current);
     stream->foreign = described ? 0 : stream->foreign + 1;
     if (stream->foreign >= MOST_FOREIGN)
         stream->foreign_next = stream->foreign < FOREIGN_MOST ? stream->foreign : FOREIGN_MOST;
@@ -230,7 +218,7 @@ static bool describe_copy(struct ag_stream *stream, struct ag_described *op,
 
 bool ag_engine_copy(const struct ag_copy_call *call)
 {
-#define DESCRIBE(op, call) describe_copy(stream, op, call)
+#define DESCRIBE(op, call) describe_copy(stream, op, call, current)
     OTHER_OP(DESCRIBE, ag_note_copy);
 #undef DESCRIBE
 }
@@ -249,7 +237,9 @@ bool ag_engine_value(const struct ag_value_call *call)
 {
     if (waits(call) && atomic_load(&ag_held_streams) != 0)
         ag_order_behind_all(ag_stream_peek(call->stream, call->ptsz, ag_context_current()));
-    OTHER_OP(ag_describe_value, ag_note_value);
+#define DESCRIBE(op, call) ag_describe_value(op, call, current)
+    OTHER_OP(DESCRIBE, ag_note_value);
+#undef DESCRIBE
 }
 
 /* A free that can only succeed: an allocation of a pool, which is not being freed already. */
@@ -350,9 +340,10 @@ static void record(struct ag_stream *stream, const struct ag_described *call)
 }
 
 /* An op that the hot path could not hold. The lock is held. */
-static bool step(struct ag_stream *stream, bool described, const struct ag_described *call)
+static bool step(struct ag_stream *stream, bool described, struct ag_described *call)
 {
     struct ag_recorder *rec = &stream->recorder;
+    struct ag_node *expected = rec->cursor->next;
     if (!described) {
         ag_stream_end(stream, true, AG_REASON_STREAM_BARRIER);
         ag_recorder_foreign(rec);
@@ -362,10 +353,18 @@ static bool step(struct ag_stream *stream, bool described, const struct ag_descr
             stream->timed.head = NULL;
         return false;
     }
+    if (expected != NULL && ag_op_alike(&expected->op, &call->op)) {
+        call->op.token = expected->op.token;
+    } else {
+        expected = NULL;
+        ag_op_hash(&call->op);
+    }
     if (rec->cursor->depth != 0 && ag_recorder_cuts(rec, &call->op))
         ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
     for (;;) {
-        struct ag_node *node = ag_tree_find(&rec->tree, rec->cursor, &call->op);
+        struct ag_node *node = expected != NULL && expected == rec->cursor->next
+                                   ? expected
+                                   : ag_tree_find(&rec->tree, rec->cursor, &call->op);
         bool head = rec->cursor->depth == 0;
         if (head && UNLIKELY(stream->timed.head != NULL))
             ag_trial_arrived(stream);

@@ -47,14 +47,23 @@ static void functions_changed(void)
     ag_engine_functions_changed();
 }
 
+/* A module's variables are memory. */
+static void unloaded(void)
+{
+    ag_memory_changed();
+    functions_changed();
+}
+
 static void context_destroy(CUcontext context)
 {
+    ag_memory_changed();
     ag_shortcut_forget();
     ag_engine_context_destroy(context);
 }
 
 static void device_reset(CUdevice device)
 {
+    ag_memory_changed();
     ag_shortcut_forget();
     ag_engine_device_reset(device);
 }
@@ -188,7 +197,7 @@ static void green_context_destroy(CUgreenCtx green)
     if (convert && convert(&context, green) == CUDA_SUCCESS && context)
         context_destroy(context);
     else
-        functions_changed();
+        unloaded();
 }
 
 BEFORE(cuGreenCtxDestroy, (CUgreenCtx green), (green), green_context_destroy(green))
@@ -229,6 +238,7 @@ WAITS(cuEventSynchronize, (CUevent event), (event), ag_engine_barrier_all(AG_REA
     DOOR(name, (CUgraphExec exec, CUstream stream))                                                \
     {                                                                                              \
         if (active(#name)) {                                                                            \
+            ag_memory_changed(); /* it may free some */                                            \
             if (atomic_load(&ag_open_events) != 0)                                                 \
                 ag_engine_barrier_all(AG_REASON_BARRIER);                                          \
             else if (atomic_load(&ag_held_streams) != 0)                                           \
@@ -245,8 +255,7 @@ GRAPH_LAUNCH(cuGraphLaunch_ptsz, true)
 
 /* Before: no trace may refer to it. After: another thread may have asked for a handle meanwhile. */
 #define UNLOADS(name, parameters, arguments)                                                       \
-    AROUND(name, parameters, arguments, functions_changed(),                             \
-           functions_changed())
+    AROUND(name, parameters, arguments, unloaded(), functions_changed())
 UNLOADS(cuModuleUnload, (CUmodule module), (module))
 UNLOADS(cuLibraryUnload, (CUlibrary library), (library))
 
@@ -306,6 +315,7 @@ INSTANTIATE(cuGraphInstantiateWithParams_ptsz, PARAMS_PARAMETERS, (exec, graph, 
 
 DOOR(cuGraphExecDestroy, (CUgraphExec exec))
 {
+    ag_memory_changed();
     CUresult result = REAL(cuGraphExecDestroy)(exec);
     if (active("cuGraphExecDestroy") && result == CUDA_SUCCESS)
         ag_engine_program_execs(-1);

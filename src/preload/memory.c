@@ -16,6 +16,7 @@ static void barrier(const char *name)
 {
     if (ag_depth || !atomic_load_explicit(&ag_engine_on, memory_order_relaxed))
         return;
+    ag_memory_changed();
     AG_TRACE(ag_note_barrier(name, 0));
     ag_cause = name;
     if (ag_anything_held())

@@ -46,12 +46,20 @@ static inline CUresult checked(CUresult result)
         .attrs = attributes,                                                                       \
     })
 
+/* A launch that the shortcut has asked about must not go this way. */
+static inline bool passes(CUstream stream, bool ptsz)
+{
+    return !ag_shortcut.call && ag_engine_passes(stream, ptsz);
+}
+
 #define LAUNCH_KERNEL(name, per_thread)                                                            \
     DOOR(name)(LAUNCH_PARAMETERS, void **extra)                                                    \
     {                                                                                              \
         __typeof__(cuLaunchKernel) *real = ag_slots[AG_SLOT_##name].real;                          \
         if (passive())                                                                             \
             return real(LAUNCH_ARGUMENTS, extra);                                                  \
+        if (passes(stream, per_thread))                                                            \
+            return checked(real(LAUNCH_ARGUMENTS, extra));                                         \
         const struct ag_kernel_call *call = LAUNCH_CALL(per_thread, extra, 0, NULL);               \
         bool asked = unlikely(ag_shortcut.call) && ag_shortcut_asked(call);                        \
         if (!asked && ag_engine_kernel(call))                                                      \
@@ -73,6 +81,8 @@ static const CUlaunchAttribute cooperative = {
         __typeof__(cuLaunchCooperativeKernel) *real = ag_slots[AG_SLOT_##name].real;               \
         if (passive())                                                                             \
             return real(LAUNCH_ARGUMENTS);                                                         \
+        if (passes(stream, per_thread))                                                            \
+            return checked(real(LAUNCH_ARGUMENTS));                                                \
         if (ag_engine_kernel(LAUNCH_CALL(per_thread, NULL, 1, &cooperative)))                      \
             return CUDA_SUCCESS;                                                                   \
         return checked(real(LAUNCH_ARGUMENTS));                                                    \
@@ -87,6 +97,8 @@ LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz, true)
         __typeof__(cuLaunchKernelEx) *real = ag_slots[AG_SLOT_##name].real;                        \
         if (passive() || unlikely(!config))                                                        \
             return real(config, func, params, extra);                                              \
+        if (passes(config->hStream, per_thread))                                                   \
+            return checked(real(config, func, params, extra));                                     \
         const struct ag_kernel_call call = {                                                       \
             .shape = {{config->gridDimX, config->gridDimY, config->gridDimZ},                      \
                       {config->blockDimX, config->blockDimY, config->blockDimZ},                   \
@@ -317,6 +329,7 @@ VALUE_DOOR(cuStreamWaitValue64_v2_ptsz, cuStreamWaitValue64, 64, true, WAIT)
     {                                                                                              \
         __typeof__(cuMemFreeAsync) *real = ag_slots[AG_SLOT_##name].real;                          \
         ag_cause = #name;                                                                          \
+        ag_memory_changed();                                                                       \
         AG_TRACE(ag_note_memory(false, AG_MEMORY_ASYNC, address, 0));                              \
         if (!passive() && ag_engine_free(address, stream, per_thread))                             \
             return CUDA_SUCCESS;                                                                   \

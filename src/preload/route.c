@@ -254,14 +254,17 @@ static const char *name_of(const struct ag_slot *slot)
 /* -- Barriers ------------------------------------------------------------- */
 
 /*
- * Called by a thunk while anything is held. `registers` and `stack` are the integer arguments as
- * the calling convention passes them; no function with such an argument takes another kind.
+ * Called by a thunk while anything is held, or known of memory. `registers` and `stack` are the
+ * integer arguments as the calling convention passes them; no function with such an argument takes
+ * another kind.
  */
 __attribute__((used, visibility("hidden"))) void
 ag_thunk_barrier(const struct ag_slot *slot, const uintptr_t *registers, const uintptr_t *stack)
 {
     if (ag_depth || !atomic_load_explicit(&ag_engine_on, memory_order_relaxed))
         return;
+    if (slot->class == AG_CLASS_BARRIER)
+        ag_memory_changed();
     AG_TRACE(ag_note_barrier(name_of(slot), 0));
     if (!ag_anything_held() && atomic_load(&ag_curious_streams) == 0)
         return;

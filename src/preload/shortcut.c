@@ -50,8 +50,7 @@ void ag_shortcut_forget(void)
 
 bool ag_shortcut_taken(void *real, const void *kernel, struct ag_kernel_call *call)
 {
-    if (!atomic_load_explicit(&ag_engine_on, memory_order_relaxed) || ag_depth ||
-        ag_shortcut.call || ag_engine_rests(call->stream))
+    if (ag_shortcut.call)
         return false;
     context = NULL;
     if (ag_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context)

@@ -55,12 +55,17 @@ uint64_t ag_hash(uint64_t hash, const void *bytes, uint32_t size);
 /* Sets the token from the other fields. */
 void ag_op_hash(struct ag_op *op);
 
+/* Whether two ops are the same; their tokens are not looked at. */
+static inline bool ag_op_alike(const struct ag_op *a, const struct ag_op *b)
+{
+    return a->func == b->func && a->kind == b->kind && a->layout == b->layout &&
+           a->extra_size == b->extra_size && memcmp(a->shape, b->shape, sizeof a->shape) == 0 &&
+           (a->extra_size == 0 || memcmp(a->extra, b->extra, a->extra_size) == 0);
+}
+
 static inline bool ag_op_same(const struct ag_op *a, const struct ag_op *b)
 {
-    return a->token == b->token && a->func == b->func && a->kind == b->kind &&
-           a->layout == b->layout && a->extra_size == b->extra_size &&
-           memcmp(a->shape, b->shape, sizeof a->shape) == 0 &&
-           (a->extra_size == 0 || memcmp(a->extra, b->extra, a->extra_size) == 0);
+    return a->token == b->token && ag_op_alike(a, b);
 }
 
 #endif

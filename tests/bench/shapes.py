@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: MIT
 """The loops that the benchmark measures, and what is asked of them.
 
-Each axis is varied around sensible centres: 16 kernels that do nothing, constant arguments, one
-stream, no synchronize.
+Each axis is varied around sensible centres: 16 short kernels (a warp that reads and writes a word for
+each thread), constant arguments, one stream, no synchronize. An empty kernel does nothing at all.
 """
 import collections
 
 ARGUMENTS = ["constant", "one", "all", "two"]
 MIX = ["kernels", "memset", "copy", "upload", "event"]
+BODIES = ["short", "empty"]
 LOOPS = ["steady", "period 2", "nested", "never repeats"]
 
 CENTRE = {"n": 16, "args": "constant", "sync": 0, "us": 0, "cpu": 0, "mix": "kernels", "streams": 1,
-          "threads": 1, "loop": "steady", "cudart": "static"}
+          "threads": 1, "loop": "steady", "body": "short", "cudart": "static"}
 
 WORDS = {
     "n": "N={}",
@@ -19,6 +20,7 @@ WORDS = {
     "args": {"one": "one argument changes", "all": "all arguments change", "two": "two sets"},
     "sync": {1: "sync", 10: "sync every 10"},
     "us": "{} us kernels",
+    "body": "{} kernels",
     "cpu": "{} us CPU",
     "mix": {"memset": "memsets", "copy": "copies", "upload": "uploads", "event": "events"},
     "streams": "{} streams",
@@ -52,13 +54,19 @@ class Shape(dict):
         """Per iteration and thread, on the average."""
         return 2 + 4 * 5 + 1 if self["loop"] == "nested" else self["n"]
 
+    @property
+    def processes(self):
+        """Pairs of processes: more where little is won, and one process is faster than another by more."""
+        strict = any(t.applies(self) for t in TARGETS if t.of == "eager" and t.limit <= 1.01)
+        return 5 if strict or self["mix"] == "upload" else 1
+
     def words(self, us_per_round):
         """For the worker; without the numbers of iterations and rounds."""
         rounds = max(1, round(self["us"] / us_per_round))
         return (f"n={self['n']} args={ARGUMENTS.index(self['args'])} sync={self['sync']} "
                 f"rounds={rounds} cpu={self['cpu']} mix={MIX.index(self['mix'])} "
                 f"streams={self['streams']} threads={self['threads']} "
-                f"loop={LOOPS.index(self['loop'])}")
+                f"loop={LOOPS.index(self['loop'])} empty={BODIES.index(self['body'])}")
 
 
 def every(**axes):
@@ -75,6 +83,8 @@ BOTH = ["static", "shared"]
 SHAPES = [
     *every(n=[1, 2, 4, 8, 16, 64, 256, 1000]),
     *every(n=[4, 16, 64], cudart="shared"),
+    *every(n=[1, 4, 16, 64], body="empty"),
+    *every(n=4, body="empty", cudart="shared"),
     *every(n=[1, 4, 16, 64, 256], sync=1),
     *every(n=[1, 16, 64, 256], sync=1, cudart="shared"),
     *every(n=[1, 16, 64], sync=10),
@@ -118,6 +128,9 @@ TARGETS = [
            lambda s: plain(s, "n") and s["n"] <= 8, "by_hand", "most", 0.999),
     Target("constant arguments, N = 4, no synchronize: time / by hand",
            lambda s: plain(s, "n") and s["n"] == 4, "by_hand", "most", 0.70),
+    Target("the same, kernels that do nothing",
+           lambda s: plain(s, "n", "body") and s["n"] == 4 and s["body"] == "empty",
+           "by_hand", "most", 0.70),
     Target("all arguments changing, N >= 16: time / by hand",
            lambda s: plain(s, "n", "args") and s["args"] == "all" and s["n"] >= 16,
            "by_hand", "most", 1.05),

@@ -33,6 +33,7 @@ struct shape {
     long streams;    /* that each thread's kernels are dealt out to */
     long threads;    /* each with streams of its own */
     long loop;       /* form of the loop */
+    long empty;      /* kernels do nothing */
     long warmup;     /* iterations before the clock starts */
     long iterations; /* timed */
     long seed;       /* for loops that never repeat */
@@ -52,6 +53,12 @@ KERNEL(mix, unsigned *data, const unsigned *other, unsigned size, unsigned k, un
     for (unsigned r = 0; r < rounds; r++)
         x = x * 1664525u + (k ^ r);
     data[i] = x;
+}
+
+KERNEL(nothing, unsigned *data, unsigned k)
+{
+    (void)data;
+    (void)k;
 }
 
 /* A stream and its memory. */
@@ -105,7 +112,10 @@ static thread_local bool capturing;
 static void run(const shape &s, const lane &l, const op &op, long i)
 {
     arguments a(s, l, op, i);
-    LAUNCH(mix, 1, op.block, op.shared, l.stream, a.data, a.other, a.size, a.k, a.rounds);
+    if (s.empty)
+        LAUNCH(nothing, 1, op.block, op.shared, l.stream, a.data, a.k);
+    else
+        LAUNCH(mix, 1, op.block, op.shared, l.stream, a.data, a.other, a.size, a.k, a.rounds);
     size_t bytes = SIZE * sizeof(*l.data);
     switch (s.mix) {
     case MEMSET:
@@ -406,6 +416,7 @@ static const struct {
     {"mix", &shape::mix, 0, EVENT},
     {"streams", &shape::streams, 1, LANES},
     {"loop", &shape::loop, 0, NEVER},
+    {"empty", &shape::empty, 0, 1},
     {"threads", &shape::threads, 1, LANES},
     {"seed", &shape::seed, 0, 100000},
     {"warmup", &shape::warmup, 0, 100000000},
@@ -449,7 +460,7 @@ int main()
     }
     char line[1024];
     while (fgets(line, sizeof line, stdin)) {
-        shape s = {1, CONSTANT, 0, 1, 0, NOTHING, 1, 1, STEADY, 0, 1, 0};
+        shape s = {1, CONSTANT, 0, 1, 0, NOTHING, 1, 1, STEADY, 0, 0, 1, 0};
         char *rest, *variant = strtok_r(line, " \n", &rest);
         if (!variant)
             continue;
@@ -462,7 +473,8 @@ int main()
         else if (strcmp(variant, "eager") == 0)
             measure(s, false);
         else if (strcmp(variant, "graph") == 0 && s.loop != NEVER &&
-                 (s.args == CONSTANT || s.args == TWO || (s.mix == NOTHING && s.streams == 1)))
+                 (s.args == CONSTANT || s.args == TWO ||
+                  (s.mix == NOTHING && s.streams == 1 && !s.empty)))
             measure(s, true);
         else
             bad_line("cannot be run", variant);

@@ -14,6 +14,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+_Atomic uint64_t ag_memory_state;
 _Atomic unsigned ag_held_streams, ag_curious_streams, ag_open_events, ag_wanted_traces, ag_watching,
     ag_refused;
 _Atomic bool ag_engine_on, ag_trace_on; /* there is no trace here */
@@ -136,13 +137,13 @@ void ag_engine_stream_used(CUstream stream, bool ptsz)
     NOTE("stream_used(%p, %d) ", (void *)stream, ptsz);
 }
 
-bool ag_engine_rests(CUstream stream)
+bool ag_engine_stream_rests(CUstream stream)
 {
     (void)stream;
     return false;
 }
 
-bool ag_engine_passes(CUstream stream, bool ptsz)
+bool ag_engine_passes_resting(CUstream stream, bool ptsz)
 {
     (void)stream;
     (void)ptsz;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* trial_copies.c [steps]: 16 copies within the device and a synchronize in each step. */
+/* trial_copies.c [steps]: 16 copies within the device and a synchronize in each step, and memory that
+   is freed, after which nothing is known of any. */
 #include "sim_test.h"
 
 enum { N = 32, BODY = 16 };
 
 int main(int argc, char **argv)
 {
-    CUdeviceptr buffer[BODY + 1];
+    CUdeviceptr buffer[BODY + 1], other;
     CUstream stream;
     uint32_t words[N], sum = 0;
     int steps = argc > 1 ? atoi(argv[1]) : 1000;
@@ -22,6 +23,8 @@ int main(int argc, char **argv)
         for (int i = 0; i < BODY; i++)
             OK(cuMemcpyDtoDAsync(buffer[i + 1], buffer[i], sizeof words, stream));
         OK(cuStreamSynchronize(stream));
+        OK(cuMemAlloc(&other, sizeof words));
+        OK(cuMemFree(other));
     }
     OK(cuMemcpyDtoH(words, buffer[BODY], sizeof words));
     for (int k = 0; k < N; k++)

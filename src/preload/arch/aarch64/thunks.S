@@ -9,6 +9,7 @@
     .hidden ag_exports
     .hidden ag_held_streams
     .hidden ag_curious_streams
+    .hidden ag_memory_state
     .hidden ag_thunk_barrier
     .hidden ag_export_bind
 
@@ -65,6 +66,9 @@ ag_thunk: /* x16: the slot */
     adrp    x17, ag_curious_streams
     ldr     w17, [x17, #:lo12:ag_curious_streams]
     cbnz    w17, 1f
+    adrp    x17, ag_memory_state
+    ldr     w17, [x17, #:lo12:ag_memory_state]
+    tbnz    w17, #0, 1f
     ldr     x16, [x16]
     br      x16
 1:  save_arguments

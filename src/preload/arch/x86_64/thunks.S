@@ -15,6 +15,7 @@
     .hidden ag_exports
     .hidden ag_held_streams
     .hidden ag_curious_streams
+    .hidden ag_memory_state
     .hidden ag_thunk_barrier
     .hidden ag_export_bind
 
@@ -97,6 +98,8 @@ ag_thunk: /* %r11: the slot */
     cmpl    $0, ag_held_streams(%rip)
     jne     1f
     cmpl    $0, ag_curious_streams(%rip)
+    jne     1f
+    testb   $1, ag_memory_state(%rip)
     jne     1f
     jmp     *(%r11)
 1:  save_arguments

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What memory a copy's addresses are, asked of the driver and remembered.
+ *
+ * An answer holds until memory may have changed: until some thread calls a driver function that
+ * could free, unmap or unregister memory, that is every one of which the opposite is not known
+ * (preload/classes.def: all that have no row, and those of preload/life.c but waits). Such calls
+ * tell by ag_memory_changed() before they are made. Who copies from memory that another thread
+ * frees at the same time has no order between the two, so an answer need not be newer than the last
+ * such call that precedes the copy. What is remembered is the answer for an address, not for the
+ * allocation around it, and only for memory that can be held.
+ */
+#ifndef AG_MEMORY_H
+#define AG_MEMORY_H
+
+#include <cuda.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * What memory of the current context's device, or pinned host memory, an address is in, if the
+ * `bytes` from it on are in one allocation; else 0: of another device, pageable, managed, unknown.
+ * *buffer becomes the driver's number of the allocation, which is never used again.
+ */
+CUmemorytype ag_memory_at(CUcontext current, CUdeviceptr address, size_t bytes, uint64_t *buffer);
+
+#endif

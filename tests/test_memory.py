@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: MIT
+"""What copies' memory is, is remembered until it may have become other memory."""
+import re
+
+import pytest
+
+import compiled
+import helpers
+
+# The simulated driver maps no memory by address: "unmapped" is for a GPU.
+WAYS = re.findall(r'\{"(\w+)", \w+\}', (compiled.PROGRAMS / "memory_changes.c").read_text())
+
+
+def test_all_ways_are_tried():
+    assert len(WAYS) == 8
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "unmapped"])
+def test_memory_that_changes(way):
+    command = [compiled.program("memory_changes"), way]
+    plain = helpers.run_logged(command, preload=False, env={"AGSIM_DELAY_US": 0})
+    library = helpers.run_logged(command, env={"AGSIM_DELAY_US": 0})
+    assert (library.stdout, library.stderr, library.log) == (plain.stdout, "", plain.log)
+    assert library.report["replays"] > 100 and library.report["errors"] == 0
+
+
+def test_the_driver_is_asked_once(tmp_path):
+    command = [compiled.program("memory_changes"), "never"]
+    calls = tmp_path / "calls"
+    helpers.run(command, env={"AGSIM_DELAY_US": 0, "AGSIM_CALLS": calls})
+    counts = dict(line.split() for line in calls.read_text().splitlines())
+    assert int(counts["cuMemcpyHtoDAsync_v2"]) < 300  # the others were nodes
+    assert int(counts["cuPointerGetAttributes"]) < 20  # four addresses, and what traces are made of
