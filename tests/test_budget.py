@@ -63,4 +63,4 @@ def test_room_is_made_although_nothing_is_replayed(tmp_path):
     """The graphs of two short phases take all room, and are never used again."""
     report, alive = run(tmp_path, 2, [100, 100, 1200], GRAPH_EXECS=2)
     assert (alive, report["traces"], report["evictions"]) == (2, 3, 1)
-    assert report["ops"]["replayed"] > 0.3 * report["ops"]["total"]
+    assert report["ops"]["replayed"] > 0.6 * report["ops"]["total"]

@@ -46,6 +46,15 @@ def test_held_no_longer_than_the_bound(scenario):
     assert BOUND / 2 < longest < BOUND + SLACK
 
 
+def test_held_for_most_of_the_bound():
+    """Two thirds of the bound are not too long: the watchdog leaves nearly all such holds alone."""
+    command = [compiled.program("live_slow"), 40, BOUND * 2 // 3]
+    plain = helpers.run_logged(command, preload=False)
+    done = helpers.run_logged(command, env={**HELD, "AUTOGRAPH_HOLD_BOUND_US": BOUND})
+    assert (done.stdout, done.log) == (plain.stdout, plain.log)
+    assert done.report["replays"] > 24 and done.report["flushes"]["watchdog"] < 8
+
+
 def test_kernel_that_waits_for_the_host():
     """A context gives some graphs; making another waits for all kernels, in the driver's lock. The
     program goes on to make hundreds of loops before it lets its kernel end."""

@@ -91,7 +91,7 @@ void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint6
 static uint32_t best_length(const struct ag_pace *pace)
 {
     uint64_t square = (uint64_t)PIECE_NS * pace->runs / (pace->op_ns | 1);
-    uint32_t most = ag_opt.hold_bound_us * 500u / (pace->op_ns | 1), length = 2;
+    uint32_t most = ag_opt.hold_bound_us * 600u / (pace->op_ns | 1), length = 2;
     while (2 * (uint64_t)length * length < square && 2 * length <= most)
         length *= 2;
     if (pace->runs > length && pace->runs <= length + length / 4 && 2 * length <= most)

@@ -90,6 +90,7 @@ struct ag_stream {
     bool captured;       /* the program began a capture on it */
     uint32_t epoch;      /* goes up when a hold begins; the watchdog compares */
     uint32_t epoch_seen; /* watchdog only */
+    uint32_t looks;      /* how often it has seen that hold; watchdog only */
     uint64_t clock;      /* replays so far */
     uint64_t starved;    /* hot sequences that found no exec since the last one */
     struct ag_pace pace;

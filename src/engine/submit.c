@@ -227,8 +227,9 @@ void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head)
 }
 
 /* Replays after which a trace that was in none of them makes room for another; and times that hot
-   sequences found no room, without a replay in between, after which any does. */
-enum { STALE_REPLAYS = 256 };
+   sequences found no room, without a replay in between, after which any does: the program has gone
+   on to something else. */
+enum { STALE_REPLAYS = 256, STARVED = 64 };
 
 /* An exec for one more trace: a free one, or in place of traces that are not in use any more, those
    first that were used longest ago. */
@@ -240,7 +241,7 @@ static bool take_exec(struct ag_stream *stream, uint32_t ops, bool idle)
             if (trace->used < oldest->used)
                 oldest = trace;
         if (oldest == NULL ||
-            (stream->clock - oldest->used < STALE_REPLAYS && stream->starved < STALE_REPLAYS)) {
+            (stream->clock - oldest->used < STALE_REPLAYS && stream->starved < STARVED)) {
             stream->starved += !idle; /* not each time that the same ones are tried again */
             return false;
         }
