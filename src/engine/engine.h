@@ -146,22 +146,58 @@ bool ag_engine_kernel(const struct ag_kernel_call *call);
 
 /*
  * Whether an op may go out without being asked about: its stream's recorder rests, and nothing is
- * held in the process. It is counted, so each op is to be asked for once.
+ * held in the process. It is counted, so each op is to be asked for once; there is nothing to be
+ * said of its result. A launch that ag_engine_kernel() has been asked about must not go this way.
  */
-bool ag_engine_passes_resting(CUstream stream, bool ptsz);
+bool ag_engine_passes(CUstream stream, bool ptsz);
 
-static inline bool ag_engine_passes(CUstream stream, bool ptsz)
+/*
+ * The stream whose ops the calling thread has let pass last, so that the next ones cost little:
+ * what ag_engine_passes() has found out. Stale ones do no harm: where nothing is held, and no
+ * sequence is open, any op may pass; only its stream may learn less.
+ */
+struct ag_passing {
+    uintptr_t key;          /* ag_passing_key(); 0: none */
+    uint32_t generation;    /* of the streams at that time */
+    _Atomic uint32_t *left; /* ops that may still pass */
+    _Atomic uint64_t *passed;
+};
+extern _Thread_local struct ag_passing ag_passing __attribute__((tls_model("initial-exec")));
+
+/* Goes up when any stream's state dies, so that threads forget what they remember. */
+extern _Atomic uint32_t ag_stream_generation;
+
+static inline uintptr_t ag_passing_key(CUstream stream, bool ptsz)
 {
-    return atomic_load(&ag_held_streams) == 0 && ag_engine_passes_resting(stream, ptsz);
+    return (uintptr_t)stream << 2 | (uintptr_t)ptsz << 1 | 1;
 }
 
-/* Whether ag_engine_kernel() is likely to say no at once to a launch in this stream: whoever would
-   only prepare that question may leave it. */
+/* Whether the next op of this stream, with a suffix or without, is likely to pass: whoever would
+   only prepare to ask ag_engine_kernel() about it may leave it. */
 bool ag_engine_stream_rests(CUstream stream);
 
 static inline bool ag_engine_rests(CUstream stream)
 {
-    return atomic_load(&ag_held_streams) == 0 && ag_engine_stream_rests(stream);
+    return atomic_load(&ag_held_streams) == 0 &&
+           (((ag_passing.key | 2) == ag_passing_key(stream, true) &&
+             atomic_load_explicit(ag_passing.left, memory_order_relaxed) > 1) ||
+            ag_engine_stream_rests(stream));
+}
+
+/* ag_engine_passes(), where that is known already. */
+static inline bool ag_engine_still_passes(CUstream stream, bool ptsz)
+{
+    if (ag_passing.key != ag_passing_key(stream, ptsz) || atomic_load(&ag_held_streams) != 0 ||
+        ag_passing.generation != atomic_load_explicit(&ag_stream_generation, memory_order_acquire))
+        return false;
+    uint32_t left = atomic_load_explicit(ag_passing.left, memory_order_relaxed);
+    if (left <= 1)
+        return false;
+    atomic_store_explicit(ag_passing.left, left - 1, memory_order_relaxed);
+    atomic_store_explicit(ag_passing.passed,
+                          atomic_load_explicit(ag_passing.passed, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    return true;
 }
 
 bool ag_engine_memset(const struct ag_memset_call *call);

@@ -107,17 +107,26 @@ static inline bool record_again(struct ag_stream *stream, struct ag_node *node, 
     return true;
 }
 
+_Thread_local struct ag_passing ag_passing __attribute__((tls_model("initial-exec")));
+
 /* Without the stream's lock, if this thread has issued the ops before. */
-bool ag_engine_passes_resting(CUstream handle, bool ptsz)
+bool ag_engine_passes(CUstream handle, bool ptsz)
 {
     const struct ag_found *found = ag_stream_slot(handle);
     struct ag_stream *stream = found->stream;
-    uint32_t rest = stream != NULL ? ag_recorder_rest(&stream->recorder) : 0;
-    if (LIKELY(rest == 0) || found->key != handle || found->ptsz != ptsz || AG_TRACING() ||
+    uint32_t left =
+        stream != NULL ? atomic_load_explicit(&stream->recorder.pass, memory_order_relaxed) : 0;
+    ag_passing.key = 0;
+    if (LIKELY(left == 0) || found->key != handle || found->ptsz != ptsz ||
+        atomic_load(&ag_held_streams) != 0 || AG_TRACING() || atomic_load(&ag_refused) != 0 ||
         atomic_load_explicit(&stream->thread, memory_order_relaxed) != &ag_self ||
         found->generation != atomic_load_explicit(&ag_stream_generation, memory_order_acquire))
         return false;
-    ag_recorder_pass(&stream->recorder, rest);
+    ag_passing = (struct ag_passing){.key = ag_passing_key(handle, ptsz),
+                                     .generation = found->generation,
+                                     .left = &stream->recorder.pass,
+                                     .passed = &stream->passed};
+    (void)ag_recorder_asleep(&stream->recorder);
     atomic_store_explicit(&stream->passed,
                           atomic_load_explicit(&stream->passed, memory_order_relaxed) + 1,
                           memory_order_relaxed);
@@ -128,7 +137,8 @@ bool ag_engine_passes_resting(CUstream handle, bool ptsz)
 bool ag_engine_stream_rests(CUstream handle)
 {
     const struct ag_stream *stream = ag_stream_slot(handle)->stream;
-    return stream != NULL && ag_recorder_rest(&stream->recorder) != 0;
+    return stream != NULL &&
+           atomic_load_explicit(&stream->recorder.pass, memory_order_relaxed) != 0;
 }
 
 bool ag_engine_kernel(const struct ag_kernel_call *call)

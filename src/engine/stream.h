@@ -143,9 +143,6 @@ struct ag_thread {
 
 extern _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
 
-/* Goes up when any stream state dies, so that threads forget what they remember. */
-extern _Atomic uint32_t ag_stream_generation;
-
 /*
  * The state of the stream that a call names, made when it is new; NULL when the engine has no use
  * for it (no current context, no memory). For an explicit handle it may be one of another context

@@ -27,6 +27,35 @@ static inline CUresult checked(CUresult result)
     return result;
 }
 
+/* Whether the op passes as the one before did. What the shortcut has asked about must not. */
+static inline bool still_passes(CUstream stream, bool ptsz)
+{
+    return !ag_shortcut.call && unlikely(ag_engine_still_passes(stream, ptsz));
+}
+
+/* Whether it passes. */
+static inline bool passes(CUstream stream, bool ptsz)
+{
+    return atomic_load(&ag_held_streams) == 0 && !ag_shortcut.call &&
+           ag_engine_passes(stream, ptsz);
+}
+
+/*
+ * The door of an op: what passes as the one before did is a jump to the driver, all else is decided
+ * by the body that follows. `stream` is an expression of the parameters. (Two functions do not pay
+ * where arguments are on the stack: the compiler takes them from there and puts them back.)
+ */
+#define OP_DOOR(name, type, stream, per_thread, parameters, arguments)                             \
+    static __attribute__((noinline)) CUresult decide_##name parameters;                            \
+    DOOR(name) parameters                                                                          \
+    {                                                                                              \
+        __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
+        if (still_passes(stream, per_thread))                                                      \
+            return real arguments;                                                                 \
+        return decide_##name arguments;                                                            \
+    }                                                                                              \
+    static CUresult decide_##name parameters
+
 /* -- Kernels -------------------------------------------------------------- */
 
 /* Parameters and arguments that all launches without a configuration have. */
@@ -46,20 +75,12 @@ static inline CUresult checked(CUresult result)
         .attrs = attributes,                                                                       \
     })
 
-/* A launch that the shortcut has asked about must not go this way. */
-static inline bool passes(CUstream stream, bool ptsz)
-{
-    return !ag_shortcut.call && ag_engine_passes(stream, ptsz);
-}
-
 #define LAUNCH_KERNEL(name, per_thread)                                                            \
     DOOR(name)(LAUNCH_PARAMETERS, void **extra)                                                    \
     {                                                                                              \
         __typeof__(cuLaunchKernel) *real = ag_slots[AG_SLOT_##name].real;                          \
-        if (passive())                                                                             \
+        if (still_passes(stream, per_thread) || passive() || passes(stream, per_thread))           \
             return real(LAUNCH_ARGUMENTS, extra);                                                  \
-        if (passes(stream, per_thread))                                                            \
-            return checked(real(LAUNCH_ARGUMENTS, extra));                                         \
         const struct ag_kernel_call *call = LAUNCH_CALL(per_thread, extra, 0, NULL);               \
         bool asked = unlikely(ag_shortcut.call) && ag_shortcut_asked(call);                        \
         if (!asked && ag_engine_kernel(call))                                                      \
@@ -79,10 +100,8 @@ static const CUlaunchAttribute cooperative = {
     DOOR(name)(LAUNCH_PARAMETERS)                                                                  \
     {                                                                                              \
         __typeof__(cuLaunchCooperativeKernel) *real = ag_slots[AG_SLOT_##name].real;               \
-        if (passive())                                                                             \
+        if (still_passes(stream, per_thread) || passive() || passes(stream, per_thread))           \
             return real(LAUNCH_ARGUMENTS);                                                         \
-        if (passes(stream, per_thread))                                                            \
-            return checked(real(LAUNCH_ARGUMENTS));                                                \
         if (ag_engine_kernel(LAUNCH_CALL(per_thread, NULL, 1, &cooperative)))                      \
             return CUDA_SUCCESS;                                                                   \
         return checked(real(LAUNCH_ARGUMENTS));                                                    \
@@ -92,13 +111,13 @@ LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel, false)
 LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz, true)
 
 #define LAUNCH_KERNEL_EX(name, per_thread)                                                         \
-    DOOR(name)(const CUlaunchConfig *config, CUfunction func, void **params, void **extra)         \
+    OP_DOOR(name, cuLaunchKernelEx, config ? config->hStream : NULL, per_thread,                   \
+            (const CUlaunchConfig *config, CUfunction func, void **params, void **extra),          \
+            (config, func, params, extra))                                                         \
     {                                                                                              \
         __typeof__(cuLaunchKernelEx) *real = ag_slots[AG_SLOT_##name].real;                        \
-        if (passive() || unlikely(!config))                                                        \
+        if (passive() || unlikely(!config) || passes(config->hStream, per_thread))                 \
             return real(config, func, params, extra);                                              \
-        if (passes(config->hStream, per_thread))                                                   \
-            return checked(real(config, func, params, extra));                                     \
         const struct ag_kernel_call call = {                                                       \
             .shape = {{config->gridDimX, config->gridDimY, config->gridDimZ},                      \
                       {config->blockDimX, config->blockDimY, config->blockDimZ},                   \
@@ -122,13 +141,11 @@ LAUNCH_KERNEL_EX(cuLaunchKernelEx_ptsz, true)
 /* -- Memsets -------------------------------------------------------------- */
 
 #define MEMSET_DOOR(name, type, element, per_thread, parameters, arguments, rows, distance)        \
-    DOOR(name) parameters                                                                          \
+    OP_DOOR(name, type, stream, per_thread, parameters, arguments)                                 \
     {                                                                                              \
         __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
-        if (passive())                                                                             \
+        if (passive() || passes(stream, per_thread))                                               \
             return real arguments;                                                                 \
-        if (ag_engine_passes(stream, per_thread))                                                  \
-            return checked(real arguments);                                                        \
         ag_cause = #name;                                                                          \
         const struct ag_memset_call call = {                                                       \
             .dst = dst,                                                                            \
@@ -168,13 +185,11 @@ BOTH(MEMSET_2D, cuMemsetD2D32Async, unsigned int)
 
 /* `row` makes the CUDA_MEMCPY3D of the call. */
 #define COPY_DOOR(name, type, per_thread, parameters, arguments, valid, row)                       \
-    DOOR(name) parameters                                                                          \
+    OP_DOOR(name, type, stream, per_thread, parameters, arguments)                                 \
     {                                                                                              \
         __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
-        if (passive() || unlikely(!(valid)))                                                       \
+        if (passive() || unlikely(!(valid)) || passes(stream, per_thread))                         \
             return real arguments;                                                                 \
-        if (ag_engine_passes(stream, per_thread))                                                  \
-            return checked(real arguments);                                                        \
         ag_cause = #name;                                                                          \
         const struct ag_copy_call call = {.params = row, .stream = stream, .ptsz = per_thread};    \
         if (ag_engine_copy(&call))                                                                 \
@@ -252,7 +267,7 @@ COPY_3D(cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DAsync, true)
 /* -- Events --------------------------------------------------------------- */
 
 #define EVENT_DOOR(name, type, per_thread, parameters, arguments, waits, plain)                    \
-    DOOR(name) parameters                                                                          \
+    OP_DOOR(name, type, stream, per_thread, parameters, arguments)                                 \
     {                                                                                              \
         __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
         if (passive())                                                                             \
@@ -263,8 +278,8 @@ COPY_3D(cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DAsync, true)
             ag_engine_barrier_all(AG_REASON_BARRIER);                                              \
             return real arguments;                                                                 \
         }                                                                                          \
-        if (ag_engine_passes(stream, per_thread))                                                  \
-            return checked(real arguments);                                                        \
+        if (passes(stream, per_thread))                                                            \
+            return real arguments;                                                                 \
         const struct ag_event_call call = {                                                        \
             .event = event, .stream = stream, .wait = waits, .ptsz = per_thread};                  \
         if (ag_engine_event(&call))                                                                \
@@ -292,13 +307,13 @@ WAIT_EVENT(cuStreamWaitEvent_ptsz, cuStreamWaitEvent, true)
 /* -- Values in memory ------------------------------------------------------ */
 
 #define VALUE_DOOR(name, type, width, per_thread, kind)                                            \
-    DOOR(name)(CUstream stream, CUdeviceptr address, cuuint##width##_t value, unsigned flags)      \
+    OP_DOOR(name, type, stream, per_thread,                                                        \
+            (CUstream stream, CUdeviceptr address, cuuint##width##_t value, unsigned flags),       \
+            (stream, address, value, flags))                                                       \
     {                                                                                              \
         __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
-        if (passive())                                                                             \
+        if (passive() || passes(stream, per_thread))                                               \
             return real(stream, address, value, flags);                                            \
-        if (ag_engine_passes(stream, per_thread))                                                  \
-            return checked(real(stream, address, value, flags));                                   \
         ag_cause = #name;                                                                          \
         const struct ag_value_call call = {                                                        \
             .operation = CU_STREAM_MEM_OP_##kind##_VALUE_##width,                                  \

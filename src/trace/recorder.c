@@ -39,8 +39,10 @@ void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
 
 static void rest(struct ag_recorder *rec, uint32_t *next, uint32_t most)
 {
-    rec->deep = rec->tree.root.below == 0; /* no trace is made while nothing is recorded */
-    atomic_store_explicit(&rec->sleep, *next, memory_order_relaxed);
+    if (rec->tree.root.below == 0) /* and no trace is made while nothing is recorded */
+        atomic_store_explicit(&rec->pass, *next, memory_order_relaxed);
+    else
+        rec->sleep = *next;
     if (*next < most)
         *next *= 2;
     rec->lone = rec->fruitless = 0;

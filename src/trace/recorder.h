@@ -32,8 +32,10 @@ struct ag_recorder {
     uint32_t chain;         /* ops from the anchor to the head of the open sequence */
     uint32_t unroll;        /* ops */
     uint32_t max_length;    /* ops */
-    _Atomic uint32_t sleep; /* ops during which no node is added: recording did not pay */
-    _Atomic bool deep;      /* asleep, and there is no trace: ops may pass unseen */
+    uint32_t sleep;         /* ops during which no node is added: recording did not pay */
+    _Atomic uint32_t
+        pass; /* the same where there is no trace either: ops that may pass unseen. Read
+                 and written without the lock too, by the thread that issues them */
     uint32_t sleep_next, lone_next;
     uint32_t lone; /* sequences in a row that a barrier ended before they could become a trace, and
                       ops that cannot be held */
@@ -45,28 +47,16 @@ struct ag_recorder {
 bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll,
                       uint32_t max_length);
 
-/* Ops that may pass unseen from now on, since nothing is recorded and there is no trace. May be
-   read without the lock, by the thread that issues the ops. */
-static inline uint32_t ag_recorder_rest(const struct ag_recorder *rec)
-{
-    bool deep = atomic_load_explicit(&rec->deep, memory_order_relaxed);
-    return deep ? atomic_load_explicit(&rec->sleep, memory_order_relaxed) : 0;
-}
-
-/* One of them has passed; as above. */
-static inline void ag_recorder_pass(struct ag_recorder *rec, uint32_t rest)
-{
-    atomic_store_explicit(&rec->sleep, rest - 1, memory_order_relaxed);
-}
-
-/* Once per op: true while it may pass unseen. */
+/* Once per op: true if it may pass unseen. */
 static inline bool ag_recorder_asleep(struct ag_recorder *rec)
 {
-    uint32_t sleep = atomic_load_explicit(&rec->sleep, memory_order_relaxed);
-    if (__builtin_expect(sleep == 0, 1))
-        return false;
-    ag_recorder_pass(rec, sleep);
-    return rec->deep;
+    uint32_t pass = atomic_load_explicit(&rec->pass, memory_order_relaxed);
+    if (__builtin_expect(pass != 0, 0)) {
+        atomic_store_explicit(&rec->pass, pass - 1, memory_order_relaxed);
+        return true;
+    }
+    rec->sleep -= rec->sleep != 0;
+    return false;
 }
 
 /* Ops have been replayed: recording pays. */

@@ -15,6 +15,8 @@
 #define EXPORT __attribute__((visibility("default")))
 
 _Atomic uint64_t ag_memory_state;
+_Atomic uint32_t ag_stream_generation;
+_Thread_local struct ag_passing ag_passing __attribute__((tls_model("initial-exec")));
 _Atomic unsigned ag_held_streams, ag_curious_streams, ag_open_events, ag_wanted_traces, ag_watching,
     ag_refused;
 _Atomic bool ag_engine_on, ag_trace_on; /* there is no trace here */
@@ -143,7 +145,7 @@ bool ag_engine_stream_rests(CUstream stream)
     return false;
 }
 
-bool ag_engine_passes_resting(CUstream stream, bool ptsz)
+bool ag_engine_passes(CUstream stream, bool ptsz)
 {
     (void)stream;
     (void)ptsz;
