@@ -3,7 +3,6 @@
 #include "engine/describe.h"
 
 #include "driver/driver.h"
-#include "engine/memory.h"
 
 _Static_assert(sizeof(struct ag_shape) == AG_SHAPE_WORDS * sizeof(uint32_t),
                "a kernel's shape is an op's shape");
@@ -182,7 +181,8 @@ static size_t extent(const CUDA_MEMCPY3D *p, size_t x, size_t y, size_t z, size_
 
 /* Writes what is certain of the memory types into the parameters, and the allocations where they
    matter; false: not one to be held. */
-static bool resolve(CUDA_MEMCPY3D *p, struct ag_copy_arguments *arguments, CUcontext current)
+static bool resolve(CUDA_MEMCPY3D *p, struct ag_copy_arguments *arguments,
+                    struct ag_answers **answers)
 {
     bool to_device =
         p->dstMemoryType == CU_MEMORYTYPE_DEVICE || p->dstMemoryType == CU_MEMORYTYPE_UNIFIED;
@@ -193,10 +193,10 @@ static bool resolve(CUDA_MEMCPY3D *p, struct ag_copy_arguments *arguments, CUcon
     size_t src_bytes = extent(p, p->srcXInBytes, p->srcY, p->srcZ, p->srcPitch, p->srcHeight);
     size_t dst_bytes = extent(p, p->dstXInBytes, p->dstY, p->dstZ, p->dstPitch, p->dstHeight);
     uint64_t dst_buffer, src_buffer;
-    CUmemorytype type = ag_memory_at(current, src, src_bytes, &src_buffer);
+    CUmemorytype type = ag_memory_at(answers, src, src_bytes, &src_buffer);
     /* A copy to the host is slower as a graph's node. */
     if (type == 0 ||
-        ag_memory_at(current, p->dstDevice, dst_bytes, &dst_buffer) != CU_MEMORYTYPE_DEVICE)
+        ag_memory_at(answers, p->dstDevice, dst_bytes, &dst_buffer) != CU_MEMORYTYPE_DEVICE)
         return false;
     bool host = type == CU_MEMORYTYPE_HOST;
     arguments->dst_buffer = host ? dst_buffer : 0;
@@ -211,12 +211,13 @@ static bool resolve(CUDA_MEMCPY3D *p, struct ag_copy_arguments *arguments, CUcon
     return true;
 }
 
-bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call, CUcontext current)
+bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,
+                      struct ag_answers **answers)
 {
     CUDA_MEMCPY3D *p = &to->params;
     *p = call->params;
     if (p->WidthInBytes == 0 || p->Height == 0 || p->Depth == 0 || p->srcLOD != 0 ||
-        p->dstLOD != 0 || !resolve(p, &to->arguments.copy, current))
+        p->dstLOD != 0 || !resolve(p, &to->arguments.copy, answers))
         return false;
     to->op = (struct ag_op){.kind = AG_OP_COPY, .extra = p, .extra_size = sizeof *p};
     bool plain = p->Height == 1 && p->Depth == 1 &&
@@ -276,12 +277,13 @@ static const struct {
     struct ag_field field[1];
 } value_layout = {{8, 1}, {{0, 8}}};
 
-bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call, CUcontext current)
+bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call,
+                       struct ag_answers **answers)
 {
     bool wide = call->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64 ||
                 call->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
     uint64_t buffer;
-    if (ag_memory_at(current, call->address, wide ? 8 : 4, &buffer) == 0)
+    if (ag_memory_at(answers, call->address, wide ? 8 : 4, &buffer) == 0)
         return false;
     to->op = (struct ag_op){
         .kind = AG_OP_VALUE,

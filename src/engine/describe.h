@@ -6,6 +6,7 @@
 #define AG_DESCRIBE_H
 
 #include "engine/engine.h"
+#include "engine/memory.h"
 #include "graph/function.h"
 #include "graph/node.h"
 
@@ -27,14 +28,15 @@ struct ag_described {
     CUDA_MEMCPY3D params;
 };
 
-/* False: an op that cannot be held. `current`, the context of the stream, must be current.
-   `function` is what is known of the call's, or NULL. */
+/* False: an op that cannot be held. The context of the stream must be current. `function` is what
+   is known of the call's, or NULL; `answers` what is known of memory. */
 bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *call,
                         const struct ag_function *function);
 bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *call);
-bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call, CUcontext current);
+bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,
+                      struct ag_answers **answers);
 bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call,
-                       CUcontext current);
+                       struct ag_answers **answers);
 bool ag_describe_event(struct ag_described *to, const struct ag_event_call *call, uint64_t serial);
 
 /*

@@ -9,6 +9,8 @@
  * frees at the same time has no order between the two, so an answer need not be newer than the last
  * such call that precedes the copy. What is remembered is the answer for an address, not for the
  * allocation around it, and only for memory that can be held.
+ *
+ * Answers belong to a stream, whose lock guards them, and whose context was current.
  */
 #ifndef AG_MEMORY_H
 #define AG_MEMORY_H
@@ -17,11 +19,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct ag_answers;
+
 /*
  * What memory of the current context's device, or pinned host memory, an address is in, if the
  * `bytes` from it on are in one allocation; else 0: of another device, pageable, managed, unknown.
- * *buffer becomes the driver's number of the allocation, which is never used again.
+ * *buffer becomes the driver's number of the allocation, which is never used again. *answers is
+ * NULL at first; free() takes what it is later.
  */
-CUmemorytype ag_memory_at(CUcontext current, CUdeviceptr address, size_t bytes, uint64_t *buffer);
+CUmemorytype ag_memory_at(struct ag_answers **answers, CUdeviceptr address, size_t bytes,
+                          uint64_t *buffer);
 
 #endif

@@ -213,13 +213,13 @@ enum { MOST_FOREIGN = 16, FOREIGN_MOST = 256 };
 /* Describing a copy means to ask the driver about its memory. A stream that uploads pageable memory
    all the time, or downloads, need not pay for that each time. */
 static bool describe_copy(struct ag_stream *stream, struct ag_described *op,
-                          const struct ag_copy_call *call, CUcontext current)
+                          const struct ag_copy_call *call)
 {
     if (stream->foreign_next != 0) {
         stream->foreign_next--;
         return false;
     }
-    bool described = ag_describe_copy(op, call, current);
+    bool described = ag_describe_copy(op, call, &stream->answers);
     stream->foreign = described ? 0 : stream->foreign + 1;
     if (stream->foreign >= MOST_FOREIGN)
         stream->foreign_next = stream->foreign < FOREIGN_MOST ? stream->foreign : FOREIGN_MOST;
@@ -228,7 +228,7 @@ static bool describe_copy(struct ag_stream *stream, struct ag_described *op,
 
 bool ag_engine_copy(const struct ag_copy_call *call)
 {
-#define DESCRIBE(op, call) describe_copy(stream, op, call, current)
+#define DESCRIBE(op, call) describe_copy(stream, op, call)
     OTHER_OP(DESCRIBE, ag_note_copy);
 #undef DESCRIBE
 }
@@ -247,7 +247,7 @@ bool ag_engine_value(const struct ag_value_call *call)
 {
     if (waits(call) && atomic_load(&ag_held_streams) != 0)
         ag_order_behind_all(ag_stream_peek(call->stream, call->ptsz, ag_context_current()));
-#define DESCRIBE(op, call) ag_describe_value(op, call, current)
+#define DESCRIBE(op, call) ag_describe_value(op, call, &stream->answers)
     OTHER_OP(DESCRIBE, ag_note_value);
 #undef DESCRIBE
 }

@@ -355,6 +355,8 @@ void ag_stream_kill(struct ag_stream *stream)
         atomic_fetch_sub(&stream->context->relays, 1);
     }
     ag_tree_free(&stream->recorder.tree);
+    free(stream->answers);
+    stream->answers = NULL;
     pthread_mutex_lock(&registry);
     stream->owner = NULL;
     stream->live = false;

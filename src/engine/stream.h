@@ -104,10 +104,11 @@ struct ag_stream {
     unsigned free_count;
     struct ag_node *wanted[AG_WANTED]; /* hot, and waiting for an exec */
     unsigned wanted_count;
-    struct ag_keep keep;   /* arguments of held kernels, where the driver keeps them */
-    uint32_t foreign;      /* copies in a row that cannot be held */
-    uint32_t foreign_next; /* copies that are taken for such without a look */
-    struct ag_node *last;  /* of the last op that went out eagerly; NULL: not recorded */
+    struct ag_keep keep;        /* arguments of held kernels, where the driver keeps them */
+    struct ag_answers *answers; /* what is known of memory; NULL: nothing yet */
+    uint32_t foreign;           /* copies in a row that cannot be held */
+    uint32_t foreign_next;      /* copies that are taken for such without a look */
+    struct ag_node *last;       /* of the last op that went out eagerly; NULL: not recorded */
 
     /* Per-thread default stream; see submit.c. */
     CUstream relay;

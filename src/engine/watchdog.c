@@ -4,8 +4,8 @@
  * spin on memory that a held kernel would write.
  *
  * It looks at every stream four times in the bound. A hold that it sees for the fourth time is
- * submitted, between three quarters of the bound and all of it after it began: no clock is read when
- * ops are held. It sleeps when no sequence is open.
+ * submitted, between three quarters of the bound and all of it after it began: no clock is read
+ * when ops are held. It sleeps when no sequence is open.
  */
 #include <errno.h>
 #include <signal.h>

@@ -203,8 +203,8 @@ static inline void *bound(enum function which, const void *address)
 /* Whether the library has nothing to do before the driver's door. */
 static inline bool unconcerned(CUstream stream)
 {
-    return ag_engine_rests(stream) || ag_depth != 0 ||
-           !atomic_load_explicit(&ag_engine_on, memory_order_relaxed);
+    return !atomic_load_explicit(&ag_engine_on, memory_order_relaxed) || ag_engine_rests(stream) ||
+           ag_depth != 0;
 }
 
 #define GRID_PARAMETERS                                                                            \
