@@ -41,6 +41,7 @@ CEILINGS = {
     "disabled-driver": 0,
     "query": 10,
     "stream": 4200,
+    "crowd": 4300,
 }
 
 # What a path must not reach the driver with: then it would not be the path that it is called.

@@ -27,19 +27,12 @@ static void flush(struct ag_stream *stream, enum ag_reason reason)
     AG_CALLSITE();
 }
 
-static bool busy(const struct ag_stream *stream)
-{
-    return atomic_load_explicit(&stream->open, memory_order_relaxed) ||
-           atomic_load_explicit(&stream->curious, memory_order_relaxed) ||
-           atomic_load_explicit(&stream->relayed, memory_order_relaxed);
-}
-
 /* -- Implicit ordering ------------------------------------------------------- */
 
 void ag_order_before_slow(const struct ag_stream *before)
 {
     bool legacy = before->kind == AG_STREAM_LEGACY;
-    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next)
+    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;)
         if (stream != before && atomic_load_explicit(&stream->held, memory_order_acquire) != 0 &&
             stream->context == before->context &&
             (legacy ? ag_stream_orders_legacy(stream) : stream->kind == AG_STREAM_LEGACY))
@@ -63,8 +56,8 @@ void ag_order_behind_all(const struct ag_stream *last)
         ag_watchdog_flush();
         return;
     }
-    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next)
-        if (stream != last && busy(stream))
+    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;)
+        if (stream != last)
             flush(stream, AG_REASON_BARRIER);
 }
 
@@ -89,7 +82,7 @@ void ag_engine_barrier_stream(CUstream handle, bool ptsz, enum ag_reason reason)
 void ag_engine_barrier_wait(CUstream handle, bool ptsz, enum ag_reason reason)
 {
     ag_engine_barrier_stream(handle, ptsz, reason);
-    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next)
+    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;)
         if (atomic_load_explicit(&stream->held, memory_order_relaxed) != 0 &&
             atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self)
             flush(stream, reason);
@@ -101,9 +94,8 @@ void ag_engine_barrier_all(enum ag_reason reason)
         ag_watchdog_flush();
         return;
     }
-    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next)
-        if (busy(stream))
-            flush(stream, reason);
+    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;)
+        flush(stream, reason);
 }
 
 /*

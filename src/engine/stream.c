@@ -21,6 +21,16 @@ static struct ag_context *contexts;       /* registry; never freed, ctx NULL whe
 static struct ag_stream *_Atomic streams; /* writes under registry */
 static uint32_t stream_count;             /* registry; of all that ever lived */
 
+/* Found by name; and which states are in use by nobody. All under registry. */
+enum { BUCKETS = 1024 };
+static struct ag_stream *buckets[BUCKETS], *unused;
+static _Atomic unsigned state_count; /* goes up only */
+
+/* A bit for each state, and the states by number, each set once. */
+enum { BITS = 64, WORDS = AG_MOST_STREAMS / BITS };
+static _Atomic uint64_t busy[WORDS];
+static struct ag_stream *_Atomic states[AG_MOST_STREAMS];
+
 struct ag_stream *ag_stream_all(void)
 {
     return atomic_load_explicit(&streams, memory_order_acquire);
@@ -172,12 +182,18 @@ static bool names(const struct ag_stream *stream, CUstream name, CUcontext curre
            (name == CU_STREAM_LEGACY || stream->owner == &ag_self);
 }
 
+static struct ag_stream **bucket_of(CUstream name, const void *owner)
+{
+    uintptr_t key = name == CU_STREAM_PER_THREAD ? (uintptr_t)owner : (uintptr_t)name;
+    return &buckets[(key * 0x9e3779b97f4a7c15u >> 40) % BUCKETS];
+}
+
 /* Registry lock held. */
 static struct ag_stream *find(CUstream name, CUcontext current)
 {
-    struct ag_stream *stream = ag_stream_all();
+    struct ag_stream *stream = *bucket_of(name, &ag_self);
     while (stream != NULL && !names(stream, name, current))
-        stream = stream->next;
+        stream = stream->alike;
     return stream;
 }
 
@@ -192,17 +208,57 @@ struct ag_stream *ag_stream_peek(CUstream handle, bool ptsz, CUcontext current)
 /* A free state or a new one, with its lock held. Registry lock held: nobody else looks for one. */
 static struct ag_stream *state_take(void)
 {
-    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next)
-        if (!stream->live && pthread_mutex_trylock(&stream->lock) == 0)
+    for (struct ag_stream **link = &unused, *stream; (stream = *link) != NULL;
+         link = &stream->alike)
+        if (pthread_mutex_trylock(&stream->lock) == 0) {
+            *link = stream->alike;
             return stream;
-    struct ag_stream *stream = calloc(1, sizeof *stream);
+        }
+    struct ag_stream *stream = state_count < AG_MOST_STREAMS ? calloc(1, sizeof *stream) : NULL;
     if (stream == NULL)
         return NULL;
     pthread_mutex_init(&stream->lock, NULL);
     (void)pthread_mutex_trylock(&stream->lock); /* nobody else knows it: not against the order */
+    stream->index = state_count++;
     stream->next = ag_stream_all();
+    atomic_store_explicit(&states[stream->index], stream, memory_order_release);
     atomic_store_explicit(&streams, stream, memory_order_release);
     return stream;
+}
+
+/* Registry lock held. */
+static void state_give(struct ag_stream *stream)
+{
+    stream->alike = unused;
+    unused = stream;
+}
+
+struct ag_stream *ag_stream_next_busy(const struct ag_stream *last)
+{
+    unsigned from = last != NULL ? last->index + 1 : 0;
+    for (unsigned word = from / BITS; word * BITS < atomic_load(&state_count); word++) {
+        uint64_t bits = atomic_load(&busy[word]);
+        if (word == from / BITS)
+            bits &= ~(uint64_t)0 << from % BITS;
+        if (bits != 0)
+            return atomic_load(&states[word * BITS + (unsigned)__builtin_ctzll(bits)]);
+    }
+    return NULL;
+}
+
+void ag_stream_update_busy(struct ag_stream *stream)
+{
+    bool now = atomic_load_explicit(&stream->open, memory_order_relaxed) ||
+               atomic_load_explicit(&stream->curious, memory_order_relaxed) ||
+               atomic_load_explicit(&stream->relayed, memory_order_relaxed);
+    if (now == stream->busy)
+        return;
+    stream->busy = now;
+    uint64_t bit = (uint64_t)1 << stream->index % BITS;
+    if (now)
+        atomic_fetch_or(&busy[stream->index / BITS], bit);
+    else
+        atomic_fetch_and(&busy[stream->index / BITS], ~bit);
 }
 
 static pthread_key_t exit_key;
@@ -214,7 +270,8 @@ static void thread_exits(void *self)
 {
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
         const void *thread = self;
-        atomic_compare_exchange_strong(&stream->thread, &thread, NULL);
+        if (atomic_load_explicit(&stream->thread, memory_order_relaxed) == self)
+            atomic_compare_exchange_strong(&stream->thread, &thread, NULL);
         if (stream->owner != self)
             continue;
         pthread_mutex_lock(&stream->lock);
@@ -288,10 +345,14 @@ static struct ag_stream *make(CUstream name, CUcontext current)
             stream->lives++;
             stream->ops_before = stream->counters.ops;
             stream->live = true;
+            stream->bucket = bucket_of(name, &ag_self);
+            stream->alike = *stream->bucket;
+            *stream->bucket = stream;
             AG_TRACE(ag_note_stream(stream));
             pthread_mutex_unlock(&stream->lock);
         } else {
             ag_tree_free(&stream->recorder.tree);
+            state_give(stream);
             pthread_mutex_unlock(&stream->lock);
             stream = NULL;
         }
@@ -347,6 +408,7 @@ void ag_stream_kill(struct ag_stream *stream)
     stream->captured = false;
     if (atomic_exchange(&stream->relayed, false) && !stream->open)
         atomic_fetch_sub(&ag_held_streams, 1);
+    ag_stream_update_busy(stream);
     if (stream->relay != NULL) {
         stream->counters.errors += ag_real.cuStreamDestroy_v2(stream->relay) != CUDA_SUCCESS;
         stream->counters.errors += ag_real.cuEventDestroy_v2(stream->mark) != CUDA_SUCCESS;
@@ -360,6 +422,11 @@ void ag_stream_kill(struct ag_stream *stream)
     pthread_mutex_lock(&registry);
     stream->owner = NULL;
     stream->live = false;
+    struct ag_stream **link = stream->bucket;
+    while (*link != stream)
+        link = &(*link)->alike;
+    *link = stream->alike;
+    state_give(stream);
     pthread_mutex_unlock(&registry);
     atomic_fetch_add(&ag_stream_generation, 1);
 }

@@ -65,7 +65,7 @@ struct ag_timed {
     bool eager;
 };
 
-enum { AG_WANTED = 16, AG_FREES = 64, AG_CUTS = 32 };
+enum { AG_WANTED = 16, AG_FREES = 64, AG_CUTS = 32, AG_MOST_STREAMS = 4096 };
 
 struct ag_stream {
     pthread_mutex_t lock; /* guards everything below but where it says otherwise */
@@ -124,6 +124,10 @@ struct ag_stream {
     uint32_t lives;      /* streams that have had this state */
     uint64_t ops_before; /* of earlier lives */
 
+    unsigned index;          /* constant, below AG_MOST_STREAMS */
+    bool busy;               /* counted among the busy ones */
+    struct ag_stream *alike; /* registry lock: next in the bucket of its name, or unused state */
+    struct ag_stream **bucket;
     struct ag_stream *next; /* registry lock: all states, in use or free */
 };
 
@@ -156,6 +160,16 @@ struct ag_stream *ag_stream_peek(CUstream handle, bool ptsz, CUcontext current);
 
 /* The head of the list of all states; follow ->next. States are only ever added, at the head. */
 struct ag_stream *ag_stream_all(void);
+
+/*
+ * The streams that barriers have to look at: those with an open sequence, curious and relayed ones.
+ * Programs have hundreds of streams, and barriers are many. `last`: the one before, NULL for the
+ * first; they come in no order that means anything.
+ */
+struct ag_stream *ag_stream_next_busy(const struct ag_stream *last);
+
+/* To be called whenever one of the three has changed. Wants the stream's lock. */
+void ag_stream_update_busy(struct ag_stream *stream);
 
 /* Kills a state that holds nothing. Wants its lock, and its context where that still lives. */
 void ag_stream_kill(struct ag_stream *stream);

@@ -116,6 +116,7 @@ void ag_stream_absorb(struct ag_stream *stream)
     stream->relayed = false;
     if (!stream->open)
         atomic_fetch_sub(&ag_held_streams, 1);
+    ag_stream_update_busy(stream);
 }
 
 /* -- Holds and sequences --------------------------------------------------- */
@@ -126,6 +127,7 @@ bool ag_stream_open(struct ag_stream *stream)
         atomic_store_explicit(&stream->open, true, memory_order_relaxed);
         if (!stream->relayed)
             atomic_fetch_add(&ag_held_streams, 1);
+        ag_stream_update_busy(stream);
     }
     return ag_watchdog_wake();
 }
@@ -137,6 +139,7 @@ static void stream_close(struct ag_stream *stream)
     atomic_store_explicit(&stream->open, false, memory_order_relaxed);
     if (!stream->relayed)
         atomic_fetch_sub(&ag_held_streams, 1);
+    ag_stream_update_busy(stream);
 }
 
 static bool capturing(const struct ag_stream *stream)
@@ -392,6 +395,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
         if (!stream->relayed && !stream->open)
             atomic_fetch_add(&ag_held_streams, 1);
         stream->relayed = true;
+        ag_stream_update_busy(stream);
     }
     ag_context_leave(pushed);
     ag_depth--;
@@ -435,6 +439,7 @@ void ag_stream_be_curious(struct ag_stream *stream, bool curious)
         atomic_fetch_add(&ag_curious_streams, 1);
     else
         atomic_fetch_sub(&ag_curious_streams, 1);
+    ag_stream_update_busy(stream);
 }
 
 void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason)

@@ -30,7 +30,7 @@ static _Atomic bool asleep = true; /* or not started */
 
 static void look(void)
 {
-    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
+    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;) {
         if (atomic_load_explicit(&stream->held, memory_order_relaxed) == 0)
             continue;
         /* Somebody works on the stream: it is not forgotten, and this thread must not wait for a

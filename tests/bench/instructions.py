@@ -57,6 +57,7 @@ CASES = {
     "disabled-driver": Case("held-driver", DISABLED, what="AUTOGRAPH_DISABLE=1"),
     "query": Case("query", what="barrier, nothing held (cuEventQuery)"),
     "stream": Case("stream", what="a stream created and destroyed for each launch"),
+    "crowd": Case("crowd", what="the same among 300 other streams"),
 }
 
 LIBRARY = "libautograph.so"

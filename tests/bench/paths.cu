@@ -17,7 +17,7 @@
 
 #include "sample.h"
 
-enum { LENGTH = 32, WARMUP = 24, ITERATIONS = 24, SIZE = 2048 };
+enum { LENGTH = 32, WARMUP = 24, ITERATIONS = 24, SIZE = 2048, OTHERS = 300 };
 
 KERNEL(mix, unsigned *data, unsigned size, unsigned k)
 {
@@ -36,6 +36,7 @@ enum door {
     EVENT,     /* cudaEventRecord */
     QUERY,     /* cuEventQuery: a barrier, and nothing is held */
     STREAM,    /* a stream of its own for each launch: create, launch, wait, destroy */
+    CROWD,     /* the same, while there are hundreds of others */
 };
 
 static const struct path {
@@ -67,6 +68,7 @@ static const struct path {
     {"upload", UPLOAD, false, true, false, "from pageable memory"},
     {"query", QUERY, false, false, false, "barrier, nothing held"},
     {"stream", STREAM, false, false, false, "a stream created and destroyed for it"},
+    {"crowd", CROWD, false, false, false, "the same among hundreds of streams"},
 };
 
 static unsigned *data;
@@ -114,7 +116,8 @@ static void one_call(const struct path *path, long iteration, unsigned k)
     case QUERY:
         CHECK((cudaError_t)event_query((CUevent)events[k]));
         break;
-    case STREAM: {
+    case STREAM:
+    case CROWD: {
         cudaStream_t own;
         CHECK(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
         CHECK((cudaError_t)launch_kernel(function, 1, 1, 1, 1, 1, 1, shared, (CUstream)own,
@@ -136,8 +139,24 @@ extern "C" __attribute__((noinline)) void measured(const struct path *path, long
         CHECK(cudaStreamSynchronize(stream));
 }
 
+/* Streams that are alive, and have had a launch. */
+static void crowd()
+{
+    for (int i = 0; i < OTHERS; i++) {
+        cudaStream_t other;
+        unsigned size = 1, value = 0;
+        void *arguments[] = {&data, &size, &value};
+        CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+        CHECK((cudaError_t)launch_kernel(function, 1, 1, 1, 1, 1, 1, 0, (CUstream)other, arguments,
+                                         NULL));
+        CHECK(cudaStreamSynchronize(other));
+    }
+}
+
 static void run(const struct path *path)
 {
+    if (path->door == CROWD)
+        crowd();
     unsigned first = path->whole ? 0 : 1, last = LENGTH - first;
     std::vector<double> times;
     for (long i = 0; i < WARMUP + ITERATIONS; i++) {
