@@ -157,15 +157,13 @@ bool ag_engine_passes(CUstream stream, bool ptsz);
  * sequence is open, any op may pass; only its stream may learn less.
  */
 struct ag_passing {
-    uintptr_t key;          /* ag_passing_key(); 0: none */
-    uint32_t generation;    /* of the streams at that time */
+    uintptr_t key; /* ag_passing_key(); 0: none */
+    uint32_t life; /* what *living was */
+    const _Atomic uint32_t *living;
     _Atomic uint32_t *left; /* ops that may still pass */
     _Atomic uint64_t *passed;
 };
 extern _Thread_local struct ag_passing ag_passing __attribute__((tls_model("initial-exec")));
-
-/* Goes up when any stream's state dies, so that threads forget what they remember. */
-extern _Atomic uint32_t ag_stream_generation;
 
 static inline uintptr_t ag_passing_key(CUstream stream, bool ptsz)
 {
@@ -188,7 +186,7 @@ static inline bool ag_engine_rests(CUstream stream)
 static inline bool ag_engine_still_passes(CUstream stream, bool ptsz)
 {
     if (ag_passing.key != ag_passing_key(stream, ptsz) || atomic_load(&ag_held_streams) != 0 ||
-        ag_passing.generation != atomic_load_explicit(&ag_stream_generation, memory_order_acquire))
+        ag_passing.life != atomic_load_explicit(ag_passing.living, memory_order_acquire))
         return false;
     uint32_t left = atomic_load_explicit(ag_passing.left, memory_order_relaxed);
     if (left <= 1)

@@ -120,10 +120,11 @@ bool ag_engine_passes(CUstream handle, bool ptsz)
     if (LIKELY(left == 0) || found->key != handle || found->ptsz != ptsz ||
         atomic_load(&ag_held_streams) != 0 || AG_TRACING() || atomic_load(&ag_refused) != 0 ||
         atomic_load_explicit(&stream->thread, memory_order_relaxed) != &ag_self ||
-        found->generation != atomic_load_explicit(&ag_stream_generation, memory_order_acquire))
+        found->life != atomic_load_explicit(&stream->life, memory_order_acquire))
         return false;
     ag_passing = (struct ag_passing){.key = ag_passing_key(handle, ptsz),
-                                     .generation = found->generation,
+                                     .life = found->life,
+                                     .living = &stream->life,
                                      .left = &stream->recorder.pass,
                                      .passed = &stream->passed};
     (void)ag_recorder_asleep(&stream->recorder);

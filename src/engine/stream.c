@@ -11,7 +11,6 @@
 #include "engine/observe.h"
 
 _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
-_Atomic uint32_t ag_stream_generation = 1;
 _Atomic int ag_program_execs;
 _Atomic int ag_captures;
 _Atomic unsigned ag_context_errors;
@@ -197,12 +196,20 @@ static struct ag_stream *find(CUstream name, CUcontext current)
     return stream;
 }
 
-struct ag_stream *ag_stream_peek(CUstream handle, bool ptsz, CUcontext current)
+/* *life becomes the life that was found. */
+static struct ag_stream *peek(CUstream name, CUcontext current, uint32_t *life)
 {
     pthread_mutex_lock(&registry);
-    struct ag_stream *stream = find(ag_stream_name(handle, ptsz), current);
+    struct ag_stream *stream = find(name, current);
+    *life = stream != NULL ? stream->life : 0;
     pthread_mutex_unlock(&registry);
     return stream;
+}
+
+struct ag_stream *ag_stream_peek(CUstream handle, bool ptsz, CUcontext current)
+{
+    uint32_t life;
+    return peek(ag_stream_name(handle, ptsz), current, &life);
 }
 
 /* A free state or a new one, with its lock held. Registry lock held: nobody else looks for one. */
@@ -298,7 +305,8 @@ static bool watch_thread(void)
     return exit_key_made && pthread_setspecific(exit_key, &ag_self) == 0;
 }
 
-static struct ag_stream *make(CUstream name, CUcontext current)
+/* *life becomes its life. */
+static struct ag_stream *make(CUstream name, CUcontext current, uint32_t *life)
 {
     enum ag_stream_kind kind = AG_STREAM_LEGACY;
     CUcontext ctx = current;
@@ -357,6 +365,8 @@ static struct ag_stream *make(CUstream name, CUcontext current)
             stream = NULL;
         }
     }
+    if (stream != NULL)
+        *life = stream->life;
     pthread_mutex_unlock(&registry);
     return stream;
 }
@@ -365,12 +375,13 @@ struct ag_stream *ag_stream_find_slow(CUstream handle, bool ptsz, CUcontext curr
 {
     if (current == NULL)
         return NULL;
-    uint32_t generation = atomic_load(&ag_stream_generation);
-    struct ag_stream *stream = ag_stream_peek(handle, ptsz, current);
+    uint32_t life;
+    CUstream name = ag_stream_name(handle, ptsz);
+    struct ag_stream *stream = peek(name, current, &life);
     if (stream == NULL && watch_thread())
-        stream = make(ag_stream_name(handle, ptsz), current);
+        stream = make(name, current, &life);
     if (stream != NULL)
-        *ag_stream_slot(handle) = (struct ag_found){stream, handle, current, ptsz, generation};
+        *ag_stream_slot(handle) = (struct ag_found){stream, handle, current, ptsz, life};
     return stream;
 }
 
@@ -422,11 +433,11 @@ void ag_stream_kill(struct ag_stream *stream)
     pthread_mutex_lock(&registry);
     stream->owner = NULL;
     stream->live = false;
+    atomic_fetch_add(&stream->life, 1);
     struct ag_stream **link = stream->bucket;
     while (*link != stream)
         link = &(*link)->alike;
     *link = stream->alike;
     state_give(stream);
     pthread_mutex_unlock(&registry);
-    atomic_fetch_add(&ag_stream_generation, 1);
 }

@@ -77,6 +77,7 @@ struct ag_stream {
     uint32_t number;           /* of this life, in reports and traces; from 1 */
     const void *_Atomic owner; /* per-thread default stream: whose (address of its ag_thread) */
     bool live;
+    _Atomic uint32_t life; /* goes up when it dies, so that threads forget what they remember */
 
     /* Written under the lock, peeked at without: program order makes a thread see what it must. */
     _Atomic uint32_t held; /* ops held: those on the path to the recorder's cursor */
@@ -140,7 +141,7 @@ struct ag_thread {
         CUstream key;
         CUcontext ctx;
         bool ptsz;
-        uint32_t generation; /* of the registry at that time */
+        uint32_t life; /* of the stream at that time */
     } found[AG_FOUND];
     uint64_t submitting;     /* ns that it has spent submitting what was held */
     struct ag_stream *eager; /* where the op goes that this thread was last told to submit */
@@ -239,9 +240,9 @@ static inline struct ag_stream *ag_stream_find(CUstream handle, bool ptsz, CUcon
 {
     const struct ag_found *found = ag_stream_slot(handle);
     if (__builtin_expect(found->key == handle && found->ptsz == ptsz && found->ctx == current &&
-                             found->generation == atomic_load_explicit(&ag_stream_generation,
-                                                                       memory_order_acquire) &&
-                             found->stream != NULL,
+                             found->stream != NULL &&
+                             found->life ==
+                                 atomic_load_explicit(&found->stream->life, memory_order_acquire),
                          1))
         return found->stream;
     return ag_stream_find_slow(handle, ptsz, current);

@@ -15,7 +15,6 @@
 #define EXPORT __attribute__((visibility("default")))
 
 _Atomic uint64_t ag_memory_state;
-_Atomic uint32_t ag_stream_generation;
 _Thread_local struct ag_passing ag_passing __attribute__((tls_model("initial-exec")));
 _Atomic unsigned ag_held_streams, ag_curious_streams, ag_open_events, ag_wanted_traces, ag_watching,
     ag_refused;
