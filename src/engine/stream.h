@@ -86,14 +86,14 @@ struct ag_stream {
     _Atomic bool relayed;  /* ops went out in its name, see submit.c: counted likewise */
     const void *_Atomic thread; /* the thread that issued the last op */
 
-    bool holding;        /* all ops of the open sequence have been held so far */
-    bool plain;          /* never held: attributes, capture support or contexts are beyond us */
-    bool captured;       /* the program began a capture on it */
-    uint32_t epoch;      /* goes up when a hold begins; the watchdog compares */
-    uint32_t epoch_seen; /* watchdog only */
-    uint32_t looks;      /* how often it has seen that hold; watchdog only */
-    uint64_t clock;      /* replays so far */
-    uint64_t starved;    /* hot sequences that found no exec since the last one */
+    bool holding;           /* all ops of the open sequence have been held so far */
+    bool plain;             /* never held: attributes, capture support or contexts are beyond us */
+    bool captured;          /* the program began a capture on it */
+    _Atomic uint32_t epoch; /* goes up when a hold begins; the watchdog compares */
+    uint32_t epoch_seen;    /* watchdog only */
+    uint32_t looks;         /* how often it has seen that hold; watchdog only */
+    uint64_t clock;         /* replays so far */
+    uint64_t starved;       /* hot sequences that found no exec since the last one */
     struct ag_pace pace;
     struct ag_timed timed;
 

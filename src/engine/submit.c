@@ -184,7 +184,7 @@ bool ag_stream_hold_begins(struct ag_stream *stream, struct ag_node *head)
         stream->timed.head = NULL;
         return false;
     }
-    stream->epoch++;
+    atomic_store_explicit(&stream->epoch, stream->epoch + 1, memory_order_relaxed);
     ag_pace_begun(stream);
     if (stream->kind == AG_STREAM_LEGACY)
         atomic_store(&stream->context->legacy_held, true);

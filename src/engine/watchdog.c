@@ -3,9 +3,9 @@
  * The watchdog: a thread that submits what has been held for too long, so that a host thread may
  * spin on memory that a held kernel would write.
  *
- * It looks at every stream four times in the bound. A hold that it sees for the fourth time is
- * submitted, between three quarters of the bound and all of it after it began: no clock is read
- * when ops are held. It sleeps when no sequence is open.
+ * It looks at every stream three times in the bound. A hold that it sees for the third time is
+ * submitted, between two thirds of the bound and all of it after it began: no clock is read when
+ * ops are held. It sleeps when no sequence is open.
  */
 #include <errno.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 #include "engine/stream.h"
 
 /* Looks in a bound. */
-enum { LOOKS = 4 };
+enum { LOOKS = 3 };
 
 /* Looks without an open sequence after which it goes to sleep. */
 enum { IDLE_LOOKS = 32 };
@@ -28,21 +28,29 @@ static bool started, stop;
 static unsigned requests, done;    /* flushes that other threads wait for */
 static _Atomic bool asleep = true; /* or not started */
 
+/* Without the lock as long as there is nothing to do, since the program's thread is about to want
+ * it.
+ */
+static bool is_due(struct ag_stream *stream)
+{
+    uint32_t epoch = atomic_load_explicit(&stream->epoch, memory_order_relaxed);
+    if (epoch != stream->epoch_seen) {
+        stream->epoch_seen = epoch;
+        stream->looks = 0;
+    }
+    return atomic_load_explicit(&stream->held, memory_order_relaxed) != 0 &&
+           ++stream->looks >= LOOKS;
+}
+
 static void look(void)
 {
     for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;) {
-        if (atomic_load_explicit(&stream->held, memory_order_relaxed) == 0)
-            continue;
-        /* Somebody works on the stream: it is not forgotten, and this thread must not wait for a
-           driver call that waits for the GPU. */
-        if (pthread_mutex_trylock(&stream->lock) != 0)
+        /* A lock that is taken: somebody works on the stream, it is not forgotten, and this thread
+           must not wait for a driver call that waits for the GPU. */
+        if (!is_due(stream) || pthread_mutex_trylock(&stream->lock) != 0)
             continue;
         bool pushed;
-        if (stream->epoch != stream->epoch_seen) {
-            stream->epoch_seen = stream->epoch;
-            stream->looks = 0;
-        }
-        if (stream->held != 0 && ++stream->looks >= LOOKS &&
+        if (stream->held != 0 && stream->epoch == stream->epoch_seen &&
             ag_context_enter(stream->context, &pushed)) {
             ag_stream_submit(stream, AG_REASON_WATCHDOG);
             ag_context_leave(pushed);
