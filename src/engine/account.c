@@ -160,7 +160,8 @@ static void add_counters(struct ag_counters *sum, const struct ag_counters *more
 
 void ag_engine_counters(struct ag_counters *sum)
 {
-    *sum = (struct ag_counters){.errors = atomic_load(&ag_context_errors)};
+    *sum = (struct ag_counters){.errors = atomic_load(&ag_context_errors),
+                                .ops = atomic_load(&ag_unfollowed_ops)};
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
         pthread_mutex_lock(&stream->lock);
         add_counters(sum, &stream->counters);
@@ -174,7 +175,8 @@ static pthread_mutex_t peek_lock = PTHREAD_MUTEX_INITIALIZER; /* guards each str
 void ag_engine_peek(struct ag_counters *sum, uint64_t *streams)
 {
     enum { TRIES = 64 };
-    *sum = (struct ag_counters){.errors = atomic_load(&ag_context_errors)};
+    *sum = (struct ag_counters){.errors = atomic_load(&ag_context_errors),
+                                .ops = atomic_load(&ag_unfollowed_ops)};
     *streams = 0;
     pthread_mutex_lock(&peek_lock);
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {

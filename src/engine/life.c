@@ -15,6 +15,7 @@ void ag_engine_stream_destroy(CUstream handle)
         ag_watchdog_flush();
         return;
     }
+    ag_stream_slot(handle)->skipped = 0; /* the next one of that name is another */
     struct ag_stream *stream = ag_stream_peek(handle, false, ag_context_current());
     if (stream == NULL || stream->kind == AG_STREAM_LEGACY || stream->kind == AG_STREAM_PER_THREAD)
         return;

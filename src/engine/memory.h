@@ -3,9 +3,9 @@
  * What memory a copy's addresses are, asked of the driver and remembered.
  *
  * An answer holds until memory may have changed: until some thread calls a driver function that
- * could free, unmap or unregister memory, that is every one of which the opposite is not known
- * (preload/classes.def: all that have no row, and those of preload/life.c but waits). Such calls
- * tell by ag_memory_changed() before they are made. Who copies from memory that another thread
+ * could free, unmap or unregister memory, that is every one that has no row in preload/classes.def,
+ * and those with a door of their own that do. Such calls tell by ag_memory_changed() before they
+ * are made. Who copies from memory that another thread
  * frees at the same time has no order between the two, so an answer need not be newer than the last
  * such call that precedes the copy. What is remembered is the answer for an address, not for the
  * allocation around it, and only for memory that can be held.

@@ -109,18 +109,44 @@ static inline bool record_again(struct ag_stream *stream, struct ag_node *node, 
 
 _Thread_local struct ag_passing ag_passing __attribute__((tls_model("initial-exec")));
 
+_Atomic uint64_t ag_unfollowed_ops;
+
+/* Whether the thread knows the state of the stream of this slot. */
+static inline bool is_followed(const struct ag_found *found)
+{
+    return found->stream != NULL &&
+           found->life == atomic_load_explicit(&found->stream->life, memory_order_acquire);
+}
+
+/*
+ * The first ops of a stream, which the thread knows no state of, pass without there being one: many
+ * streams are made for a few ops. Streams that share a slot share the count, or it might never end.
+ */
+static bool passes_unfollowed(struct ag_found *found)
+{
+    if (found->stream != NULL)
+        *found = (struct ag_found){.stream = NULL}; /* dead */
+    if (found->skipped >= (uint32_t)ag_opt.trace_skip || AG_TRACING())
+        return false;
+    found->skipped++;
+    atomic_fetch_add_explicit(&ag_unfollowed_ops, 1, memory_order_relaxed);
+    ag_self.eager = NULL;
+    return true;
+}
+
 /* Without the stream's lock, if this thread has issued the ops before. */
 bool ag_engine_passes(CUstream handle, bool ptsz)
 {
-    const struct ag_found *found = ag_stream_slot(handle);
+    struct ag_found *found = ag_stream_slot(handle);
     struct ag_stream *stream = found->stream;
-    uint32_t left =
-        stream != NULL ? atomic_load_explicit(&stream->recorder.pass, memory_order_relaxed) : 0;
     ag_passing.key = 0;
-    if (LIKELY(left == 0) || found->key != handle || found->ptsz != ptsz ||
-        atomic_load(&ag_held_streams) != 0 || AG_TRACING() || atomic_load(&ag_refused) != 0 ||
-        atomic_load_explicit(&stream->thread, memory_order_relaxed) != &ag_self ||
-        found->life != atomic_load_explicit(&stream->life, memory_order_acquire))
+    if (atomic_load(&ag_held_streams) != 0 || atomic_load(&ag_refused) != 0)
+        return false;
+    if (UNLIKELY(!is_followed(found)))
+        return passes_unfollowed(found);
+    uint32_t left = atomic_load_explicit(&stream->recorder.pass, memory_order_relaxed);
+    if (LIKELY(left == 0) || found->key != handle || found->ptsz != ptsz || AG_TRACING() ||
+        atomic_load_explicit(&stream->thread, memory_order_relaxed) != &ag_self)
         return false;
     ag_passing = (struct ag_passing){.key = ag_passing_key(handle, ptsz),
                                      .life = found->life,
@@ -137,9 +163,10 @@ bool ag_engine_passes(CUstream handle, bool ptsz)
 
 bool ag_engine_stream_rests(CUstream handle)
 {
-    const struct ag_stream *stream = ag_stream_slot(handle)->stream;
-    return stream != NULL &&
-           atomic_load_explicit(&stream->recorder.pass, memory_order_relaxed) != 0;
+    const struct ag_found *found = ag_stream_slot(handle);
+    if (!is_followed(found))
+        return found->stream != NULL || found->skipped < (uint32_t)ag_opt.trace_skip;
+    return atomic_load_explicit(&found->stream->recorder.pass, memory_order_relaxed) != 0;
 }
 
 bool ag_engine_kernel(const struct ag_kernel_call *call)

@@ -313,6 +313,11 @@ static struct ag_stream *make(CUstream name, CUcontext current, uint32_t *life)
     CUdevice device = 0;
     unsigned flags = 0;
     bool known = true, pushed = false;
+    pthread_mutex_lock(&registry);
+    bool full = unused == NULL && state_count == AG_MOST_STREAMS;
+    pthread_mutex_unlock(&registry);
+    if (full) /* the driver need not be asked each time */
+        return NULL;
     if (name == CU_STREAM_PER_THREAD) {
         kind = AG_STREAM_PER_THREAD;
     } else if (name != CU_STREAM_LEGACY) {
@@ -381,7 +386,8 @@ struct ag_stream *ag_stream_find_slow(CUstream handle, bool ptsz, CUcontext curr
     if (stream == NULL && watch_thread())
         stream = make(name, current, &life);
     if (stream != NULL)
-        *ag_stream_slot(handle) = (struct ag_found){stream, handle, current, ptsz, life};
+        *ag_stream_slot(handle) = (struct ag_found){
+            .stream = stream, .key = handle, .ctx = current, .ptsz = ptsz, .life = life};
     return stream;
 }
 

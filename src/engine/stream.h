@@ -141,13 +141,17 @@ struct ag_thread {
         CUstream key;
         CUcontext ctx;
         bool ptsz;
-        uint32_t life; /* of the stream at that time */
+        uint32_t life;    /* of the stream at that time */
+        uint32_t skipped; /* ops that have passed, where there is none */
     } found[AG_FOUND];
     uint64_t submitting;     /* ns that it has spent submitting what was held */
     struct ag_stream *eager; /* where the op goes that this thread was last told to submit */
 };
 
 extern _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
+
+/* Ops that passed in streams that have no state, see ag_engine_passes(). */
+extern _Atomic uint64_t ag_unfollowed_ops;
 
 /*
  * The state of the stream that a call names, made when it is new; NULL when the engine has no use
