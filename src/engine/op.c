@@ -15,6 +15,7 @@
 
 _Atomic unsigned ag_held_streams, ag_curious_streams, ag_open_events, ag_watching;
 _Atomic bool ag_engine_on;
+_Atomic uint64_t ag_unfollowed_ops;
 _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
 
 /* Whether some trace leads through or ends at this node, so that holding it can pay. */
@@ -70,6 +71,8 @@ static inline struct ag_stream *enter(CUstream handle, bool ptsz, CUcontext curr
 {
     struct ag_stream *stream = ag_stream_find(handle, ptsz, current);
     if (UNLIKELY(stream == NULL)) {
+        if (current != NULL)
+            atomic_fetch_add_explicit(&ag_unfollowed_ops, 1, memory_order_relaxed);
         if (atomic_load(&ag_held_streams) != 0)
             ag_engine_barrier_all(AG_REASON_BARRIER);
         return NULL;
@@ -108,8 +111,6 @@ static inline bool record_again(struct ag_stream *stream, struct ag_node *node, 
 }
 
 _Thread_local struct ag_passing ag_passing __attribute__((tls_model("initial-exec")));
-
-_Atomic uint64_t ag_unfollowed_ops;
 
 /* Whether the thread knows the state of the stream of this slot. */
 static inline bool is_followed(const struct ag_found *found)

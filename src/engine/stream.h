@@ -150,7 +150,7 @@ struct ag_thread {
 
 extern _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
 
-/* Ops that passed in streams that have no state, see ag_engine_passes(). */
+/* Ops in streams that have no state. */
 extern _Atomic uint64_t ag_unfollowed_ops;
 
 /*
