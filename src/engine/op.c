@@ -32,6 +32,7 @@ static void hold(struct ag_stream *stream, struct ag_node *node)
     stream->recorder.cursor->next = node;
     stream->recorder.cursor = node;
     stream->counters.ops++;
+    ag_self.ops++;
     if ((node->trace != NULL && node->below == 0) || node->depth >= stream->recorder.max_length)
         ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
 }

@@ -50,6 +50,7 @@ void ag_pace_begun(struct ag_stream *stream)
 {
     bool measured = stream->epoch % SAMPLE == 0 && ag_opt.trace_length == AG_LENGTH_AUTO;
     stream->pace.began = measured ? ag_pace_now() - ag_self.submitting : 0;
+    stream->pace.ops_before = ag_self.ops;
 }
 
 uint64_t ag_pace_clock(void)
@@ -63,6 +64,16 @@ void ag_pace_spent(uint64_t began)
         ag_self.submitting += ag_pace_now() - began;
 }
 
+/* What takes so long this time on average; a pause of the machine counts little. */
+static uint32_t average(uint32_t before, uint64_t ns)
+{
+    if (before == 0)
+        return ns > UINT32_MAX / 8 ? UINT32_MAX / 8 : (uint32_t)ns + 1;
+    if (ns < 8 * (uint64_t)before)
+        return before + (uint32_t)(((int64_t)ns - (int64_t)before) / 4);
+    return before + before / 4 + 1;
+}
+
 void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint64_t now)
 {
     struct ag_pace *pace = &stream->pace;
@@ -71,26 +82,23 @@ void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint6
             resize(stream, pace->length / 2);
     } else {
         pace->late -= pace->late > 0;
-        /* The last of two ops at least; a pause of the machine counts little. */
+        /* The last of two ops at least. */
         bool own = atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self;
-        if (pace->began != 0 && now != 0 && own && held > 1) {
-            uint64_t ns = (now - ag_self.submitting - pace->began) / (held - 1);
-            if (pace->op_ns == 0)
-                pace->op_ns = ns > UINT32_MAX / 8 ? UINT32_MAX / 8 : (uint32_t)ns + 1;
-            else if (ns < 8 * (uint64_t)pace->op_ns)
-                pace->op_ns += ((int64_t)ns - (int64_t)pace->op_ns) / 4;
-            else
-                pace->op_ns += pace->op_ns / 4 + 1;
+        uint32_t all = ag_self.ops - pace->ops_before;
+        if (pace->began != 0 && now != 0 && own && held > 1 && all >= held) {
+            uint64_t ns = now - ag_self.submitting - pace->began;
+            pace->op_ns = average(pace->op_ns, ns / (held - 1));
+            pace->any_ns = average(pace->any_ns, ns / (all - 1));
         }
     }
     pace->began = 0;
 }
 
-/* The power of two next to sqrt(PIECE_NS * run / op_ns) that the options and the bound allow; the
+/* The power of two next to sqrt(PIECE_NS * runs / any_ns) that the options and the bound allow; the
    next one if that leaves no short rest. */
 static uint32_t best_length(const struct ag_pace *pace)
 {
-    uint64_t square = (uint64_t)PIECE_NS * pace->runs / (pace->op_ns | 1);
+    uint64_t square = (uint64_t)PIECE_NS * pace->runs / (pace->any_ns | 1);
     uint32_t most = ag_opt.hold_bound_us * 600u / (pace->op_ns | 1), length = 2;
     while (2 * (uint64_t)length * length < square && 2 * length <= most)
         length *= 2;

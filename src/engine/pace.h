@@ -8,6 +8,10 @@
  * n = sqrt(K N / c): long pieces for a program that issues fast or seldom waits, short ones for one
  * that computes between its launches and waits often. So the tail before a wait is short, too.
  *
+ * A thread that deals its ops out to S streams takes S times as long between two of one stream, but
+ * each piece more is one in each of them, for all of which it has the CPU time alone: n is that for
+ * c between any two of its ops.
+ *
  * c is measured on held ops, N at barriers. Lengths are powers of two, so that a loop of identical
  * ops is cut at the same arguments, and change only when another one has been better for a while,
  * since sequences of another length have to get hot anew. With `trace.length = fixed` nothing of it

@@ -44,13 +44,15 @@ struct ag_context {
 
 /* How fast the program issues ops, and how long its sequences are therefore; see pace.h. */
 struct ag_pace {
-    uint64_t began;  /* when the hold began that is being measured, by the clock of the program
-                        alone, ns; 0: none is */
-    uint32_t op_ns;  /* of the program between two ops that are held; 0: not known yet */
-    uint32_t run;    /* ops since the last barrier */
-    uint32_t runs;   /* ops between two barriers, on average */
-    uint32_t length; /* ops of a sequence: what the recorder was told */
-    uint32_t better; /* what has been better for the last `times` looks */
+    uint64_t began;      /* when the hold began that is being measured, by the clock of the program
+                            alone, ns; 0: none is */
+    uint32_t op_ns;      /* of the program between two ops that are held; 0: not known yet */
+    uint32_t any_ns;     /* the same between two of any streams of the thread */
+    uint32_t ops_before; /* of the thread, when that hold began */
+    uint32_t run;        /* ops since the last barrier */
+    uint32_t runs;       /* ops between two barriers, on average */
+    uint32_t length;     /* ops of a sequence: what the recorder was told */
+    uint32_t better;     /* what has been better for the last `times` looks */
     uint32_t times;
     int late; /* how much the watchdog has had to do of late */
 };
@@ -145,6 +147,7 @@ struct ag_thread {
         uint32_t skipped; /* ops that have passed, where there is none */
     } found[AG_FOUND];
     uint64_t submitting;     /* ns that it has spent submitting what was held */
+    uint32_t ops;            /* that it has held */
     struct ag_stream *eager; /* where the op goes that this thread was last told to submit */
 };
 

@@ -94,8 +94,7 @@ static bool rest(void)
 {
     pthread_mutex_lock(&lock);
     /* The other side counts its sequence, then reads `asleep`: one of the two sees the other. */
-    atomic_store(&asleep, true);
-    while (!stop && !ag_anything_held())
+    while (atomic_store(&asleep, true), !stop && !ag_anything_held())
         pthread_cond_wait(&wake, &lock);
     atomic_store(&asleep, false);
     bool go_on = !stop;
@@ -142,6 +141,8 @@ bool ag_watchdog_wake(void)
     if (!started && !stop)
         started = start();
     bool runs = started && !stop;
+    if (runs) /* it will be: the next op need not say so, too */
+        atomic_store(&asleep, false);
     pthread_cond_signal(&wake);
     pthread_mutex_unlock(&lock);
     return runs;

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: MIT
+"""How long sequences are, by the time that the program takes between its ops."""
+import json
+
+import pytest
+
+import helpers
+
+
+def lengths(tmp_path, words, **env):
+    """Replays of each length, in the benchmark's loop."""
+    report = tmp_path / "report.json"
+    helpers.run(helpers.build_dir() / "tests/bench/worker-sim", input=f"eager {words} warmup=0\n",
+                env={"AUTOGRAPH_REPORT": report, "AUTOGRAPH_HOLD_BOUND_US": 20000, "AGSIM_DELAY_US": 0, **env})
+    replays = {}
+    for trace in json.loads(report.read_text())["trace_list"]:
+        replays[trace["length"]] = replays.get(trace["length"], 0) + trace["replays"]
+    return replays
+
+
+@pytest.mark.parametrize("cpu, most", [(0, 64), (100, 8)])
+def test_slow_programs_have_short_pieces(cpu, most, tmp_path):
+    """64 ops between two waits: with 100 us for each, pieces of 2 would be best."""
+    replays = lengths(tmp_path, f"n=64 sync=1 cpu={cpu} iterations=60")
+    usual = max(replays, key=replays.get)
+    assert usual <= most if cpu else usual >= 16
+
+
+def test_several_streams_of_a_thread(tmp_path):
+    """Eight ops in each of eight streams: twice the pieces would be twice the launches in all of them."""
+    replays = lengths(tmp_path, "n=64 streams=8 sync=1 cpu=0.5 iterations=200")
+    assert max(replays, key=replays.get) == 8
