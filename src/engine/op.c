@@ -155,7 +155,7 @@ bool ag_engine_passes(CUstream handle, bool ptsz)
                                      .living = &stream->life,
                                      .left = &stream->recorder.pass,
                                      .passed = &stream->passed};
-    (void)ag_recorder_asleep(&stream->recorder);
+    atomic_store_explicit(&stream->recorder.pass, left - 1, memory_order_relaxed);
     atomic_store_explicit(&stream->passed,
                           atomic_load_explicit(&stream->passed, memory_order_relaxed) + 1,
                           memory_order_relaxed);

@@ -33,9 +33,8 @@ struct ag_recorder {
     uint32_t unroll;        /* ops */
     uint32_t max_length;    /* ops */
     uint32_t sleep;         /* ops during which no node is added: recording did not pay */
-    _Atomic uint32_t
-        pass; /* the same where there is no trace either: ops that may pass unseen. Read
-                 and written without the lock too, by the thread that issues them */
+    _Atomic uint32_t pass;  /* ops that may pass unseen, since there is no trace either; the thread
+                               that issues them reads and writes it without the lock, too */
     uint32_t sleep_next, lone_next;
     uint32_t lone; /* sequences in a row that a barrier ended before they could become a trace, and
                       ops that cannot be held */
@@ -47,13 +46,15 @@ struct ag_recorder {
 bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll,
                       uint32_t max_length);
 
-/* Once per op: true if it may pass unseen. */
+/* Once per op: true if it may pass unseen. Never within a sequence: another thread that had let one
+   of the stream's ops pass may write late what it has counted. */
 static inline bool ag_recorder_asleep(struct ag_recorder *rec)
 {
     uint32_t pass = atomic_load_explicit(&rec->pass, memory_order_relaxed);
     if (__builtin_expect(pass != 0, 0)) {
-        atomic_store_explicit(&rec->pass, pass - 1, memory_order_relaxed);
-        return true;
+        bool open = rec->cursor->depth != 0;
+        atomic_store_explicit(&rec->pass, open ? 0 : pass - 1, memory_order_relaxed);
+        return !open;
     }
     rec->sleep -= rec->sleep != 0;
     return false;

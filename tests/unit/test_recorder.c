@@ -140,6 +140,22 @@ TEST(memory_is_bounded_and_recording_rests)
     ag_tree_free(&rec.tree);
 }
 
+/* Two threads share a stream: one of them lets an op pass, and writes what is left of the rest when
+   the other one has come to its end, and records or even holds. */
+TEST(nothing_passes_within_a_sequence)
+{
+    struct ag_recorder rec;
+    CHECK(ag_recorder_init(&rec, 512, 64, 128));
+    atomic_store(&rec.pass, 2);
+    CHECK(ag_recorder_asleep(&rec) && ag_recorder_asleep(&rec) && !ag_recorder_asleep(&rec));
+    feed(&rec, 1);
+    atomic_store(&rec.pass, 7);
+    CHECK(!ag_recorder_asleep(&rec));
+    ag_recorder_end(&rec, true, HOT, LEAST);
+    CHECK(!ag_recorder_asleep(&rec));
+    ag_tree_free(&rec.tree);
+}
+
 TEST(pruning_keeps_what_leads_to_a_trace)
 {
     struct ag_tree tree;
