@@ -70,7 +70,7 @@ def environment(preload=True, sim=True, env=None):
     """The environment of a program under test: nothing of the caller's configuration shows through.
 
     A value of None in `env` takes the variable away. No trials: the simulated driver launches as fast
-    as it replays. And what tests look at begins with the first op.
+    as it replays.
     """
     result = {k: v for k, v in os.environ.items()
               if not k.startswith(("AUTOGRAPH_", "AGSIM_")) and k != "LD_PRELOAD"}
@@ -78,7 +78,6 @@ def environment(preload=True, sim=True, env=None):
     result.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")  # not just a message
     if sim:
         result["AUTOGRAPH_TRACE_TRIAL"] = "false"
-        result["AUTOGRAPH_TRACE_SKIP"] = "0"
         paths = [str(sim_dir()), os.environ.get("LD_LIBRARY_PATH")]
         result["LD_LIBRARY_PATH"] = ":".join(p for p in paths if p)
     if preload:

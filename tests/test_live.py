@@ -70,6 +70,12 @@ def test_kernel_that_waits_for_the_host_after_shorter_graphs():
     assert any(trace["length"] > 64 for trace in done.report["trace_list"])
 
 
+def test_kernel_that_waits_for_the_host_in_a_stream_that_is_gone():
+    """Nobody can ask whether it still runs, so there is no moment for more graphs."""
+    done, *_ = live("stuck_orphan", {"AGSIM_GRAPH_FREE": 31, "AUTOGRAPH_TRACE_LENGTH": "fixed"})
+    assert 0 < done.report["traces"] <= 31 and done.report["errors"] == 0
+
+
 def test_kernel_that_waits_for_the_host_can_deadlock():
     """The test above would notice: so it ends where more graphs are made than the context gives."""
     limits = {"AUTOGRAPH_GRAPH_EXECS": 4096, "AUTOGRAPH_GRAPH_FREE_EXECS": 4096}

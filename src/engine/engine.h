@@ -220,6 +220,7 @@ void ag_engine_failed(void);
 /*
  * Contexts in which the driver refused a held op. While there are any, doors whose call succeeded
  * return what ag_engine_refusal() gives: the error in the current context, once, or CUDA_SUCCESS.
+ * Ops that pass as the one before did say nothing; a wait does at the latest.
  */
 extern _Atomic unsigned ag_refused;
 CUresult ag_engine_refusal(void);

@@ -11,7 +11,7 @@
 #include "driver/driver.h"
 #include "engine/stream.h"
 
-static _Atomic bool unfollowed; /* kernels have been put where the engine does not look */
+_Atomic bool ag_unfollowed;
 
 static bool idle(struct ag_stream *stream)
 {
@@ -30,7 +30,7 @@ static bool idle(struct ag_stream *stream)
 
 static bool all_idle(void)
 {
-    bool all = !atomic_load(&unfollowed) && atomic_load(&ag_captures) == 0;
+    bool all = !atomic_load(&ag_unfollowed) && atomic_load(&ag_captures) == 0;
     for (struct ag_stream *stream = ag_stream_all(); all && stream != NULL; stream = stream->next) {
         if (pthread_mutex_trylock(&stream->lock) != 0)
             return false; /* another thread is at work */
@@ -58,11 +58,18 @@ void ag_engine_waited(void)
     }
 }
 
+void ag_stream_leaves(const struct ag_stream *stream)
+{
+    if (atomic_load(&ag_captures) == 0 && /* or the question could end one */
+        ag_real.cuStreamQuery(stream->handle) != CUDA_SUCCESS)
+        atomic_store(&ag_unfollowed, true);
+}
+
 void ag_engine_stream_used(CUstream handle, bool ptsz)
 {
     struct ag_stream *stream = ag_stream_find(handle, ptsz, ag_context_current());
     if (stream == NULL)
-        atomic_store(&unfollowed, true);
+        atomic_store(&ag_unfollowed, true);
     else
         atomic_store_explicit(&stream->thread, &ag_self, memory_order_relaxed);
 }

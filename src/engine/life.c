@@ -15,7 +15,6 @@ void ag_engine_stream_destroy(CUstream handle)
         ag_watchdog_flush();
         return;
     }
-    ag_stream_slot(handle)->skipped = 0; /* the next one of that name is another */
     struct ag_stream *stream = ag_stream_peek(handle, false, ag_context_current());
     if (stream == NULL || stream->kind == AG_STREAM_LEGACY || stream->kind == AG_STREAM_PER_THREAD)
         return;
@@ -25,6 +24,7 @@ void ag_engine_stream_destroy(CUstream handle)
     if (stream->live && stream->handle == handle) {
         if (ag_context_enter(stream->context, &pushed)) {
             ag_stream_end(stream, true, AG_REASON_DESTROY);
+            ag_stream_leaves(stream);
             ag_stream_kill(stream);
         }
         ag_context_leave(pushed);
@@ -36,8 +36,11 @@ void ag_engine_stream_destroy(CUstream handle)
 void ag_engine_stream_attributes(CUstream handle, bool ptsz)
 {
     struct ag_stream *stream = ag_stream_find(handle, ptsz, ag_context_current());
-    if (stream == NULL)
+    if (stream ==
+        NULL) { /* it could be followed later, without this: nothing is held from now on */
+        atomic_fetch_add(&ag_captures, 1);
         return;
+    }
     pthread_mutex_lock(&stream->lock);
     ag_stream_end(stream, true, AG_REASON_ATTRIBUTES);
     stream->plain = true;

@@ -5,10 +5,10 @@
  * An answer holds until memory may have changed: until some thread calls a driver function that
  * could free, unmap or unregister memory, that is every one that has no row in preload/classes.def,
  * and those with a door of their own that do. Such calls tell by ag_memory_changed() before they
- * are made. Who copies from memory that another thread
- * frees at the same time has no order between the two, so an answer need not be newer than the last
- * such call that precedes the copy. What is remembered is the answer for an address, not for the
- * allocation around it, and only for memory that can be held.
+ * are made. Who copies from memory that another thread frees at the same time has no order between
+ * the two, so an answer need not be newer than the last such call that precedes the copy. What is
+ * remembered is the answer for an address, not for the allocation around it, and only for memory
+ * that can be held.
  *
  * Answers belong to a stream, whose lock guards them, and whose context was current.
  */

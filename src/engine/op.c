@@ -72,8 +72,6 @@ static inline struct ag_stream *enter(CUstream handle, bool ptsz, CUcontext curr
 {
     struct ag_stream *stream = ag_stream_find(handle, ptsz, current);
     if (UNLIKELY(stream == NULL)) {
-        if (current != NULL)
-            atomic_fetch_add_explicit(&ag_unfollowed_ops, 1, memory_order_relaxed);
         if (atomic_load(&ag_held_streams) != 0)
             ag_engine_barrier_all(AG_REASON_BARRIER);
         return NULL;
@@ -84,6 +82,18 @@ static inline struct ag_stream *enter(CUstream handle, bool ptsz, CUcontext curr
     ag_self.eager = stream;
     if (UNLIKELY(stream->relayed))
         ag_stream_absorb(stream);
+    return stream;
+}
+
+/* The same for an op, which is counted in any case. */
+static inline struct ag_stream *enter_op(CUstream handle, bool ptsz, CUcontext current)
+{
+    struct ag_stream *stream = enter(handle, ptsz, current);
+    if (UNLIKELY(stream == NULL) && current != NULL) {
+        atomic_fetch_add_explicit(&ag_unfollowed_ops, 1, memory_order_relaxed);
+        if (atomic_load(&ag_captures) == 0) /* or it will not run now */
+            atomic_store(&ag_unfollowed, true);
+    }
     return stream;
 }
 
@@ -114,38 +124,20 @@ static inline bool record_again(struct ag_stream *stream, struct ag_node *node, 
 _Thread_local struct ag_passing ag_passing __attribute__((tls_model("initial-exec")));
 
 /* Whether the thread knows the state of the stream of this slot. */
-static inline bool is_followed(const struct ag_found *found)
+static inline bool is_known(const struct ag_found *found)
 {
     return found->stream != NULL &&
            found->life == atomic_load_explicit(&found->stream->life, memory_order_acquire);
 }
 
-/*
- * The first ops of a stream, which the thread knows no state of, pass without there being one: many
- * streams are made for a few ops. Streams that share a slot share the count, or it might never end.
- */
-static bool passes_unfollowed(struct ag_found *found)
-{
-    if (found->stream != NULL)
-        *found = (struct ag_found){.stream = NULL}; /* dead */
-    if (found->skipped >= (uint32_t)ag_opt.trace_skip || AG_TRACING())
-        return false;
-    found->skipped++;
-    atomic_fetch_add_explicit(&ag_unfollowed_ops, 1, memory_order_relaxed);
-    ag_self.eager = NULL;
-    return true;
-}
-
 /* Without the stream's lock, if this thread has issued the ops before. */
 bool ag_engine_passes(CUstream handle, bool ptsz)
 {
-    struct ag_found *found = ag_stream_slot(handle);
+    const struct ag_found *found = ag_stream_slot(handle);
     struct ag_stream *stream = found->stream;
     ag_passing.key = 0;
-    if (atomic_load(&ag_held_streams) != 0 || atomic_load(&ag_refused) != 0)
+    if (atomic_load(&ag_held_streams) != 0 || atomic_load(&ag_refused) != 0 || !is_known(found))
         return false;
-    if (UNLIKELY(!is_followed(found)))
-        return passes_unfollowed(found);
     uint32_t left = atomic_load_explicit(&stream->recorder.pass, memory_order_relaxed);
     if (LIKELY(left == 0) || found->key != handle || found->ptsz != ptsz || AG_TRACING() ||
         atomic_load_explicit(&stream->thread, memory_order_relaxed) != &ag_self)
@@ -166,9 +158,8 @@ bool ag_engine_passes(CUstream handle, bool ptsz)
 bool ag_engine_stream_rests(CUstream handle)
 {
     const struct ag_found *found = ag_stream_slot(handle);
-    if (!is_followed(found))
-        return found->stream != NULL || found->skipped < (uint32_t)ag_opt.trace_skip;
-    return atomic_load_explicit(&found->stream->recorder.pass, memory_order_relaxed) != 0;
+    return is_known(found) &&
+           atomic_load_explicit(&found->stream->recorder.pass, memory_order_relaxed) != 0;
 }
 
 bool ag_engine_kernel(const struct ag_kernel_call *call)
@@ -179,7 +170,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
     const struct ag_function *function = NULL;
     bool same, learnt = false;
     for (;;) {
-        stream = enter(call->stream, call->ptsz, current);
+        stream = enter_op(call->stream, call->ptsz, current);
         if (UNLIKELY(stream == NULL)) {
             AG_TRACE(ag_note_kernel(NULL, call));
             return false;
@@ -216,7 +207,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
 /* The rest of every door but the kernels': `describe` is run with the lock held. */
 #define OTHER_OP(describe, note)                                                                   \
     CUcontext current = ag_context_current();                                                      \
-    struct ag_stream *stream = enter(call->stream, call->ptsz, current);                           \
+    struct ag_stream *stream = enter_op(call->stream, call->ptsz, current);                        \
     AG_TRACE(note(stream, call));                                                                  \
     if (stream == NULL)                                                                            \
         return false;                                                                              \
@@ -324,7 +315,7 @@ bool ag_engine_event(const struct ag_event_call *call)
 {
     CUcontext current = ag_context_current();
     ag_event_settle(call->event, !call->wait);
-    struct ag_stream *stream = enter(call->stream, call->ptsz, current);
+    struct ag_stream *stream = enter_op(call->stream, call->ptsz, current);
     AG_TRACE(ag_note_event(stream, call));
     if (stream == NULL)
         return false;

@@ -287,6 +287,7 @@ static void thread_exits(void *self)
             ag_context_enter(stream->context, &pushed)) {
             stream->owner = NULL; /* the handle has lost its meaning: what is held goes by relay */
             ag_stream_end(stream, true, AG_REASON_DESTROY);
+            ag_stream_leaves(stream);
             ag_stream_kill(stream);
             ag_context_leave(pushed);
         }

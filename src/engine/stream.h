@@ -143,8 +143,7 @@ struct ag_thread {
         CUstream key;
         CUcontext ctx;
         bool ptsz;
-        uint32_t life;    /* of the stream at that time */
-        uint32_t skipped; /* ops that have passed, where there is none */
+        uint32_t life; /* of the stream at that time */
     } found[AG_FOUND];
     uint64_t submitting;     /* ns that it has spent submitting what was held */
     uint32_t ops;            /* that it has held */
@@ -153,8 +152,10 @@ struct ag_thread {
 
 extern _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
 
-/* Ops in streams that have no state. */
+/* Ops in streams that have no state; and that there may have been kernels among them, so that it
+   cannot be told when the device is idle. */
 extern _Atomic uint64_t ag_unfollowed_ops;
+extern _Atomic bool ag_unfollowed;
 
 /*
  * The state of the stream that a call names, made when it is new; NULL when the engine has no use
@@ -178,6 +179,10 @@ struct ag_stream *ag_stream_next_busy(const struct ag_stream *last);
 
 /* To be called whenever one of the three has changed. Wants the stream's lock. */
 void ag_stream_update_busy(struct ag_stream *stream);
+
+/* Before a stream is killed while its context lives on, which is current: what may still run in it
+   cannot be asked about any more. */
+void ag_stream_leaves(const struct ag_stream *stream);
 
 /* Kills a state that holds nothing. Wants its lock, and its context where that still lives. */
 void ag_stream_kill(struct ag_stream *stream);

@@ -28,9 +28,7 @@ static bool started, stop;
 static unsigned requests, done;    /* flushes that other threads wait for */
 static _Atomic bool asleep = true; /* or not started */
 
-/* Without the lock as long as there is nothing to do, since the program's thread is about to want
- * it.
- */
+/* Without the lock: the program's thread is about to want it. */
 static bool is_due(struct ag_stream *stream)
 {
     uint32_t epoch = atomic_load_explicit(&stream->epoch, memory_order_relaxed);

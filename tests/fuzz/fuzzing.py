@@ -173,7 +173,7 @@ def setting(number, gpu=False):
                    "TRACE_MAX_LENGTH": [4, 16, 128], "TRACE_MEMORY": [256, 16384],
                    "GRAPH_EXECS": [2, 24], "HOLD_BOUND_US": [20, 300, 3000],
                    "UPDATE_STRATEGY": ["auto", "set_params", "exec_update", "recapture"],
-                   "TRACE_TRIAL": ["true", "false"], "TRACE_SKIP": [0, 1, 16, 100]}
+                   "TRACE_TRIAL": ["true", "false"]}
         result.update({f"AUTOGRAPH_{k}": chance.choice(v) for k, v in options.items()})
     return result
 

@@ -230,6 +230,21 @@ static void stuck_longer(void)
     stuck_with(80, 100);
 }
 
+/* The kernel that waits is in a stream which is destroyed meanwhile, and the host waits for others.
+ */
+static void stuck_orphan(void)
+{
+    CUstream waiter, hot = made(CU_STREAM_NON_BLOCKING);
+    OK(cuStreamCreate(&waiter, CU_STREAM_NON_BLOCKING));
+    OK(cuCtxSynchronize());
+    OK(launch_word(spin, word, 1, waiter));
+    OK(cuStreamDestroy(waiter));
+    for (uint32_t loop = 0; loop < 80; loop++)
+        hot_loop(hot, buffer, loop, 4, 5, true); /* so few replays that none makes room */
+    set_word(word, 1);
+    OK(cuCtxSynchronize());
+}
+
 /* -- A kernel that waits for another ---------------------------------------- */
 
 /* A kernel waits for what another stream has been given; the result is one that was never used. */
@@ -306,12 +321,22 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } all[] = {
-        {"legacy", legacy},         {"blocking", blocking},         {"nonblocking", nonblocking},
-        {"per_thread", per_thread}, {"threads", threads},           {"streams", streams},
-        {"callback", callback},     {"poll_event", poll_event},     {"poll_stream", poll_stream},
-        {"stuck", stuck},           {"stuck_longer", stuck_longer}, {"loading", loading},
-        {"asking", asking},         {"asking_again", asking_again}, {"words", words}};
+    } all[] = {{"legacy", legacy},
+               {"blocking", blocking},
+               {"nonblocking", nonblocking},
+               {"per_thread", per_thread},
+               {"threads", threads},
+               {"streams", streams},
+               {"callback", callback},
+               {"poll_event", poll_event},
+               {"poll_stream", poll_stream},
+               {"stuck", stuck},
+               {"stuck_longer", stuck_longer},
+               {"stuck_orphan", stuck_orphan},
+               {"loading", loading},
+               {"asking", asking},
+               {"asking_again", asking_again},
+               {"words", words}};
     unsigned i = 0;
     CHECK(argc == 3);
     while (i < sizeof all / sizeof all[0] && strcmp(all[i].name, argv[1]))
