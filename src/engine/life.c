@@ -36,8 +36,8 @@ void ag_engine_stream_destroy(CUstream handle)
 void ag_engine_stream_attributes(CUstream handle, bool ptsz)
 {
     struct ag_stream *stream = ag_stream_find(handle, ptsz, ag_context_current());
-    if (stream ==
-        NULL) { /* it could be followed later, without this: nothing is held from now on */
+    if (stream == NULL) {
+        /* It could be followed later, without them: nothing is held from now on. */
         atomic_fetch_add(&ag_captures, 1);
         return;
     }

@@ -287,7 +287,7 @@ static void thread_exits(void *self)
             ag_context_enter(stream->context, &pushed)) {
             stream->owner = NULL; /* the handle has lost its meaning: what is held goes by relay */
             ag_stream_end(stream, true, AG_REASON_DESTROY);
-            ag_stream_leaves(stream);
+            atomic_store(&ag_unfollowed, true); /* nor can it be asked whether it has work left */
             ag_stream_kill(stream);
             ag_context_leave(pushed);
         }

@@ -180,8 +180,8 @@ struct ag_stream *ag_stream_next_busy(const struct ag_stream *last);
 /* To be called whenever one of the three has changed. Wants the stream's lock. */
 void ag_stream_update_busy(struct ag_stream *stream);
 
-/* Before a stream is killed while its context lives on, which is current: what may still run in it
-   cannot be asked about any more. */
+/* Before a stream is destroyed, whose context is current: what may still run in it cannot be asked
+   about any more. */
 void ag_stream_leaves(const struct ag_stream *stream);
 
 /* Kills a state that holds nothing. Wants its lock, and its context where that still lives. */
