@@ -46,14 +46,30 @@ def test_held_no_longer_than_the_bound(scenario):
     assert BOUND / 2 < longest < BOUND + SLACK
 
 
-def test_held_for_most_of_the_bound():
-    """What pieces may take is not too long: the watchdog leaves nearly all such holds alone."""
-    bound = 2 * BOUND
-    command = [compiled.program("live_slow"), 40, bound * 6 // 10]
+def slow(bound, *arguments):
+    command = [compiled.program("live_slow"), *arguments]
     plain = helpers.run_logged(command, preload=False)
     done = helpers.run_logged(command, env={**HELD, "AUTOGRAPH_HOLD_BOUND_US": bound})
     assert (done.stdout, done.log) == (plain.stdout, plain.log)
-    assert done.report["replays"] > 24 and done.report["flushes"]["watchdog"] < 8
+    return done.report
+
+
+def test_held_for_most_of_the_bound():
+    """What pieces may take is not too long: the watchdog leaves nearly all such holds alone."""
+    bound = 2 * BOUND
+    data = slow(bound, 40, bound * 6 // 10)
+    assert data["replays"] > 24 and data["flushes"]["watchdog"] < 8
+
+
+def test_hold_that_gets_longer_is_left_alone():
+    """Two bounds in all, but never long without one more op."""
+    data = slow(BOUND, 40, BOUND * 4 // 10, 6)
+    assert data["replays"] > 24 and data["flushes"]["watchdog"] < 8
+
+
+def test_hold_that_gets_longer_for_ever_is_not():
+    data = slow(BOUND // 2, 12, BOUND // 5, 16)  # six bounds
+    assert data["flushes"]["watchdog"] > 4 and data["replays"] < 4
 
 
 def test_kernel_that_waits_for_the_host():

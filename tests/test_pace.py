@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import compiled
 import helpers
 
 
@@ -26,7 +27,29 @@ def test_slow_programs_have_short_pieces(cpu, most, tmp_path):
     assert usual <= most if cpu else usual >= 16
 
 
+def test_short_piece_behind_a_wait(tmp_path):
+    """The GPU starts on the first quarter while the rest is issued. On a busy machine the program is too
+    slow for that to be worth it: tried more than once."""
+    for _ in range(8):
+        replays = lengths(tmp_path, "n=64 sync=1 iterations=2000")
+        if max(replays, key=replays.get) != 64:
+            break
+    assert replays[16] > 1000 and replays[48] > 1000
+
+
+def test_no_short_piece_where_nobody_waits(tmp_path):
+    replays = lengths(tmp_path, "n=64 iterations=2000")
+    assert replays[64] > 1000 and replays.get(48, 0) + replays.get(16, 0) < 100
+
+
 def test_several_streams_of_a_thread(tmp_path):
     """Eight ops in each of eight streams: twice the pieces would be twice the launches in all of them."""
     replays = lengths(tmp_path, "n=64 streams=8 sync=1 cpu=0.5 iterations=200")
     assert max(replays, key=replays.get) == 8
+
+
+def test_pieces_that_were_late_are_not_tried_again_soon():
+    """Bursts of 16 ops, pauses that no wait tells of: pieces of 64 would be fine by the pace."""
+    done = helpers.run_logged([compiled.program("live_slow"), 2400, 0, 16, 1500],
+                              env={"AUTOGRAPH_HOLD_BOUND_US": 500, "AGSIM_DELAY_US": 0})
+    assert done.report["ops"]["eager"] < 2400

@@ -33,7 +33,7 @@ static void hold(struct ag_stream *stream, struct ag_node *node)
     stream->recorder.cursor = node;
     stream->counters.ops++;
     ag_self.ops++;
-    if ((node->trace != NULL && node->below == 0) || node->depth >= stream->recorder.max_length)
+    if ((node->trace != NULL && node->below == 0) || node->depth >= stream->recorder.limit)
         ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
 }
 
@@ -116,7 +116,7 @@ static inline bool record_again(struct ag_stream *stream, struct ag_node *node, 
     rec->cursor = node;
     stream->counters.ops++;
     stream->last = node;
-    if (node->depth >= rec->max_length)
+    if (node->depth >= rec->limit)
         ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
     return true;
 }
@@ -366,7 +366,7 @@ static void record(struct ag_stream *stream, const struct ag_described *call)
     /* Memset and copy nodes are made with addresses that are good now; kernels need none. */
     if (call->op.kind != AG_OP_KERNEL && ag_node_arguments(node))
         ag_node_store(node, call->from);
-    if (node->depth >= rec->max_length)
+    if (node->depth >= rec->limit)
         ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
 }
 

@@ -44,17 +44,21 @@ struct ag_context {
 
 /* How fast the program issues ops, and how long its sequences are therefore; see pace.h. */
 struct ag_pace {
-    uint64_t began;      /* when the hold began that is being measured, by the clock of the program
-                            alone, ns; 0: none is */
-    uint32_t op_ns;      /* of the program between two ops that are held; 0: not known yet */
-    uint32_t any_ns;     /* the same between two of any streams of the thread */
+    uint64_t began;      /* when the hold began that is being measured, ns; 0: none is */
+    uint64_t submitting; /* what the thread had spent submitting then, ns */
+    uint32_t op_ns;      /* between two ops that are held, ns; 0: not known yet */
+    uint32_t any_ns;     /* of the program between two ops of any streams of the thread */
     uint32_t ops_before; /* of the thread, when that hold began */
     uint32_t run;        /* ops since the last barrier */
     uint32_t runs;       /* ops between two barriers, on average */
     uint32_t length;     /* ops of a sequence: what the recorder was told */
+    uint32_t first;      /* of one behind a wait */
     uint32_t better;     /* what has been better for the last `times` looks */
     uint32_t times;
-    int late; /* how much the watchdog has had to do of late */
+    int late;         /* how much the watchdog has had to do of late */
+    uint32_t cap;     /* ops of a sequence, since longer ones were late; 0: as many as it likes */
+    uint32_t cap_for; /* looks for which that holds */
+    uint32_t cap_next;
 };
 
 /* The open sequence, or the last one until the next begins, if it is part of a trial; see trial.h.
@@ -93,6 +97,8 @@ struct ag_stream {
     bool captured;          /* the program began a capture on it */
     _Atomic uint32_t epoch; /* goes up when a hold begins; the watchdog compares */
     uint32_t epoch_seen;    /* watchdog only */
+    uint32_t held_seen;     /* ops in that hold; watchdog only */
+    uint32_t looks_alike;   /* how often it has seen these; watchdog only */
     uint32_t looks;         /* how often it has seen that hold; watchdog only */
     uint64_t clock;         /* replays so far */
     uint64_t starved;       /* hot sequences that found no exec since the last one */
@@ -319,6 +325,9 @@ static inline void ag_order_before(const struct ag_stream *stream)
 void ag_order_behind_all(const struct ag_stream *stream);
 
 /* -- Watchdog (watchdog.c) ------------------------------------------------- */
+
+/* Bounds (hold.bound_us) that a hold may take in all, while it gets longer in each of them. */
+enum { AG_MOST_BOUNDS = 4 };
 
 /* Wakes the watchdog if it sleeps, starting it if need be; cheap when it is awake. False: it could
    not be started, and nothing may be held. */

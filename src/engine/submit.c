@@ -463,6 +463,8 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
         ag_pace_ended(stream, stream->recorder.cursor->depth, barrier);
         struct ag_node *leaf =
             ag_recorder_end(&stream->recorder, barrier, ag_opt.trace_hot, ag_opt.trace_min_length);
+        if (barrier && reason == AG_REASON_HOST_WAIT)
+            ag_recorder_waited(&stream->recorder, stream->pace.first);
         hot = leaf != NULL ? leaf : hot;
         bool pushed;
         ag_depth++;

@@ -3,9 +3,11 @@
  * The watchdog: a thread that submits what has been held for too long, so that a host thread may
  * spin on memory that a held kernel would write.
  *
- * It looks at every stream three times in the bound. A hold that it sees for the third time is
- * submitted, between two thirds of the bound and all of it after it began: no clock is read when
- * ops are held. It sleeps when no sequence is open.
+ * It looks at every stream three times in the bound. A hold that it sees for the third time with
+ * the same ops is submitted, between two thirds of the bound and all of it after the last of them:
+ * no clock is read when ops are held. While a hold gets longer, its thread does not spin, and the
+ * piece may well become whole: it is left alone, for some bounds. It sleeps when no sequence is
+ * open.
  */
 #include <errno.h>
 #include <signal.h>
@@ -32,12 +34,16 @@ static _Atomic bool asleep = true; /* or not started */
 static bool is_due(struct ag_stream *stream)
 {
     uint32_t epoch = atomic_load_explicit(&stream->epoch, memory_order_relaxed);
+    uint32_t held = atomic_load_explicit(&stream->held, memory_order_relaxed);
     if (epoch != stream->epoch_seen) {
         stream->epoch_seen = epoch;
-        stream->looks = 0;
+        stream->looks = stream->held_seen = 0;
     }
-    return atomic_load_explicit(&stream->held, memory_order_relaxed) != 0 &&
-           ++stream->looks >= LOOKS;
+    if (held == 0)
+        return false;
+    stream->looks_alike = held == stream->held_seen ? stream->looks_alike + 1 : 1;
+    stream->held_seen = held;
+    return ++stream->looks >= LOOKS * AG_MOST_BOUNDS || stream->looks_alike >= LOOKS;
 }
 
 static void look(void)

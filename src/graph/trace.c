@@ -259,11 +259,16 @@ static CUresult update(struct ag_trace *trace, struct ag_counters *counters)
     return CUDA_SUCCESS;
 }
 
-/* Arguments of a trace without variants are hardly ever what they were before: not compared. */
+/* Whether the exec has other arguments than those that the op has been held with. Another trace of
+   the op may have been given others in between; where there is none they are hardly ever what they
+   were before, and not compared. */
 static bool is_stale(const struct ag_trace *trace, struct ag_step *step)
 {
-    return trace->variant == trace ? step->version != step->node->version
-                                   : !ag_step_is_current(step);
+    const struct ag_node *node = step->node;
+    if (__builtin_expect(step->version == node->version, 1))
+        return false;
+    bool alone = trace->variant == trace && node->below + (node->trace != NULL) == 1;
+    return alone || !ag_step_is_current(step);
 }
 
 static CUresult patch(struct ag_trace *trace, uint32_t changed, struct ag_counters *counters)

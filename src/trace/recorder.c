@@ -15,8 +15,8 @@ enum { MOST_LONE = 512, AGAIN_LONE = 64 };
 bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, uint32_t max_length)
 {
     memset(rec, 0, sizeof *rec);
-    rec->max_length = max_length;
-    rec->unroll = unroll < max_length ? unroll : max_length;
+    rec->limit = UINT32_MAX;
+    ag_recorder_resize(rec, unroll, max_length);
     rec->sleep_next = SLEEP_FIRST;
     rec->lone_next = LONE_FIRST;
     rec->cursor = &rec->tree.root;
@@ -104,6 +104,7 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
 {
     struct ag_node *node = rec->cursor;
     rec->cursor = &rec->tree.root;
+    rec->limit = rec->max_length;
     rec->chain += node->depth;
     rec->fruitless += node->depth;
     if (barrier) {
@@ -121,8 +122,16 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     return may_become_trace(node) ? node : NULL;
 }
 
+void ag_recorder_waited(struct ag_recorder *rec, uint32_t length)
+{
+    if (length < rec->limit)
+        rec->limit = length;
+}
+
 void ag_recorder_resize(struct ag_recorder *rec, uint32_t unroll, uint32_t length)
 {
     rec->max_length = length < 2 ? 2 : length;
     rec->unroll = unroll < rec->max_length ? unroll : rec->max_length;
+    if (rec->limit > rec->max_length)
+        rec->limit = rec->max_length;
 }

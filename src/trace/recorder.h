@@ -5,7 +5,7 @@
  * Where a sequence ends depends on the ops alone, never on which traces exist, so that the same
  * loop is cut at the same places each time round:
  *  - at a barrier;
- *  - after `max_length` ops;
+ *  - after `max_length` ops, or fewer behind a wait for the stream;
  *  - before the anchor, once `unroll` ops have passed since it was last cut there. The anchor is
  *    the first op after a barrier; when it has not come back for a long time, another is taken.
  * So a short loop is unrolled, a long one is cut into pieces that fall on the same ops each time.
@@ -32,6 +32,7 @@ struct ag_recorder {
     uint32_t chain;         /* ops from the anchor to the head of the open sequence */
     uint32_t unroll;        /* ops */
     uint32_t max_length;    /* ops */
+    uint32_t limit;         /* ops that the open sequence, or the next one, may have */
     uint32_t sleep;         /* ops during which no node is added: recording did not pay */
     _Atomic uint32_t pass;  /* ops that may pass unseen, since there is no trace either; the thread
                                that issues them reads and writes it without the lock, too */
@@ -90,6 +91,10 @@ struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op
  */
 struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t hot,
                                 uint32_t min_length);
+
+/* The program has waited for the stream: its next sequence has at most `length` ops. To be called
+   between two sequences. */
+void ag_recorder_waited(struct ag_recorder *rec, uint32_t length);
 
 /* An op went by that cannot be held, between two sequences. */
 void ag_recorder_foreign(struct ag_recorder *rec);

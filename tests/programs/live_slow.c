@@ -1,22 +1,32 @@
 /* SPDX-License-Identifier: MIT */
-/* live_slow.c TRIPS US: two kernels with so many microseconds of sleep between them, and a wait. */
+/*
+ * live_slow.c TRIPS US [OPS [PAUSE]]: so many kernels (2) with so many microseconds of sleep between
+ * each two, and a wait, or a pause of so many microseconds.
+ */
 #include "sim_test.h"
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 3);
+    CHECK(argc >= 3);
     int trips = atoi(argv[1]);
     unsigned us = (unsigned)atoi(argv[2]);
+    uint32_t ops = argc > 3 ? (uint32_t)atoi(argv[3]) : 2;
+    unsigned pause = argc > 4 ? (unsigned)atoi(argv[4]) : 0;
     CUdeviceptr buffer;
     uint32_t words[64], sum = 0;
     start();
     OK(cuMemAlloc(&buffer, sizeof words));
     OK(cuMemsetD32(buffer, 1, 64));
     for (uint32_t trip = 0; trip < (uint32_t)trips; trip++) {
-        OK(launch_mix(buffer, 64, trip, 0));
-        usleep(us);
-        OK(launch_mix(buffer, 64, trip + 1, 0));
-        OK(cuCtxSynchronize());
+        for (uint32_t op = 0; op < ops; op++) {
+            if (op != 0 && us != 0)
+                usleep(us);
+            OK(launch_mix(buffer, 64, trip + op, 0));
+        }
+        if (pause != 0)
+            usleep(pause);
+        else
+            OK(cuCtxSynchronize());
     }
     OK(cuMemcpyDtoH(words, buffer, sizeof words));
     for (int i = 0; i < 64; i++)

@@ -32,7 +32,7 @@ static struct ag_node *feed(struct ag_recorder *rec, unsigned name)
     if (rec->cursor->depth == 0)
         ag_recorder_head(rec, op.token);
     struct ag_node *node = ag_recorder_step(rec, &op);
-    if (node != NULL && node->depth >= rec->max_length) {
+    if (node != NULL && node->depth >= rec->limit) {
         struct ag_node *second = ag_recorder_end(rec, false, HOT, LEAST);
         hot = hot != NULL ? hot : second;
     }
@@ -49,6 +49,27 @@ TEST(short_loop_is_unrolled)
     CHECK(hot != NULL);
     CHECK(hot->depth == 18); /* the first multiple of 3 from 16 on */
     CHECK(hot->op.shape[0] == 2);
+    ag_tree_free(&rec.tree);
+}
+
+/* Only the sequence behind a wait is shorter, not behind any other barrier. */
+TEST(short_piece_behind_a_wait)
+{
+    struct ag_recorder rec;
+    CHECK(ag_recorder_init(&rec, 1024, 16, 16));
+    ag_recorder_waited(&rec, 4);
+    for (unsigned i = 0; i < 40; i++) {
+        feed(&rec, i);
+        CHECK((rec.cursor->depth == 0) == (i == 3 || i == 19 || i == 35));
+    }
+    ag_recorder_end(&rec, true, HOT, LEAST);
+    for (unsigned i = 0; i < 16; i++) {
+        CHECK(i == 0 || rec.cursor->depth == i);
+        feed(&rec, i);
+    }
+    CHECK(rec.cursor->depth == 0);
+    ag_recorder_waited(&rec, UINT32_MAX); /* it need not be shorter */
+    CHECK(rec.limit == 16);
     ag_tree_free(&rec.tree);
 }
 
