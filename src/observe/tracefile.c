@@ -233,8 +233,10 @@ uint32_t ag_trace_string(const char *name)
 
 /* The observer's, but for what says otherwise. */
 static int fd = -1;
-static char path[AG_PATH_MAX]; /* constant once the trace is on */
-static uint64_t limit;
+static bool wanted;                /* the file, once there is something to write */
+static char path[AG_PATH_MAX];     /* constant once the trace is on */
+static uint64_t limit;             /* likewise */
+static uint64_t began, began_wall; /* likewise */
 static _Atomic uint64_t bytes;
 static _Atomic int failure; /* errno */
 
@@ -332,8 +334,8 @@ static bool put_header(void)
         .magic = "AGTRACE\n",
         .version = 1,
         .size = sizeof header,
-        .monotonic = clock_ns(CLOCK_MONOTONIC),
-        .wall = clock_ns(CLOCK_REALTIME),
+        .monotonic = began,
+        .wall = began_wall,
         .pid = (uint32_t)getpid(),
         .arguments = AG_TRACE_ARGUMENTS,
         .library = PACKAGE_VERSION,
@@ -364,17 +366,6 @@ static void finish(bool full)
                path, ag_opt.trace_file_mb);
 }
 
-void ag_trace_work(bool last)
-{
-    if (fd < 0)
-        return;
-    bool good = (atomic_load(&bytes) != 0 || put_header()) && drain();
-    if (last || !good)
-        finish(!good);
-}
-
-/* -- Opening and closing ----------------------------------------------------------- */
-
 /* 0, or the errno of what failed. A file that another process is writing is left alone. */
 static int open_file(void)
 {
@@ -388,32 +379,60 @@ static int open_file(void)
     return 0;
 }
 
+static void fail(int error)
+{
+    atomic_store(&failure, error);
+    errno = error;
+    if (error == EWOULDBLOCK)
+        ag_log(AG_LOG_ALWAYS,
+               "the trace %.900s is being written by another process: %%p in its name makes "
+               "one for each",
+               ag_opt.trace_file);
+    else
+        ag_log(AG_LOG_ALWAYS, "the trace %.900s cannot be written: %m", ag_opt.trace_file);
+    ag_trace_child();
+}
+
+static bool is_anything_recorded(void)
+{
+    pthread_mutex_lock(&rings_lock);
+    bool any = rings != NULL;
+    pthread_mutex_unlock(&rings_lock);
+    return any;
+}
+
+void ag_trace_work(bool last)
+{
+    if (wanted && is_anything_recorded()) {
+        wanted = false;
+        int error = open_file();
+        if (error)
+            fail(error);
+    }
+    if (fd < 0)
+        return;
+    bool good = (atomic_load(&bytes) != 0 || put_header()) && drain();
+    if (last || !good)
+        finish(!good);
+}
+
 bool ag_trace_open(void)
 {
-    int error = ENAMETOOLONG;
     if (!*ag_opt.trace_file)
         return false;
     int saved = errno;
+    began = clock_ns(CLOCK_MONOTONIC);
+    began_wall = clock_ns(CLOCK_REALTIME);
     limit = (uint64_t)ag_opt.trace_file_mb << 20;
     capacity = 64 << 10;
     while (capacity < (uint64_t)ag_opt.trace_buffer_kb << 10)
         capacity *= 2;
-    if (ag_name_expand(ag_opt.trace_file, path))
-        error = open_file();
-    if (!error)
-        error = pthread_key_create(&end_of_thread, thread_ends);
-    if (error) {
-        atomic_store(&failure, error);
-        errno = error;
-        if (error == EWOULDBLOCK)
-            ag_log(AG_LOG_ALWAYS,
-                   "the trace %.900s is being written by another process: %%p in its name makes "
-                   "one for each",
-                   ag_opt.trace_file);
-        else
-            ag_log(AG_LOG_ALWAYS, "the trace %.900s cannot be written: %m", ag_opt.trace_file);
-        ag_trace_child();
-    }
+    int error = ag_name_expand(ag_opt.trace_file, path)
+                    ? pthread_key_create(&end_of_thread, thread_ends)
+                    : ENAMETOOLONG;
+    if (error)
+        fail(error);
+    wanted = !error;
     atomic_store(&ag_trace_on, !error);
     errno = saved;
     return !error;
@@ -430,12 +449,13 @@ void ag_trace_child(void)
     if (fd >= 0)
         close(fd); /* nothing was written through it by this process */
     fd = -1;
+    wanted = false;
 }
 
 void ag_trace_state(struct ag_trace_state *state)
 {
     *state = (struct ag_trace_state){
-        .file = path,
+        .file = atomic_load(&bytes) || atomic_load(&failure) ? path : "",
         .bytes = atomic_load(&bytes),
         .lost = lost_in_all(),
         .error = atomic_load(&failure),

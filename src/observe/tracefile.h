@@ -54,8 +54,10 @@ struct ag_record {
 enum { AG_RECORD_MOST = 65520, AG_TRACE_ARGUMENTS = 1024 };
 
 /*
- * Opens the file that the option trace.file names. False: there will be no trace, as the option is
- * empty, or since something failed, which gives one line on stderr.
+ * Records are wanted for the file that the option trace.file names. False: there will be no trace,
+ * as the option is empty, or since something failed, which gives one line on stderr. The file itself
+ * is opened with the first records: the launcher of a parallel program may ask for the devices only,
+ * and have its first rank's name.
  */
 bool ag_trace_open(void);
 
