@@ -12,9 +12,8 @@
 enum { PIECE_NS = 8000 };
 
 /* A program that issues ops faster than this is faster than any GPU executes them (0.5 us for a
-   kernel that does nothing); and what a start so much earlier is worth, ns: 16 of 64 ops first made
-   such loops 7 % faster, 4 of 16 made no difference (H200, driver 580, 170 ns for each op). */
-enum { FAST_NS = 400, EARLY_NS = 3000 };
+   kernel that does nothing). */
+enum { FAST_NS = 400 };
 
 /* Programs that never wait are taken for ones that wait this seldom. */
 enum { LONGEST_RUN = 1024 };
@@ -67,12 +66,6 @@ uint64_t ag_pace_clock(void)
     return ag_opt.trace_length == AG_LENGTH_AUTO ? ag_pace_now() : 0;
 }
 
-void ag_pace_spent(uint64_t began)
-{
-    if (began != 0)
-        ag_self.submitting += ag_pace_now() - began;
-}
-
 /* What takes so long this time on average; a pause of the machine counts little. */
 static uint32_t average(uint32_t before, uint64_t ns)
 {
@@ -81,6 +74,16 @@ static uint32_t average(uint32_t before, uint64_t ns)
     if (ns < 8 * (uint64_t)before)
         return before + (uint32_t)(((int64_t)ns - (int64_t)before) / 4);
     return before + before / 4 + 1;
+}
+
+void ag_pace_spent(struct ag_stream *stream, uint64_t began, bool whole)
+{
+    if (began == 0)
+        return;
+    uint64_t ns = ag_pace_now() - began;
+    ag_self.submitting += ns;
+    if (whole)
+        stream->pace.replay_ns = average(stream->pace.replay_ns, ns);
 }
 
 void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint64_t now)
@@ -123,8 +126,13 @@ static uint32_t best_length(const struct ag_pace *pace)
     return length < ag_opt.trace_unroll ? length : ag_opt.trace_unroll;
 }
 
-/* The power of two next to a quarter of the first piece behind a wait, if the GPU would otherwise
-   wait for long. With some slack, so that it does not come and go. */
+/*
+ * The power of two next to a quarter of the first piece behind a wait, if the GPU would otherwise
+ * wait for the rest for longer than one more replay takes, which is much where threads meet in the
+ * driver. With some slack: 16 of 64 ops first made such loops 7 % faster, 4 of 16 made no
+ * difference (H200, driver 580, 170 ns for each op and 2 us for a replay); and so that it does not
+ * come and go.
+ */
 static uint32_t best_first(const struct ag_pace *pace)
 {
     uint32_t piece = pace->runs < pace->length ? pace->runs : pace->length, first = 2;
@@ -133,7 +141,8 @@ static uint32_t best_first(const struct ag_pace *pace)
     uint64_t early_ns = (uint64_t)(piece > first ? piece - first : 0) * pace->any_ns;
     bool split = pace->first != UINT32_MAX;
     bool slow = pace->any_ns > (split ? FAST_NS + FAST_NS / 4 : FAST_NS);
-    return !slow && early_ns > (split ? EARLY_NS - EARLY_NS / 4 : EARLY_NS) ? first : UINT32_MAX;
+    uint64_t worth_ns = pace->replay_ns + pace->replay_ns / (split ? 8 : 2);
+    return !slow && early_ns > worth_ns ? first : UINT32_MAX;
 }
 
 static void look(struct ag_stream *stream)

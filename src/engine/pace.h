@@ -41,9 +41,9 @@ void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint6
 uint64_t ag_pace_now(void);
 
 /* The same; 0 if nobody wants to know. And: this thread has been submitting since then, which is
-   no time of the program's own. */
+   no time of the program's own; `whole`: by one replay. */
 uint64_t ag_pace_clock(void);
-void ag_pace_spent(uint64_t began);
+void ag_pace_spent(struct ag_stream *stream, uint64_t began, bool whole);
 
 /* A sequence of so many ops has ended, with a barrier or without. */
 void ag_pace_ended(struct ag_stream *stream, uint32_t ops, bool barrier);

@@ -48,6 +48,7 @@ struct ag_pace {
     uint64_t submitting; /* what the thread had spent submitting then, ns */
     uint32_t op_ns;      /* between two ops that are held, ns; 0: not known yet */
     uint32_t any_ns;     /* of the program between two ops of any streams of the thread */
+    uint32_t replay_ns;  /* that a replay takes the thread */
     uint32_t ops_before; /* of the thread, when that hold began */
     uint32_t run;        /* ops since the last barrier */
     uint32_t runs;       /* ops between two barriers, on average */

@@ -409,7 +409,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     }
     ag_trial_submitted(stream->path[1], replayed != 0);
     hold_ends(stream);
-    ag_pace_spent(clock);
+    ag_pace_spent(stream, clock, replayed == held);
     return replayed == held;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * live_slow.c TRIPS US [OPS [PAUSE]]: so many kernels (2) with so many microseconds of sleep between
- * each two, and a wait, or a pause of so many microseconds.
+ * live_slow.c TRIPS US [OPS [PAUSE]]: so many kernels (2) with so many microseconds of sleep
+ * between each two, and a wait, or a pause of so many microseconds.
  */
 #include "sim_test.h"
 
