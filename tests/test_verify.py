@@ -197,7 +197,9 @@ def test_an_end_by_a_signal_leaves_nothing_behind(tmp_path, number):
                                                   "LD_PRELOAD": helpers.sanitizer_runtime()})
     (tmp_path / "scratch").mkdir()
     command = [helpers.build_dir() / "autograph", "bench", "--", program]
-    with subprocess.Popen(list(map(str, command)), env=env) as bench:
+    # A shell has its background jobs ignore SIGINT, and these tests may be one.
+    with subprocess.Popen(list(map(str, command)), env=env,
+                          preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as bench:
         deadline = time.monotonic() + helpers.TIMEOUT
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
             assert time.monotonic() < deadline

@@ -6,7 +6,7 @@ usage: tests/bench/benchmark.py [--build DIR] [--out DIR] [--shapes REGEX] [--ro
                             [--no-extras] [--library FILE] [--set AUTOGRAPH_NAME=VALUE] [--sim]
 
 For each loop two processes run, one of them with the library preloaded, and take turns in each round;
-five such pairs one after the other where little is won.
+nine such pairs one after the other, for fewer rounds each, where little is won.
 Prints a table, and what was asked of the loops with what was measured; --out keeps both, with all
 figures (bench.json) and a plot (bench.svg). Status 1: results differed. Status 2: it could not run,
 or not all of it.
@@ -32,6 +32,7 @@ import shapes  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATIENCE = 60  # seconds for one answer
+PAIR_ROUNDS = 3  # at most, of a pair of processes that is one of several
 
 
 class CannotRun(Exception):
@@ -210,6 +211,8 @@ def measure_pair(shape, setup, us_per_round, rounds, ms):
 
 def measure(shape, setup, us_per_round, rounds, ms):
     """Pairs of processes, one after the other, as if they were one: rounds, and the last one's report."""
+    if shape.processes > 1:
+        rounds = min(rounds, PAIR_ROUNDS)
     row = measure_pair(shape, setup, us_per_round, rounds, ms)
     for _ in range(shape.processes - 1):
         more = measure_pair(shape, setup, us_per_round, rounds, ms)
