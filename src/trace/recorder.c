@@ -6,8 +6,13 @@
 enum { ANCHOR_REACH = 8192 };
 
 /* Ops that the recorder sleeps at first and at most: where nothing repeats, and where a barrier
-   comes behind each op, which may just be a phase of the program. */
-enum { SLEEP_FIRST = 1 << 16, SLEEP_MOST = 1 << 20, LONE_FIRST = 1 << 11, LONE_MOST = 1 << 16 };
+   comes behind each op, which may just be a phase of the program. And how many times as many each
+   time: to record what never repeats makes a program slower by more than to record what does. */
+enum { SLEEP_FIRST = 1 << 15, SLEEP_MOST = 1 << 20, SLEEP_GROWS = 4 };
+enum { LONE_FIRST = 1 << 11, LONE_MOST = 1 << 16, LONE_GROWS = 2 };
+
+/* Nodes that are enough at first to see that nothing repeats, twice as many each time. */
+enum { NOVEL_FIRST = 1 << 12 };
 
 /* Sequences, after the first rest fewer, after which it rests although the tree has room. */
 enum { MOST_LONE = 512, AGAIN_LONE = 64 };
@@ -18,6 +23,7 @@ bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, 
     rec->limit = UINT32_MAX;
     ag_recorder_resize(rec, unroll, max_length);
     rec->sleep_next = SLEEP_FIRST;
+    rec->novel = NOVEL_FIRST;
     rec->lone_next = LONE_FIRST;
     rec->cursor = &rec->tree.root;
     return ag_tree_init(&rec->tree, limit);
@@ -37,18 +43,24 @@ void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
     }
 }
 
-static void rest(struct ag_recorder *rec, uint32_t *next, uint32_t most)
+static void rest(struct ag_recorder *rec, uint32_t *next, uint32_t most, uint32_t grows)
 {
     if (rec->tree.root.below == 0) /* and no trace is made while nothing is recorded */
         atomic_store_explicit(&rec->pass, *next, memory_order_relaxed);
     else
         rec->sleep = *next;
-    if (*next < most)
-        *next *= 2;
+    *next = *next < most / grows ? *next * grows : most;
     rec->lone = rec->fruitless = 0;
 }
 
-/* The tree is full: forgets what is cold, and rests if recording it did not pay. */
+/* The tree is full, or large enough with nothing hot in it. */
+static bool is_full(const struct ag_recorder *rec)
+{
+    const struct ag_tree *tree = &rec->tree;
+    return tree->used >= tree->limit || (tree->root.below == 0 && tree->used >= rec->novel);
+}
+
+/* Forgets what is cold, and rests if recording it did not pay. */
 static void make_room(struct ag_recorder *rec)
 {
     ag_tree_prune(&rec->tree);
@@ -56,7 +68,8 @@ static void make_room(struct ag_recorder *rec)
     if (paid)
         rec->sleep_next = SLEEP_FIRST;
     if (!paid || rec->tree.used > rec->tree.limit / 2)
-        rest(rec, &rec->sleep_next, SLEEP_MOST);
+        rest(rec, &rec->sleep_next, SLEEP_MOST, SLEEP_GROWS);
+    rec->novel *= rec->novel < rec->tree.limit ? 2 : 1;
     rec->useful = 0;
 }
 
@@ -64,7 +77,7 @@ struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op
 {
     struct ag_node *node = ag_tree_find(&rec->tree, rec->cursor, op);
     if (node == NULL && rec->sleep == 0) {
-        node = ag_tree_add(&rec->tree, rec->cursor, op);
+        node = is_full(rec) ? NULL : ag_tree_add(&rec->tree, rec->cursor, op);
         if (node == NULL)
             make_room(rec);
     }
@@ -91,7 +104,7 @@ static bool may_become_trace(const struct ag_node *node)
 static void lone(struct ag_recorder *rec)
 {
     if (++rec->lone >= (rec->lone_next == LONE_FIRST ? MOST_LONE : AGAIN_LONE))
-        rest(rec, &rec->lone_next, LONE_MOST);
+        rest(rec, &rec->lone_next, LONE_MOST, LONE_GROWS);
 }
 
 void ag_recorder_foreign(struct ag_recorder *rec)
@@ -115,7 +128,7 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
             rec->lone = 0;
     }
     if (rec->fruitless >= AG_FRUITLESS)
-        rest(rec, &rec->sleep_next, SLEEP_MOST);
+        rest(rec, &rec->sleep_next, SLEEP_MOST, SLEEP_GROWS);
     if (node->weight < min_length || node->trace != NULL || ++node->ends < hot)
         return NULL;
     node->ends = 0;

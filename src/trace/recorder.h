@@ -11,8 +11,8 @@
  * So a short loop is unrolled, a long one is cut into pieces that fall on the same ops each time.
  *
  * It rests, longer each time, where recording does not pay: when the tree is full and little of it
- * was of use, when each sequence ends before it could become a trace, and when nothing has been
- * replayed for long.
+ * was of use, when a part of it is full and nothing has become a trace at all, when each sequence
+ * ends before it could become a trace, and when nothing has been replayed for long.
  *
  * Not thread-safe: the owner's lock guards it.
  */
@@ -37,8 +37,9 @@ struct ag_recorder {
     _Atomic uint32_t pass;  /* ops that may pass unseen, since there is no trace either; the thread
                                that issues them reads and writes it without the lock, too */
     uint32_t sleep_next, lone_next;
-    uint32_t lone; /* sequences in a row that a barrier ended before they could become a trace, and
-                      ops that cannot be held */
+    uint32_t novel; /* nodes that are enough while there is no trace */
+    uint32_t lone;  /* sequences in a row that a barrier ended before they could become a trace, and
+                       ops that cannot be held */
     uint32_t fruitless; /* ops since the last replay */
     uint64_t useful;    /* ops replayed since the tree was last pruned */
 };

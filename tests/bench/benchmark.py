@@ -3,7 +3,7 @@
 """The benchmark: loops eagerly, under the library, and as graphs written by hand, in turn.
 
 usage: tests/bench/benchmark.py [--build DIR] [--out DIR] [--shapes REGEX] [--rounds N] [--ms N] [--quick]
-                            [--no-extras] [--library FILE] [--set AUTOGRAPH_NAME=VALUE] [--sim]
+                            [--no-extras] [--pairs N] [--library FILE] [--set AUTOGRAPH_NAME=VALUE] [--sim]
 
 For each loop two processes run, one of them with the library preloaded, and take turns in each round;
 nine such pairs one after the other, for fewer rounds each, where little is won.
@@ -209,12 +209,13 @@ def measure_pair(shape, setup, us_per_round, rounds, ms):
     return row
 
 
-def measure(shape, setup, us_per_round, rounds, ms):
+def measure(shape, setup, us_per_round, rounds, ms, pairs):
     """Pairs of processes, one after the other, as if they were one: rounds, and the last one's report."""
-    if shape.processes > 1:
+    pairs = pairs or shape.processes
+    if pairs > 1:
         rounds = min(rounds, PAIR_ROUNDS)
     row = measure_pair(shape, setup, us_per_round, rounds, ms)
-    for _ in range(shape.processes - 1):
+    for _ in range(pairs - 1):
         more = measure_pair(shape, setup, us_per_round, rounds, ms)
         for variant, times in more["times"].items():
             row["times"][variant] += times
@@ -321,6 +322,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--ms", type=float, default=30, help="length of one measurement")
     parser.add_argument("--quick", action="store_true", help="3 rounds of 10 ms")
+    parser.add_argument("--pairs", type=int, default=0, metavar="N",
+                        help="pairs of processes for each loop")
     parser.add_argument("--no-extras", action="store_true", help="only the loops")
     parser.add_argument("--library", type=pathlib.Path, help="another one than that of the build")
     parser.add_argument("--set", action="append", default=[], metavar="AUTOGRAPH_NAME=VALUE",
@@ -350,7 +353,7 @@ def main():
     rows, failed = [], []
     for shape in chosen:
         try:
-            rows.append(measure(shape, setup, us_per_round, rounds, ms))
+            rows.append(measure(shape, setup, us_per_round, rounds, ms, options.pairs))
             say(table_row(rows[-1]))
         except CannotRun as error:
             failed.append(f"{shape.name}: {error}")

@@ -161,6 +161,26 @@ TEST(memory_is_bounded_and_recording_rests)
     ag_tree_free(&rec.tree);
 }
 
+/* Ops that are recorded in a program that never repeats are few; and a long loop is found then. */
+TEST(novel_ops_are_given_up_early)
+{
+    struct ag_recorder rec;
+    CHECK(ag_recorder_init(&rec, 16384, 64, 128));
+    unsigned recorded = 0;
+    for (unsigned i = 0; i < 170000; i++)
+        if (!ag_recorder_asleep(&rec)) {
+            feed(&rec, i);
+            recorded++;
+        }
+    CHECK(recorded < 13000);
+    unsigned hot = 0;
+    for (unsigned i = 0; i < 2000000; i++)
+        if (!ag_recorder_asleep(&rec))
+            hot += feed(&rec, i % 5000) != NULL;
+    CHECK(hot >= 5000 / 128);
+    ag_tree_free(&rec.tree);
+}
+
 /* Two threads share a stream: one of them lets an op pass, and writes what is left of the rest when
    the other one has come to its end, and records or even holds. */
 TEST(nothing_passes_within_a_sequence)
