@@ -40,8 +40,8 @@ CEILINGS = {
     "disabled-runtime": 54,
     "disabled-driver": 0,
     "query": 10,
-    "stream": 4250,
-    "crowd": 4350,
+    "stream": 3240,
+    "crowd": 3300,
 }
 
 # What a path must not reach the driver with: then it would not be the path that it is called.

@@ -3,6 +3,7 @@
 #include "engine/memory.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "driver/driver.h"
 #include "engine/engine.h"
@@ -67,4 +68,10 @@ CUmemorytype ag_memory_at(struct ag_answers **answers, CUdeviceptr address, size
     }
     *buffer = answer->buffer;
     return bytes <= answer->room ? answer->type : 0;
+}
+
+void ag_memory_forget(struct ag_answers *answers)
+{
+    if (answers != NULL)
+        memset(answers, 0, sizeof *answers);
 }

@@ -25,9 +25,12 @@ struct ag_answers;
  * What memory of the current context's device, or pinned host memory, an address is in, if the
  * `bytes` from it on are in one allocation; else 0: of another device, pageable, managed, unknown.
  * *buffer becomes the driver's number of the allocation, which is never used again. *answers is
- * NULL at first; free() takes what it is later.
+ * NULL at first.
  */
 CUmemorytype ag_memory_at(struct ag_answers **answers, CUdeviceptr address, size_t bytes,
                           uint64_t *buffer);
+
+/* Forgets all answers (NULL: there are none), and keeps their memory for the next stream. */
+void ag_memory_forget(struct ag_answers *answers);
 
 #endif

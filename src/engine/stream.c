@@ -8,6 +8,7 @@
 
 #include "config/config.h"
 #include "driver/driver.h"
+#include "engine/memory.h"
 #include "engine/observe.h"
 
 _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
@@ -19,6 +20,10 @@ static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static struct ag_context *contexts;       /* registry; never freed, ctx NULL when dead */
 static struct ag_stream *_Atomic streams; /* writes under registry */
 static uint32_t stream_count;             /* registry; of all that ever lived */
+
+/* Copies of a new stream that are not looked at: it may be made for these few, and to ask the
+   driver what their memory is costs more than to follow the stream. */
+enum { FIRST_COPIES = 4 };
 
 /* Found by name; and which states are in use by nobody. All under registry. */
 enum { BUCKETS = 1024 };
@@ -353,7 +358,8 @@ static struct ag_stream *make(CUstream name, CUcontext current, uint32_t *life)
             stream->plain = false;
             stream->holding = false;
             stream->relayed = false;
-            stream->foreign = stream->foreign_next = 0;
+            stream->foreign = 0;
+            stream->foreign_next = FIRST_COPIES;
             ag_pace_start(stream);
             stream->number = ++stream_count;
             stream->lives++;
@@ -365,7 +371,7 @@ static struct ag_stream *make(CUstream name, CUcontext current, uint32_t *life)
             AG_TRACE(ag_note_stream(stream));
             pthread_mutex_unlock(&stream->lock);
         } else {
-            ag_tree_free(&stream->recorder.tree);
+            ag_tree_clear(&stream->recorder.tree);
             state_give(stream);
             pthread_mutex_unlock(&stream->lock);
             stream = NULL;
@@ -434,9 +440,8 @@ void ag_stream_kill(struct ag_stream *stream)
         stream->relay = NULL;
         atomic_fetch_sub(&stream->context->relays, 1);
     }
-    ag_tree_free(&stream->recorder.tree);
-    free(stream->answers);
-    stream->answers = NULL;
+    ag_tree_clear(&stream->recorder.tree);
+    ag_memory_forget(stream->answers);
     pthread_mutex_lock(&registry);
     stream->owner = NULL;
     stream->live = false;

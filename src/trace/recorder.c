@@ -19,7 +19,9 @@ enum { MOST_LONE = 512, AGAIN_LONE = 64 };
 
 bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, uint32_t max_length)
 {
+    struct ag_tree tree = rec->tree;
     memset(rec, 0, sizeof *rec);
+    rec->tree = tree;
     rec->limit = UINT32_MAX;
     ag_recorder_resize(rec, unroll, max_length);
     rec->sleep_next = SLEEP_FIRST;

@@ -44,7 +44,8 @@ struct ag_recorder {
     uint64_t useful;    /* ops replayed since the tree was last pruned */
 };
 
-/* False: no memory. The recorder must not be moved afterwards. */
+/* A recorder that is all zero, or whose tree has been cleared. False: no memory. It must not be
+   moved afterwards. */
 bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll,
                       uint32_t max_length);
 

@@ -16,10 +16,15 @@ static struct ag_node **bucket_of(struct ag_tree *tree, const struct ag_node *pa
 
 bool ag_tree_init(struct ag_tree *tree, uint32_t limit)
 {
-    memset(tree, 0, sizeof *tree);
+    size_t bytes = FIRST_BUCKETS * sizeof *tree->buckets;
     tree->limit = limit;
     tree->mask = FIRST_BUCKETS - 1;
-    tree->buckets = calloc(FIRST_BUCKETS, sizeof *tree->buckets);
+    tree->fresh = tree->slabs[0];
+    tree->left = tree->slabs[0] != NULL ? FIRST_NODES : 0;
+    if (tree->buckets != NULL)
+        memset(tree->buckets, 0, bytes);
+    else
+        tree->buckets = calloc(1, bytes);
     return tree->buckets != NULL;
 }
 
@@ -59,8 +64,9 @@ static uint32_t slab_size(unsigned i)
     return i == 0 ? FIRST_NODES : FIRST_NODES << (i - 1);
 }
 
-void ag_tree_free(struct ag_tree *tree)
+void ag_tree_clear(struct ag_tree *tree)
 {
+    struct ag_tree kept = {0};
     /* By slabs, since a stream that is destroyed soon has fewer nodes than buckets. */
     for (unsigned i = 0; i < AG_SLABS && tree->slabs[i] != NULL; i++) {
         struct ag_node *end = tree->slabs[i] + slab_size(i);
@@ -68,8 +74,22 @@ void ag_tree_free(struct ag_tree *tree)
             end = tree->fresh;
         for (struct ag_node *node = tree->slabs[i]; node != end; node++)
             node_release(node);
-        free(tree->slabs[i]);
+        if (i == 0)
+            kept.slabs[0] = tree->slabs[0];
+        else
+            free(tree->slabs[i]);
     }
+    if (tree->mask == FIRST_BUCKETS - 1)
+        kept.buckets = tree->buckets;
+    else
+        free(tree->buckets);
+    *tree = kept;
+}
+
+void ag_tree_free(struct ag_tree *tree)
+{
+    ag_tree_clear(tree);
+    free(tree->slabs[0]);
     free(tree->buckets);
     memset(tree, 0, sizeof *tree);
 }

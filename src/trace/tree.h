@@ -51,10 +51,14 @@ struct ag_tree {
     uint32_t mask; /* of the bucket array */
 };
 
-/* False: no memory. `limit` is in nodes. */
+/* A tree that is all zero, or has been cleared. False: no memory. `limit` is in nodes. */
 bool ag_tree_init(struct ag_tree *tree, uint32_t limit);
 
-/* Drops every node and all memory; the caller has taken the traces away before. */
+/* Drops every node; the caller has taken the traces away before. Memory for a few of them is kept
+   for the next ag_tree_init(): programs make and destroy streams all the time. */
+void ag_tree_clear(struct ag_tree *tree);
+
+/* The same, and drops all memory. */
 void ag_tree_free(struct ag_tree *tree);
 
 /* The child of `node` with this structure, or NULL. */

@@ -41,7 +41,7 @@ static struct ag_node *feed(struct ag_recorder *rec, unsigned name)
 
 TEST(short_loop_is_unrolled)
 {
-    struct ag_recorder rec;
+    struct ag_recorder rec = {0};
     CHECK(ag_recorder_init(&rec, 1024, 16, 128));
     struct ag_node *hot = NULL;
     for (unsigned i = 0; i < 200 && hot == NULL; i++)
@@ -55,7 +55,7 @@ TEST(short_loop_is_unrolled)
 /* Only the sequence behind a wait is shorter, not behind any other barrier. */
 TEST(short_piece_behind_a_wait)
 {
-    struct ag_recorder rec;
+    struct ag_recorder rec = {0};
     CHECK(ag_recorder_init(&rec, 1024, 16, 16));
     ag_recorder_waited(&rec, 4);
     for (unsigned i = 0; i < 40; i++) {
@@ -77,7 +77,7 @@ TEST(short_piece_behind_a_wait)
    nodes are made. */
 static bool settles(unsigned period, unsigned prologue)
 {
-    struct ag_recorder rec;
+    struct ag_recorder rec = {0};
     if (!ag_recorder_init(&rec, 32768, 64, 128))
         return false;
     for (unsigned i = 0; i < prologue; i++)
@@ -103,7 +103,7 @@ TEST(long_loops_settle)
 
 TEST(barrier_ends_a_sequence)
 {
-    struct ag_recorder rec;
+    struct ag_recorder rec = {0};
     CHECK(ag_recorder_init(&rec, 1024, 64, 128));
     struct ag_node *hot = NULL;
     unsigned rounds = 0;
@@ -120,7 +120,7 @@ TEST(barrier_ends_a_sequence)
 
 TEST(single_op_is_never_hot)
 {
-    struct ag_recorder rec;
+    struct ag_recorder rec = {0};
     CHECK(ag_recorder_init(&rec, 1024, 64, 128));
     for (unsigned i = 0; i < 20; i++) {
         feed(&rec, 1);
@@ -131,7 +131,7 @@ TEST(single_op_is_never_hot)
 
 TEST(failed_op_is_in_no_trace)
 {
-    struct ag_recorder rec;
+    struct ag_recorder rec = {0};
     CHECK(ag_recorder_init(&rec, 1024, 64, 128));
     for (unsigned round = 0; round < 10; round++) {
         for (unsigned i = 0; i < 5; i++) {
@@ -146,7 +146,7 @@ TEST(failed_op_is_in_no_trace)
 
 TEST(memory_is_bounded_and_recording_rests)
 {
-    struct ag_recorder rec;
+    struct ag_recorder rec = {0};
     CHECK(ag_recorder_init(&rec, 512, 64, 128));
     unsigned asleep = 0;
     for (unsigned i = 0; i < 100000; i++) {
@@ -164,7 +164,7 @@ TEST(memory_is_bounded_and_recording_rests)
 /* Ops that are recorded in a program that never repeats are few; and a long loop is found then. */
 TEST(novel_ops_are_given_up_early)
 {
-    struct ag_recorder rec;
+    struct ag_recorder rec = {0};
     CHECK(ag_recorder_init(&rec, 16384, 64, 128));
     unsigned recorded = 0;
     for (unsigned i = 0; i < 170000; i++)
@@ -185,7 +185,7 @@ TEST(novel_ops_are_given_up_early)
    the other one has come to its end, and records or even holds. */
 TEST(nothing_passes_within_a_sequence)
 {
-    struct ag_recorder rec;
+    struct ag_recorder rec = {0};
     CHECK(ag_recorder_init(&rec, 512, 64, 128));
     atomic_store(&rec.pass, 2);
     CHECK(ag_recorder_asleep(&rec) && ag_recorder_asleep(&rec) && !ag_recorder_asleep(&rec));
@@ -199,7 +199,7 @@ TEST(nothing_passes_within_a_sequence)
 
 TEST(pruning_keeps_what_leads_to_a_trace)
 {
-    struct ag_tree tree;
+    struct ag_tree tree = {0};
     CHECK(ag_tree_init(&tree, 64));
     struct ag_op a = op_of(1), b = op_of(2), c = op_of(3);
     struct ag_node *first = ag_tree_add(&tree, &tree.root, &a);
@@ -223,7 +223,7 @@ TEST(pruning_keeps_what_leads_to_a_trace)
 
 TEST(version_goes_up_only_with_a_difference)
 {
-    struct ag_tree tree;
+    struct ag_tree tree = {0};
     CHECK(ag_tree_init(&tree, 64));
     struct ag_op op = op_of(1);
     struct ag_node *node = ag_tree_add(&tree, &tree.root, &op);
@@ -245,7 +245,7 @@ TEST(version_goes_up_only_with_a_difference)
 /* The same hash must not be enough: the structure itself is compared. */
 TEST(equal_tokens_are_not_equal_ops)
 {
-    struct ag_tree tree;
+    struct ag_tree tree = {0};
     CHECK(ag_tree_init(&tree, 64));
     struct ag_op a = op_of(1), b = op_of(2);
     b.token = a.token;

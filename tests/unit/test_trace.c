@@ -49,7 +49,7 @@ TEST(a_token_depends_on_every_part_of_the_structure)
 TEST(sequences_share_their_prefix)
 {
     struct ag_op a = kernel(0), b = kernel(1), c = kernel(2);
-    struct ag_tree tree;
+    struct ag_tree tree = {0};
     CHECK(ag_tree_init(&tree, 100));
     struct ag_node *na = ag_tree_add(&tree, &tree.root, &a);
     struct ag_node *nb = ag_tree_add(&tree, na, &b), *nc = ag_tree_add(&tree, na, &c);
@@ -67,7 +67,7 @@ TEST(a_node_keeps_its_own_copy_of_what_it_was_given)
     op.extra = attributes;
     op.extra_size = sizeof attributes;
     ag_op_hash(&op);
-    struct ag_tree tree;
+    struct ag_tree tree = {0};
     CHECK(ag_tree_init(&tree, 100));
     CHECK(ag_tree_add(&tree, &tree.root, &op));
     CHECK(ag_tree_find(&tree, &tree.root, &op));
@@ -146,7 +146,7 @@ static bool settles(unsigned period, unsigned before, struct feed *f)
 
 TEST(a_loop_is_cut_at_the_same_places_whatever_its_length)
 {
-    struct feed f;
+    struct feed f = {0};
     for (unsigned period = 1; period < 4 * MAX_LENGTH; period++) {
         bool good = settles(period, 0, &f);
         ag_tree_free(&f.rec.tree);
