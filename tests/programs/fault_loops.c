@@ -254,6 +254,8 @@ static void streams(void)
 static void exits(void)
 {
     CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
+    for (uint32_t step = 0; step < 4; step++) /* such as the library does not look at */
+        note(cuMemcpyDtoDAsync(buffer[3], buffer[2], 16, s));
     for (uint32_t step = 0; step < 2 * STEPS; step++) {
         CUdeviceptr at = buffer[step % 2];
         unsigned end = step > STEPS / 2 && step % 3 == 0 ? 1 + step / 3 % 8 : 9;
