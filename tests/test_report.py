@@ -6,7 +6,6 @@ import re
 import socket
 import stat
 import subprocess
-import sys
 
 import pytest
 
@@ -187,19 +186,9 @@ def test_the_report_of_a_parallel_program_is_one_file_each(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["0.json", "1.json", "2.json"]
 
 
-# A launcher as torchrun is: asks for the devices, starts the ranks, and has no rank itself.
-LAUNCHER = """
-import ctypes, os, subprocess, sys
-driver = ctypes.CDLL("libcuda.so.1")
-assert driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(ctypes.c_int())) == 0
-ranks = [subprocess.Popen(sys.argv[1:], env={**os.environ, "RANK": str(rank)}) for rank in range(2)]
-assert [rank.wait() for rank in ranks] == [0, 0]
-"""
-
-
 def test_the_launcher_of_a_parallel_program_leaves_its_ranks_files_alone(tmp_path):
     clean = dict.fromkeys(["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"])
-    done = helpers.run([sys.executable, "-c", LAUNCHER, *LOOP], env={
+    done = helpers.run([compiled.program("observe_launcher"), 2, *LOOP], env={
         **clean, "AUTOGRAPH_REPORT": tmp_path / "%r.json", "AUTOGRAPH_TRACE_FILE": tmp_path / "%r.trace"})
     assert done.stderr == ""
     assert sorted(os.listdir(tmp_path)) == ["0.json", "0.trace", "1.json", "1.trace"]
@@ -213,7 +202,7 @@ def test_a_report_of_nothing_replaces_an_older_one(tmp_path):
     file = tmp_path / "report.json"
     file.write_text("older")
     os.utime(file, (1, 1))
-    helpers.run([sys.executable, "-c", LAUNCHER.split("ranks =")[0]], env={"AUTOGRAPH_REPORT": file})
+    helpers.run([compiled.program("observe_launcher"), 0], env={"AUTOGRAPH_REPORT": file})
     assert json.loads(file.read_text())["ops"]["total"] == 0
 
 
