@@ -31,3 +31,13 @@ def test_the_driver_is_asked_once(tmp_path):
     counts = dict(line.split() for line in calls.read_text().splitlines())
     assert int(counts["cuMemcpyHtoDAsync_v2"]) < 300  # the others were nodes
     assert int(counts["cuPointerGetAttributes"]) < 20  # four addresses, and what traces are made of
+
+
+def test_streams_for_a_few_copies_do_not_ask(tmp_path):
+    command = [compiled.program("short_streams"), 100]
+    plain = helpers.run(command, preload=False, env={"AGSIM_DELAY_US": 0})
+    calls = tmp_path / "calls"
+    done = helpers.run(command, env={"AGSIM_DELAY_US": 0, "AGSIM_CALLS": calls})
+    counts = dict(line.split() for line in calls.read_text().splitlines())
+    assert done.stdout == plain.stdout and int(counts["cuMemcpyHtoDAsync_v2"]) == 100
+    assert "cuPointerGetAttributes" not in counts

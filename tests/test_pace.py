@@ -8,15 +8,24 @@ import compiled
 import helpers
 
 
-def lengths(tmp_path, words, **env):
-    """Replays of each length, in the benchmark's loop."""
-    report = tmp_path / "report.json"
-    helpers.run(helpers.build_dir() / "tests/bench/worker-sim", input=f"eager {words} warmup=0\n",
-                env={"AUTOGRAPH_REPORT": report, "AUTOGRAPH_HOLD_BOUND_US": 20000, "AGSIM_DELAY_US": 0, **env})
+def replays_of(data):
+    """Of each length."""
     replays = {}
-    for trace in json.loads(report.read_text())["trace_list"]:
+    for trace in data["trace_list"]:
         replays[trace["length"]] = replays.get(trace["length"], 0) + trace["replays"]
     return replays
+
+
+def report(tmp_path, words, **env):
+    """Of the benchmark's loop."""
+    file = tmp_path / "report.json"
+    helpers.run(helpers.build_dir() / "tests/bench/worker-sim", input=f"eager {words} warmup=0\n",
+                env={"AUTOGRAPH_REPORT": file, "AUTOGRAPH_HOLD_BOUND_US": 20000, "AGSIM_DELAY_US": 0, **env})
+    return json.loads(file.read_text())
+
+
+def lengths(tmp_path, words):
+    return replays_of(report(tmp_path, words))
 
 
 @pytest.mark.parametrize("cpu, most", [(0, 64), (100, 8)])
@@ -31,10 +40,12 @@ def test_short_piece_behind_a_wait(tmp_path):
     """The GPU starts on the first quarter while the rest is issued. On a busy machine the program is too
     slow for that to be worth it: tried more than once."""
     for _ in range(8):
-        replays = lengths(tmp_path, "n=64 sync=1 iterations=2000")
+        data = report(tmp_path, "n=64 sync=1 iterations=2000", AUTOGRAPH_GRAPH_VARIANTS=1)
+        replays = replays_of(data)
         if max(replays, key=replays.get) != 64:
             break
     assert replays[16] > 1000 and replays[48] > 1000
+    assert data["patches"] < 2000  # both begin with the same ops, and have their own arguments
 
 
 def test_no_short_piece_where_nobody_waits(tmp_path):
@@ -46,6 +57,14 @@ def test_several_streams_of_a_thread(tmp_path):
     """Eight ops in each of eight streams: twice the pieces would be twice the launches in all of them."""
     replays = lengths(tmp_path, "n=64 streams=8 sync=1 cpu=0.5 iterations=200")
     assert max(replays, key=replays.get) == 8
+
+
+def test_two_threads_that_share_a_stream():
+    """The time between ops is known although each thread counts its own: one has issued far more before."""
+    done = helpers.run_logged([compiled.program("live_shared"), 60, 200],
+                              env={"AUTOGRAPH_HOLD_BOUND_US": 50000, "AGSIM_DELAY_US": 0})
+    slow = [trace for trace in done.report["trace_list"] if trace["stream"] == 2]
+    assert sum(t["replays"] for t in slow if t["length"] <= 4) > 300
 
 
 def test_pieces_that_were_late_are_not_tried_again_soon():

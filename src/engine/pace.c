@@ -57,6 +57,7 @@ void ag_pace_begun(struct ag_stream *stream)
 {
     bool measured = stream->epoch % SAMPLE == 0 && ag_opt.trace_length == AG_LENGTH_AUTO;
     stream->pace.began = measured ? ag_pace_now() : 0;
+    stream->pace.thread = &ag_self;
     stream->pace.submitting = ag_self.submitting;
     stream->pace.ops_before = ag_self.ops;
 }
@@ -98,14 +99,16 @@ void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint6
         }
     } else {
         pace->late -= pace->late > 0;
-        /* The last of two ops at least. */
-        bool own = atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self;
-        uint32_t all = ag_self.ops - pace->ops_before;
-        if (pace->began != 0 && now != 0 && own && held > 1 && all >= held) {
+        /* This thread has issued the last of two ops at least. If it has the first one, too, it is
+           known what else it did meanwhile. */
+        bool last = atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self;
+        if (pace->began != 0 && now != 0 && last && held > 1) {
+            bool both = pace->thread == &ag_self;
             uint64_t ns = now - pace->began;
+            uint32_t all = both ? ag_self.ops - pace->ops_before : held;
             pace->op_ns = average(pace->op_ns, ns / (held - 1));
-            ns -= ag_self.submitting - pace->submitting;
-            pace->any_ns = average(pace->any_ns, ns / (all - 1));
+            ns -= both ? ag_self.submitting - pace->submitting : 0;
+            pace->any_ns = average(pace->any_ns, ns / ((all > held ? all : held) - 1));
         }
     }
     pace->began = 0;

@@ -45,7 +45,8 @@ struct ag_context {
 /* How fast the program issues ops, and how long its sequences are therefore; see pace.h. */
 struct ag_pace {
     uint64_t began;      /* when the hold began that is being measured, ns; 0: none is */
-    uint64_t submitting; /* what the thread had spent submitting then, ns */
+    const void *thread;  /* that began it */
+    uint64_t submitting; /* what it had spent submitting then, ns */
     uint32_t op_ns;      /* between two ops that are held, ns; 0: not known yet */
     uint32_t any_ns;     /* of the program between two ops of any streams of the thread */
     uint32_t replay_ns;  /* that a replay takes the thread */
