@@ -53,6 +53,20 @@ def test_no_short_piece_where_nobody_waits(tmp_path):
     assert replays[64] > 1000 and replays.get(48, 0) + replays.get(16, 0) < 100
 
 
+def test_single_op_between_waits(tmp_path):
+    """A graph of one launch: it is cheaper than the launch, but making it must first pay."""
+    data = report(tmp_path, "n=1 sync=1 iterations=200")
+    assert replays_of(data) == {1: pytest.approx(183, abs=5)}
+
+
+@pytest.mark.parametrize("body", [1, 2])
+def test_loop_that_waits_no_longer(body, tmp_path):
+    """What has become hot between waits does not keep the loop from being unrolled behind them."""
+    before = f"n={body} sync=1 iterations=100\neager n={body} iterations=400 warmup=0\n"
+    replays = lengths(tmp_path, before + f"eager n={body} iterations=8000")
+    assert 64 * replays.get(64, 0) > 4000 * body
+
+
 def test_several_streams_of_a_thread(tmp_path):
     """Eight ops in each of eight streams: twice the pieces would be twice the launches in all of them."""
     replays = lengths(tmp_path, "n=64 streams=8 sync=1 cpu=0.5 iterations=200")

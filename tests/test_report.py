@@ -210,7 +210,8 @@ def test_a_report_of_nothing_replaces_an_older_one(tmp_path):
 
 def cuts(env=None, steps=70):
     done = helpers.run_logged([compiled.program("observe_cuts"), steps],
-                              env={"AUTOGRAPH_TRACE_UNROLL": 12, **(env or {})})
+                              env={"AUTOGRAPH_TRACE_UNROLL": 12, "AUTOGRAPH_TRACE_MIN_LENGTH": 2,
+                                   **(env or {})})
     assert done.stderr == ""
     return done.report
 

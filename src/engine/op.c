@@ -33,7 +33,7 @@ static void hold(struct ag_stream *stream, struct ag_node *node)
     stream->recorder.cursor = node;
     stream->counters.ops++;
     ag_self.ops++;
-    if ((node->trace != NULL && node->below == 0) || node->depth >= stream->recorder.limit)
+    if (ag_recorder_ends(&stream->recorder, node))
         ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
 }
 
@@ -418,6 +418,8 @@ static bool step(struct ag_stream *stream, bool described, struct ag_described *
             stream->counters.side_exits++;
             break;
         }
+        if (ag_recorder_goes_on(rec))
+            break;
         ag_stream_end(stream, false, AG_REASON_SIDE_EXIT); /* and the op begins the next sequence */
     }
     record(stream, call);

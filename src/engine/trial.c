@@ -60,7 +60,8 @@ bool ag_trial_rests(const struct ag_node *leaf)
     if (head == NULL || head->rest == 0)
         return false;
     /* It has ended here so many times since the last time that this was asked. */
-    head->rest -= head->rest < ag_opt.trace_hot ? head->rest : ag_opt.trace_hot;
+    uint32_t ends = ag_recorder_hot(leaf, ag_opt.trace_hot);
+    head->rest -= head->rest < ends ? head->rest : ends;
     return head->rest != 0;
 }
 

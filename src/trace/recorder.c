@@ -17,6 +17,10 @@ enum { NOVEL_FIRST = 1 << 12 };
 /* Sequences, after the first rest fewer, after which it rests although the tree has room. */
 enum { MOST_LONE = 512, AGAIN_LONE = 64 };
 
+/* Times that the program must go on behind a trace before sequences may, at first, and how many
+   times as many each time that nothing came of it; and for how many sequences they may. */
+enum { ONWARD_FIRST = 8, ONWARD_GROWS = 8, ONWARD_TRIES = 4, OPEN = 32 };
+
 bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, uint32_t max_length)
 {
     struct ag_tree tree = rec->tree;
@@ -36,9 +40,33 @@ bool ag_recorder_cuts(const struct ag_recorder *rec, const struct ag_op *op)
     return op->token == rec->anchor && rec->chain + rec->cursor->depth >= rec->unroll;
 }
 
+bool ag_recorder_goes_on(struct ag_recorder *rec)
+{
+    if (rec->cursor->open == 0 || rec->cursor->below != 0)
+        return false;
+    rec->cursor->open--;
+    return true;
+}
+
+/* The program has gone on behind a trace. */
+static void onward(struct ag_node *node)
+{
+    uint32_t enough = ONWARD_FIRST;
+    for (unsigned i = 0; i < node->opened; i++)
+        enough *= ONWARD_GROWS;
+    if (++node->onward < enough)
+        return;
+    node->onward = 0;
+    node->open = OPEN;
+    node->opened += node->opened < ONWARD_TRIES;
+}
+
 void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
 {
     bool again = token == rec->anchor && rec->chain >= rec->unroll;
+    if (rec->ended != NULL && !again)
+        onward(rec->ended);
+    rec->ended = NULL;
     if (again || rec->anchor == 0 || rec->chain > ANCHOR_REACH) {
         rec->anchor = token;
         rec->chain = 0;
@@ -66,6 +94,7 @@ static bool is_full(const struct ag_recorder *rec)
 static void make_room(struct ag_recorder *rec)
 {
     ag_tree_prune(&rec->tree);
+    rec->ended = NULL;
     bool paid = rec->useful >= rec->tree.limit / 2;
     if (paid)
         rec->sleep_next = SLEEP_FIRST;
@@ -118,12 +147,15 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
                                 uint32_t min_length)
 {
     struct ag_node *node = rec->cursor;
+    bool replayed = node->trace != NULL && node->below == 0 && node->depth < rec->limit;
+    rec->ended = !barrier && replayed ? node : NULL;
     rec->cursor = &rec->tree.root;
     rec->limit = rec->max_length;
     rec->chain += node->depth;
     rec->fruitless += node->depth;
     if (barrier) {
         rec->anchor = 0;
+        node->open -= node->open != 0;
         if (node->depth != 0 && node->weight < min_length)
             lone(rec);
         else if (node->depth != 0)
@@ -131,7 +163,8 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     }
     if (rec->fruitless >= AG_FRUITLESS)
         rest(rec, &rec->sleep_next, SLEEP_MOST, SLEEP_GROWS);
-    if (node->weight < min_length || node->trace != NULL || ++node->ends < hot)
+    if (node->weight < min_length || node->trace != NULL ||
+        ++node->ends < ag_recorder_hot(node, hot))
         return NULL;
     node->ends = 0;
     return may_become_trace(node) ? node : NULL;

@@ -2,13 +2,16 @@
 /*
  * The recorder of one stream: cuts the program's ops into sequences and finds those that are hot.
  *
- * Where a sequence ends depends on the ops alone, never on which traces exist, so that the same
- * loop is cut at the same places each time round:
+ * Where a sequence ends depends on the ops, so that the same loop is cut at the same places each
+ * time round:
  *  - at a barrier;
  *  - after `max_length` ops, or fewer behind a wait for the stream;
  *  - before the anchor, once `unroll` ops have passed since it was last cut there. The anchor is
  *    the first op after a barrier; when it has not come back for a long time, another is taken.
  * So a short loop is unrolled, a long one is cut into pieces that fall on the same ops each time.
+ *  - where a trace ends that begins no longer one, since it can be replayed at once. A loop that
+ *    waited in each iteration, and does no longer, would stay in such short pieces: where the
+ *    program goes on behind a trace, now and then sequences may, too.
  *
  * It rests, longer each time, where recording does not pay: when the tree is full and little of it
  * was of use, when a part of it is full and nothing has become a trace at all, when each sequence
@@ -28,6 +31,7 @@ enum { AG_FRUITLESS = 1 << 16 }; /* ops without a replay after which it rests */
 struct ag_recorder {
     struct ag_tree tree;
     struct ag_node *cursor; /* where the open sequence is; &tree.root between sequences */
+    struct ag_node *ended;  /* where the last one ended only since a trace does, or NULL */
     uint64_t anchor;        /* token; 0: the next op becomes it */
     uint32_t chain;         /* ops from the anchor to the head of the open sequence */
     uint32_t unroll;        /* ops */
@@ -75,6 +79,24 @@ static inline void ag_recorder_unpaid(struct ag_recorder *rec)
 {
     rec->fruitless = AG_FRUITLESS;
 }
+
+/* How often a sequence that ends at this node must be seen: more often if it is a single op, since
+   making a graph of it costs as much as some tens of replays save. */
+static inline uint32_t ag_recorder_hot(const struct ag_node *node, uint32_t hot)
+{
+    return node->weight == 1 ? 5 * hot : hot;
+}
+
+/* Whether the open sequence, all of which is held, ends at this node. */
+static inline bool ag_recorder_ends(const struct ag_recorder *rec, const struct ag_node *node)
+{
+    return (node->trace != NULL && node->below == 0 && node->open == 0) ||
+           node->depth >= rec->limit;
+}
+
+/* The trace at the cursor has been replayed, and what comes next belongs to no longer one: whether
+   the sequence goes on all the same. */
+bool ag_recorder_goes_on(struct ag_recorder *rec);
 
 /* Whether the open sequence ends before this op. */
 bool ag_recorder_cuts(const struct ag_recorder *rec, const struct ag_op *op);

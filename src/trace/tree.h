@@ -32,7 +32,13 @@ struct ag_node {
     void **params;    /* one pointer into args for each field of the layout */
     uint32_t version; /* goes up when args change */
 
-    uint32_t ends;          /* sequences that ended here since the last look */
+    uint32_t ends; /* sequences that ended here since the last look */
+
+    /* The recorder's, of a trace behind which the program goes on. */
+    uint16_t onward; /* how often it has */
+    uint8_t open;    /* sequences that need not end here */
+    uint8_t opened;  /* times that they were let, without a longer trace */
+
     struct ag_head *head;   /* whether sequences that begin here are held, or NULL; of malloc() */
     struct ag_node *bucket; /* next in the same bucket, or in the free list */
 };

@@ -56,6 +56,7 @@ CASES = {
     "disabled-runtime": Case("held-runtime", DISABLED, what="AUTOGRAPH_DISABLE=1"),
     "disabled-driver": Case("held-driver", DISABLED, what="AUTOGRAPH_DISABLE=1"),
     "query": Case("query", what="barrier, nothing held (cuEventQuery)"),
+    "alone": Case("alone", what="replayed by itself, and a synchronize"),
     "stream": Case("stream", what="a stream created and destroyed for each launch"),
     "crowd": Case("crowd", what="the same among 300 other streams"),
 }

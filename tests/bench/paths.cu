@@ -35,6 +35,7 @@ enum door {
     UPLOAD,    /* cudaMemcpyAsync from pageable memory: cannot be held */
     EVENT,     /* cudaEventRecord */
     QUERY,     /* cuEventQuery: a barrier, and nothing is held */
+    ALONE,     /* cudaLaunchKernel and a synchronize behind it */
     STREAM,    /* a stream of its own for each launch: create, launch, wait, destroy */
     CROWD,     /* the same, while there are hundreds of others */
 };
@@ -67,6 +68,7 @@ static const struct path {
     {"novel-event", EVENT, false, true, true, "between memsets never seen before"},
     {"upload", UPLOAD, false, true, false, "from pageable memory"},
     {"query", QUERY, false, false, false, "barrier, nothing held"},
+    {"alone", ALONE, false, false, false, "with replay and synchronize"},
     {"stream", STREAM, false, false, false, "a stream created and destroyed for it"},
     {"crowd", CROWD, false, false, false, "the same among hundreds of streams"},
 };
@@ -115,6 +117,10 @@ static void one_call(const struct path *path, long iteration, unsigned k)
         break;
     case QUERY:
         CHECK((cudaError_t)event_query((CUevent)events[k]));
+        break;
+    case ALONE:
+        CHECK(cudaLaunchKernel((const void *)mix, dim3(1), dim3(1), arguments, shared, stream));
+        CHECK(cudaStreamSynchronize(stream));
         break;
     case STREAM:
     case CROWD: {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* observe_cuts.c [steps]: a loop of six kernels, which is replayed; then one of a kernel and a copy
- * to the host, where each copy cuts a sequence of one op, too short for any trace. */
+ * to the host, where each copy cuts a sequence of one op: too short with trace.min_length = 2. */
 #include "sim_test.h"
 
 enum { N = 32, BODY = 6 };
