@@ -56,7 +56,7 @@ def test_no_short_piece_where_nobody_waits(tmp_path):
 def test_single_op_between_waits(tmp_path):
     """A graph of one launch: it is cheaper than the launch, but making it must first pay."""
     data = report(tmp_path, "n=1 sync=1 iterations=200")
-    assert replays_of(data) == {1: pytest.approx(183, abs=5)}
+    assert replays_of(data) == {1: pytest.approx(139, abs=5)}
 
 
 @pytest.mark.parametrize("body", [1, 2])

@@ -364,7 +364,7 @@ static void record(struct ag_stream *stream, const struct ag_described *call)
     }
     (void)ag_stream_open(stream); /* nothing is held, so no watchdog is needed */
     /* Memset and copy nodes are made with addresses that are good now; kernels need none. */
-    if (call->op.kind != AG_OP_KERNEL && ag_node_arguments(node))
+    if (call->op.kind != AG_OP_KERNEL && !ag_recorder_is_unseen(rec) && ag_node_arguments(node))
         ag_node_store(node, call->from);
     if (node->depth >= rec->limit)
         ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
@@ -393,9 +393,9 @@ static bool step(struct ag_stream *stream, bool described, struct ag_described *
     if (rec->cursor->depth != 0 && ag_recorder_cuts(rec, &call->op))
         ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
     for (;;) {
-        struct ag_node *node = expected != NULL && expected == rec->cursor->next
-                                   ? expected
-                                   : ag_tree_find(&rec->tree, rec->cursor, &call->op);
+        struct ag_node *node = expected;
+        if (node == NULL || node != rec->cursor->next)
+            node = ag_recorder_find(rec, &call->op);
         bool head = rec->cursor->depth == 0;
         if (head && UNLIKELY(stream->timed.head != NULL))
             ag_trial_arrived(stream);

@@ -417,7 +417,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
 static void release_events(struct ag_stream *stream)
 {
     const struct ag_node *node = stream->recorder.cursor;
-    if (node->depth == 0) /* the sequence was dropped */
+    if (node->depth == 0 || ag_recorder_is_unseen(&stream->recorder)) /* which ones is not known */
         ag_event_release(NULL, stream);
     for (; node->depth != 0; node = node->parent) {
         struct ag_event_arguments arguments;

@@ -16,8 +16,9 @@ enum { SCORE_MOST = 8, SCORE_LEAST = -4, SLEEP_FIRST = 8, SLEEP_MOST = 4096 };
 enum { REPLAYS_FIRST = 16, REPLAYS_GROW = 16, REPLAYS_MOST = 1 << 20 };
 
 /* A look first, which ends most trials: a pair of short windows. Then pairs of longer ones, some of
-   which may be lost by chance. In sequences, and pairs. */
-enum { LOOK = 4, WINDOW = 8, PAIRS = 5, LOST = 4 };
+   which may be lost by chance. In sequences, so many times as many where those are single ops; and
+   pairs. */
+enum { LOOK = 4, WINDOW = 8, SHORT = 8, PAIRS = 5, LOST = 4 };
 
 /* Sequences for which a head is given up. */
 enum { REST_FIRST = 1 << 10, REST_MOST = 1 << 18 };
@@ -141,7 +142,9 @@ static bool next(struct ag_stream *stream, struct ag_node *node)
         head->replays = REPLAYS_FIRST;
         return true;
     }
-    if (trial->begun == (trial->pair == 0 ? LOOK : WINDOW))
+    uint32_t least = trial->pair == 0 ? LOOK : WINDOW;
+    if (trial->begun >= least &&
+        (trial->begun >= SHORT * least || trial->window[is_eager(trial)].ops >= SHORT * least))
         window_over(stream, node);
     if (!trial->on) /* it is over; a head that was given up has no trace any more */
         return node->trace != NULL || node->below != 0;

@@ -55,6 +55,12 @@ uint64_t ag_hash(uint64_t hash, const void *bytes, uint32_t size);
 /* Sets the token from the other fields. */
 void ag_op_hash(struct ag_op *op);
 
+/* What an op counts: records of events and waits cost little by themselves. */
+static inline unsigned ag_op_weight(const struct ag_op *op)
+{
+    return op->kind != AG_OP_RECORD && op->kind != AG_OP_WAIT;
+}
+
 /* Whether two ops are the same; their tokens are not looked at. */
 static inline bool ag_op_alike(const struct ag_op *a, const struct ag_op *b)
 {

@@ -11,6 +11,9 @@ enum { ANCHOR_REACH = 8192 };
 enum { SLEEP_FIRST = 1 << 15, SLEEP_MOST = 1 << 20, SLEEP_GROWS = 4 };
 enum { LONE_FIRST = 1 << 11, LONE_MOST = 1 << 16, LONE_GROWS = 2 };
 
+/* Nodes that any tree may have before what is new gets none. */
+enum { NODES_FREE = 256 };
+
 /* Nodes that are enough at first to see that nothing repeats, twice as many each time. */
 enum { NOVEL_FIRST = 1 << 12 };
 
@@ -24,7 +27,7 @@ enum { ONWARD_FIRST = 8, ONWARD_GROWS = 8, ONWARD_TRIES = 4, OPEN = 32 };
 bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, uint32_t max_length)
 {
     struct ag_tree tree = rec->tree;
-    memset(rec, 0, sizeof *rec);
+    memset(rec, 0, offsetof(struct ag_recorder, unseen));
     rec->tree = tree;
     rec->limit = UINT32_MAX;
     ag_recorder_resize(rec, unroll, max_length);
@@ -86,8 +89,8 @@ static void rest(struct ag_recorder *rec, uint32_t *next, uint32_t most, uint32_
 /* The tree is full, or large enough with nothing hot in it. */
 static bool is_full(const struct ag_recorder *rec)
 {
-    const struct ag_tree *tree = &rec->tree;
-    return tree->used >= tree->limit || (tree->root.below == 0 && tree->used >= rec->novel);
+    uint32_t used = rec->tree.used + rec->unseen_ops;
+    return used >= rec->tree.limit || (rec->tree.root.below == 0 && used >= rec->novel);
 }
 
 /* Forgets what is cold, and rests if recording it did not pay. */
@@ -95,6 +98,7 @@ static void make_room(struct ag_recorder *rec)
 {
     ag_tree_prune(&rec->tree);
     rec->ended = NULL;
+    rec->unseen_ops = 0;
     bool paid = rec->useful >= rec->tree.limit / 2;
     if (paid)
         rec->sleep_next = SLEEP_FIRST;
@@ -104,14 +108,35 @@ static void make_room(struct ag_recorder *rec)
     rec->useful = 0;
 }
 
+/* The cursor moves over an op that is new there; the path becomes known. */
+static struct ag_node *step_unseen(struct ag_recorder *rec, const struct ag_op *op, uint64_t path)
+{
+    struct ag_node *node = &rec->unseen;
+    if (rec->cursor != node)
+        *node = (struct ag_node){
+            .parent = rec->cursor, .depth = rec->cursor->depth, .weight = rec->cursor->weight};
+    node->path = path;
+    node->depth++;
+    node->weight += ag_op_weight(op);
+    rec->unseen_ops++;
+    return rec->cursor = node;
+}
+
 struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op)
 {
-    struct ag_node *node = ag_tree_find(&rec->tree, rec->cursor, op);
-    if (node == NULL && rec->sleep == 0) {
-        node = is_full(rec) ? NULL : ag_tree_add(&rec->tree, rec->cursor, op);
-        if (node == NULL)
-            make_room(rec);
+    bool unseen = ag_recorder_is_unseen(rec);
+    struct ag_node *node = ag_recorder_find(rec, op);
+    if (node == NULL && rec->sleep == 0 && !is_full(rec)) {
+        uint64_t path = ag_path(rec->cursor->path, op->token);
+        bool novel = (unseen || rec->tree.used >= NODES_FREE) && !ag_tree_met(&rec->tree, path);
+        if (unseen || novel)
+            return step_unseen(rec, op, path);
+        node = ag_tree_add(&rec->tree, rec->cursor, op);
+        if (node != NULL && rec->tree.met != NULL) /* it may have ended here that time */
+            node->ends = ag_tree_met(&rec->tree, ag_path(path, 0));
     }
+    if (node == NULL && rec->sleep == 0)
+        make_room(rec);
     if (node == NULL) {
         rec->cursor = &rec->tree.root;
         rec->anchor = 0;
@@ -163,6 +188,10 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     }
     if (rec->fruitless >= AG_FRUITLESS)
         rest(rec, &rec->sleep_next, SLEEP_MOST, SLEEP_GROWS);
+    if (node == &rec->unseen) {
+        (void)ag_tree_met(&rec->tree, ag_path(node->path, 0));
+        return NULL;
+    }
     if (node->weight < min_length || node->trace != NULL ||
         ++node->ends < ag_recorder_hot(node, hot))
         return NULL;

@@ -7,6 +7,9 @@
 /* Most streams see few ops: the tree starts small. The slabs are as large as all before them. */
 enum { FIRST_NODES = 32, FIRST_BUCKETS = 64 };
 
+/* Bits for paths that have been met: eight for each node that a tree has by default. */
+enum { MET_BITS = 1 << 17 };
+
 static struct ag_node **bucket_of(struct ag_tree *tree, const struct ag_node *parent,
                                   uint64_t token)
 {
@@ -83,6 +86,7 @@ void ag_tree_clear(struct ag_tree *tree)
         kept.buckets = tree->buckets;
     else
         free(tree->buckets);
+    free(tree->met);
     *tree = kept;
 }
 
@@ -144,8 +148,9 @@ struct ag_node *ag_tree_add(struct ag_tree *tree, struct ag_node *parent, const 
     node->op = *op;
     node->op.extra = extra;
     node->parent = parent;
+    node->path = ag_path(parent->path, op->token);
     node->depth = parent->depth + 1;
-    node->weight = parent->weight + (op->kind != AG_OP_RECORD && op->kind != AG_OP_WAIT);
+    node->weight = parent->weight + ag_op_weight(op);
     if (tree->used > tree->mask)
         more_buckets(tree);
     struct ag_node **bucket = bucket_of(tree, parent, op->token);
@@ -155,8 +160,20 @@ struct ag_node *ag_tree_add(struct ag_tree *tree, struct ag_node *parent, const 
     return node;
 }
 
+bool ag_tree_met(struct ag_tree *tree, uint64_t path)
+{
+    if (tree->met == NULL && (tree->met = calloc(MET_BITS / 64, sizeof *tree->met)) == NULL)
+        return true;
+    uint64_t *word = &tree->met[path / 64 % (MET_BITS / 64)], bit = (uint64_t)1 << path % 64;
+    bool met = (*word & bit) != 0;
+    *word |= bit;
+    return met;
+}
+
 void ag_tree_prune(struct ag_tree *tree)
 {
+    if (tree->met != NULL)
+        memset(tree->met, 0, MET_BITS / 8);
     struct ag_node *dead = NULL;
     for (uint32_t i = 0; i <= tree->mask; i++)
         for (struct ag_node **link = &tree->buckets[i], *node; (node = *link) != NULL;) {

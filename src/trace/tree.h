@@ -20,11 +20,11 @@ struct ag_node {
     struct ag_node *parent;
     struct ag_node *next; /* the child that was taken last, or NULL: the prediction */
     struct ag_trace *trace;
-    uint32_t below; /* traces in the subtree under this node */
-    uint16_t depth; /* ops on the path to here; the root is 0 */
-    uint16_t
-        weight; /* of these, all but records of events and waits, which cost little by themselves */
-    bool bad;   /* its call has failed once: no trace may contain it */
+    uint32_t below;   /* traces in the subtree under this node */
+    uint64_t path;    /* hash of the ops on the path to here */
+    uint16_t depth;   /* ops on it; the root is 0 */
+    uint16_t weight;  /* of these, what counts: ag_op_weight() */
+    bool bad;         /* its call has failed once: no trace may contain it */
     uint8_t failures; /* times that no graph could be made of the path to here; the owner's */
 
     /* The arguments of the last time this op was held here; set up by ag_node_arguments(). */
@@ -55,6 +55,7 @@ struct ag_tree {
     uint32_t used;         /* nodes in the tree */
     uint32_t left;
     uint32_t mask; /* of the bucket array */
+    uint64_t *met; /* bits: hashes of the paths that have been met; NULL: none */
 };
 
 /* A tree that is all zero, or has been cleared. False: no memory. `limit` is in nodes. */
@@ -72,6 +73,16 @@ struct ag_node *ag_tree_find(struct ag_tree *tree, struct ag_node *node, const s
 
 /* Adds such a child; NULL when the tree is full or memory has run out. */
 struct ag_node *ag_tree_add(struct ag_tree *tree, struct ag_node *node, const struct ag_op *op);
+
+/* The hash of the path that goes on with an op, or ends (0) behind another. */
+static inline uint64_t ag_path(uint64_t before, uint64_t token)
+{
+    return ag_hash(before, &token, sizeof token);
+}
+
+/* Whether a path has been met before, and from now on it has. It may be said of one in ten that has
+   not, or without memory. Pruning forgets them. */
+bool ag_tree_met(struct ag_tree *tree, uint64_t path);
 
 /* Drops all nodes that neither carry nor lead to a trace. Pointers to those become invalid. */
 void ag_tree_prune(struct ag_tree *tree);

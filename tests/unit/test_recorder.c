@@ -118,13 +118,60 @@ TEST(barrier_ends_a_sequence)
     ag_tree_free(&rec.tree);
 }
 
-TEST(single_op_is_never_hot)
+TEST(single_op_must_come_more_often)
 {
     struct ag_recorder rec = {0};
     CHECK(ag_recorder_init(&rec, 1024, 64, 128));
-    for (unsigned i = 0; i < 20; i++) {
+    uint32_t enough = ag_recorder_hot(&(struct ag_node){.weight = 1}, HOT);
+    CHECK(enough > HOT);
+    for (unsigned i = 0; i < 2 * enough; i++) {
         feed(&rec, 1);
         CHECK(ag_recorder_end(&rec, true, HOT, LEAST) == NULL);
+    }
+    for (unsigned i = 1; i <= enough; i++) {
+        feed(&rec, 2);
+        CHECK((ag_recorder_end(&rec, true, HOT, 1) != NULL) == (i == enough));
+    }
+    ag_tree_free(&rec.tree);
+}
+
+/* What is new gets no nodes, but is known when it comes again: it is hot as soon as else. */
+TEST(new_sequences_have_no_nodes)
+{
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 16384, 64, 128));
+    for (unsigned i = 0; i < 3000; i++)
+        feed(&rec, i);
+    uint32_t used = rec.tree.used;
+    CHECK(used < 300);
+    for (unsigned round = 1; round <= HOT; round++) {
+        ag_recorder_end(&rec, true, HOT, LEAST);
+        struct ag_node *hot = NULL;
+        for (unsigned i = 0; i < 128; i++) {
+            CHECK(hot == NULL);
+            hot = feed(&rec, 5000 + i);
+            CHECK((rec.tree.used == used) == (round == 1));
+            CHECK(rec.cursor->depth == (i + 1) % 128);
+        }
+        CHECK((hot != NULL) == (round == HOT));
+    }
+    CHECK(rec.tree.used < used + 128 + 32);
+    ag_tree_free(&rec.tree);
+}
+
+/* The same where only the end of a sequence is new. */
+TEST(known_sequence_may_go_where_none_has)
+{
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 16384, 64, 128));
+    for (unsigned i = 0; i < 3000; i++)
+        feed(&rec, i % 400);
+    ag_recorder_end(&rec, true, HOT, LEAST);
+    for (unsigned round = 1; round <= HOT; round++) {
+        for (unsigned i = 0; i < 20; i++)
+            feed(&rec, i < 10 ? i : 7000 + i);
+        CHECK(ag_recorder_is_unseen(&rec) == (round == 1) && rec.cursor->weight == 20);
+        CHECK((ag_recorder_end(&rec, true, HOT, LEAST) != NULL) == (round == HOT));
     }
     ag_tree_free(&rec.tree);
 }
