@@ -252,6 +252,14 @@ void ag_engine_barrier_load(CUfunction func);
 extern _Atomic unsigned ag_wanted_traces;
 void ag_engine_waited(void);
 
+/*
+ * Streams may go with work left in them, and what runs then cannot be asked for. Before the host
+ * waits for a whole context (NULL: the current one): how many of its streams have gone so. After it
+ * has: these have no work left.
+ */
+unsigned ag_engine_left(CUcontext context);
+void ag_engine_settled(CUcontext context, unsigned left);
+
 /* Before a call that puts kernels into a stream in a way that the engine does not follow. */
 void ag_engine_stream_used(CUstream stream, bool ptsz);
 

@@ -30,7 +30,8 @@ static bool idle(struct ag_stream *stream)
 
 static bool all_idle(void)
 {
-    bool all = !atomic_load(&ag_unfollowed) && atomic_load(&ag_captures) == 0;
+    bool all =
+        !atomic_load(&ag_unfollowed) && atomic_load(&ag_captures) == 0 && ag_contexts_settled();
     for (struct ag_stream *stream = ag_stream_all(); all && stream != NULL; stream = stream->next) {
         if (pthread_mutex_trylock(&stream->lock) != 0)
             return false; /* another thread is at work */
@@ -58,11 +59,22 @@ void ag_engine_waited(void)
     }
 }
 
-void ag_stream_leaves(const struct ag_stream *stream)
+static struct ag_context *named(CUcontext context)
 {
-    if (atomic_load(&ag_captures) == 0 && /* or the question could end one */
-        ag_real.cuStreamQuery(stream->handle) != CUDA_SUCCESS)
-        atomic_store(&ag_unfollowed, true);
+    return ag_context_peek(context != NULL ? context : ag_context_current());
+}
+
+unsigned ag_engine_left(CUcontext handle)
+{
+    const struct ag_context *context = named(handle);
+    return context != NULL ? atomic_load(&context->left) : 0;
+}
+
+void ag_engine_settled(CUcontext handle, unsigned left)
+{
+    struct ag_context *context = named(handle);
+    if (context != NULL && left != 0)
+        atomic_store(&context->settled, left);
 }
 
 void ag_engine_stream_used(CUstream handle, bool ptsz)

@@ -24,7 +24,11 @@ void ag_engine_stream_destroy(CUstream handle)
     if (stream->live && stream->handle == handle) {
         if (ag_context_enter(stream->context, &pushed)) {
             ag_stream_end(stream, true, AG_REASON_DESTROY);
-            ag_stream_leaves(stream);
+            /* What may still run in it cannot be asked for any more; nor now, during a capture,
+               which the question could end. */
+            if (atomic_load(&ag_captures) != 0 ||
+                ag_real.cuStreamQuery(stream->handle) != CUDA_SUCCESS)
+                atomic_fetch_add(&stream->context->left, 1);
             ag_stream_kill(stream);
         }
         ag_context_leave(pushed);

@@ -106,6 +106,7 @@ static struct ag_context *context_make(CUcontext ctx, CUdevice device)
     }
     context->ctx = ctx;
     context->device = device;
+    atomic_store(&context->settled, atomic_load(&context->left));
     context->grown[0] = context->grown[1] = 0;
     return context;
 }
@@ -116,6 +117,17 @@ CUresult ag_context_refusal(struct ag_context *context)
     if (result != CUDA_SUCCESS)
         atomic_fetch_sub(&ag_refused, 1);
     return result;
+}
+
+bool ag_contexts_settled(void)
+{
+    bool settled = true;
+    pthread_mutex_lock(&registry);
+    for (struct ag_context *context = contexts; context != NULL; context = context->next)
+        settled &=
+            context->ctx == NULL || atomic_load(&context->settled) == atomic_load(&context->left);
+    pthread_mutex_unlock(&registry);
+    return settled;
 }
 
 void ag_context_forget(struct ag_context *context)
@@ -292,7 +304,7 @@ static void thread_exits(void *self)
             ag_context_enter(stream->context, &pushed)) {
             stream->owner = NULL; /* the handle has lost its meaning: what is held goes by relay */
             ag_stream_end(stream, true, AG_REASON_DESTROY);
-            atomic_store(&ag_unfollowed, true); /* nor can it be asked whether it has work left */
+            atomic_fetch_add(&stream->context->left, 1); /* nor can it be asked for its work */
             ag_stream_kill(stream);
             ag_context_leave(pushed);
         }
@@ -413,14 +425,13 @@ static void drop_traces(struct ag_stream *stream)
     ag_stream_want_none(stream);
     stream->last = NULL;
     stream->timed.head = NULL;
-    stream->recorder.cursor = &stream->recorder.tree.root;
-    stream->recorder.anchor = 0;
+    ag_recorder_drop(&stream->recorder);
 }
 
 void ag_stream_reset(struct ag_stream *stream)
 {
     drop_traces(stream);
-    ag_tree_prune(&stream->recorder.tree);
+    ag_recorder_prune(&stream->recorder);
 }
 
 void ag_stream_kill(struct ag_stream *stream)

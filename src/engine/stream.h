@@ -39,6 +39,8 @@ struct ag_context {
     _Atomic unsigned relays;        /* streams of the engine's own; see submit.c */
     _Atomic unsigned blocking_held; /* blocking streams that hold ops */
     _Atomic bool legacy_held;       /* the legacy stream holds ops */
+    _Atomic unsigned left;          /* streams that have gone, and may have left work behind */
+    _Atomic unsigned settled;       /* of these, before the program last waited for the context */
     _Atomic int refused; /* of a held op, and no call of the program has returned it yet; or 0 */
 };
 
@@ -161,7 +163,7 @@ struct ag_thread {
 extern _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
 
 /* Ops in streams that have no state; and that there may have been kernels among them, so that it
-   cannot be told when the device is idle. */
+   cannot be told any more when the device is idle. */
 extern _Atomic uint64_t ag_unfollowed_ops;
 extern _Atomic bool ag_unfollowed;
 
@@ -188,9 +190,8 @@ struct ag_stream *ag_stream_next_busy(const struct ag_stream *last);
 /* To be called whenever one of the three has changed. Wants the stream's lock. */
 void ag_stream_update_busy(struct ag_stream *stream);
 
-/* Before a stream is destroyed, whose context is current: what may still run in it cannot be asked
-   about any more. */
-void ag_stream_leaves(const struct ag_stream *stream);
+/* Whether all work is done that streams of any context left behind when they went. */
+bool ag_contexts_settled(void);
 
 /* Kills a state that holds nothing. Wants its lock, and its context where that still lives. */
 void ag_stream_kill(struct ag_stream *stream);

@@ -204,8 +204,9 @@ BEFORE(cuGreenCtxDestroy, (CUgreenCtx green), (green), green_context_destroy(gre
 
 /* -- Waits ------------------------------------------------------------------ */
 
-/* A safe point for making graphs may follow. */
-#define WAITS(name, parameters, arguments, barrier)                                                \
+/* A safe point for making graphs may follow. `left` streams of the context had gone before, and have
+   no work any more behind the call. */
+#define WAITS(name, parameters, arguments, barrier, left, settled)                                 \
     DOOR(name, parameters)                                                                         \
     {                                                                                              \
         if (passive())                                                                             \
@@ -214,8 +215,11 @@ BEFORE(cuGreenCtxDestroy, (CUgreenCtx green), (green), green_context_destroy(gre
         uint64_t began = ag_trace_now();                                                           \
         if (ag_engine_listens())                                                                   \
             barrier;                                                                               \
+        unsigned streams = atomic_load(&ag_wanted_traces) != 0 ? (left) : 0;                       \
         CUresult result = REAL(name) arguments;                                                    \
         AG_TRACE(ag_note_barrier(#name, began));                                                   \
+        if (result == CUDA_SUCCESS && streams != 0)                                                \
+            settled;                                                                               \
         if (result == CUDA_SUCCESS && atomic_load(&ag_wanted_traces) != 0)                         \
             ag_engine_waited();                                                                    \
         if (result == CUDA_SUCCESS && atomic_load(&ag_refused) != 0)                               \
@@ -223,14 +227,21 @@ BEFORE(cuGreenCtxDestroy, (CUgreenCtx green), (green), green_context_destroy(gre
         return result;                                                                             \
     }
 
-WAITS(cuStreamSynchronize, (CUstream stream), (stream),
-      ag_engine_barrier_wait(stream, false, AG_REASON_HOST_WAIT))
-WAITS(cuStreamSynchronize_ptsz, (CUstream stream), (stream),
-      ag_engine_barrier_wait(stream, true, AG_REASON_HOST_WAIT))
-WAITS(cuCtxSynchronize, (void), (), ag_engine_barrier_all(AG_REASON_HOST_WAIT))
-WAITS(cuCtxSynchronize_v2, (CUcontext context), (context),
-      ag_engine_barrier_all(AG_REASON_HOST_WAIT))
-WAITS(cuEventSynchronize, (CUevent event), (event), ag_engine_barrier_all(AG_REASON_HOST_WAIT))
+/* One stream, or an event; the whole context. */
+#define WAITS_FOR_ONE(name, parameters, arguments, barrier)                                        \
+    WAITS(name, parameters, arguments, barrier, 0, (void)0)
+#define WAITS_FOR_ALL(name, parameters, arguments, context)                                        \
+    WAITS(name, parameters, arguments, ag_engine_barrier_all(AG_REASON_HOST_WAIT),                 \
+          ag_engine_left(context), ag_engine_settled(context, streams))
+
+WAITS_FOR_ONE(cuStreamSynchronize, (CUstream stream), (stream),
+              ag_engine_barrier_wait(stream, false, AG_REASON_HOST_WAIT))
+WAITS_FOR_ONE(cuStreamSynchronize_ptsz, (CUstream stream), (stream),
+              ag_engine_barrier_wait(stream, true, AG_REASON_HOST_WAIT))
+WAITS_FOR_ONE(cuEventSynchronize, (CUevent event), (event),
+              ag_engine_barrier_all(AG_REASON_HOST_WAIT))
+WAITS_FOR_ALL(cuCtxSynchronize, (void), (), NULL)
+WAITS_FOR_ALL(cuCtxSynchronize_v2, (CUcontext context), (context), context)
 
 /* -- The program's own graphs: they may hold kernels, and wait for any event ---- */
 

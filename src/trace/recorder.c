@@ -93,12 +93,25 @@ static bool is_full(const struct ag_recorder *rec)
     return used >= rec->tree.limit || (rec->tree.root.below == 0 && used >= rec->novel);
 }
 
+void ag_recorder_drop(struct ag_recorder *rec)
+{
+    rec->cursor = &rec->tree.root;
+    rec->ended = NULL;
+    rec->anchor = 0;
+    rec->chain = 0;
+}
+
+void ag_recorder_prune(struct ag_recorder *rec)
+{
+    ag_recorder_drop(rec);
+    ag_tree_prune(&rec->tree);
+    rec->unseen_ops = 0;
+}
+
 /* Forgets what is cold, and rests if recording it did not pay. */
 static void make_room(struct ag_recorder *rec)
 {
-    ag_tree_prune(&rec->tree);
-    rec->ended = NULL;
-    rec->unseen_ops = 0;
+    ag_recorder_prune(rec);
     bool paid = rec->useful >= rec->tree.limit / 2;
     if (paid)
         rec->sleep_next = SLEEP_FIRST;
@@ -135,12 +148,11 @@ struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op
         if (node != NULL && rec->tree.met != NULL) /* it may have ended here that time */
             node->ends = ag_tree_met(&rec->tree, ag_path(path, 0));
     }
-    if (node == NULL && rec->sleep == 0)
-        make_room(rec);
     if (node == NULL) {
-        rec->cursor = &rec->tree.root;
-        rec->anchor = 0;
-        rec->chain = 0;
+        if (rec->sleep == 0)
+            make_room(rec);
+        else
+            ag_recorder_drop(rec);
         return NULL;
     }
     rec->cursor->next = node;

@@ -135,6 +135,12 @@ struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op
 struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t hot,
                                 uint32_t min_length);
 
+/* Forgets the open sequence: the next op is the first one of another, and its anchor. */
+void ag_recorder_drop(struct ag_recorder *rec);
+
+/* The same, and forgets all that leads to no trace. */
+void ag_recorder_prune(struct ag_recorder *rec);
+
 /* The program has waited for the stream: its next sequence has at most `length` ops. To be called
    between two sequences. */
 void ag_recorder_waited(struct ag_recorder *rec, uint32_t length);

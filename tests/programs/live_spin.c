@@ -242,7 +242,23 @@ static void stuck_orphan(void)
     for (uint32_t loop = 0; loop < 80; loop++)
         hot_loop(hot, buffer, loop, 4, 5, true); /* so few replays that none makes room */
     set_word(word, 1);
-    OK(cuCtxSynchronize());
+    OK(cuStreamSynchronize(hot));
+}
+
+/* The same, but that the host then waits for everything, and goes on. */
+static void orphan_ends(void)
+{
+    CUstream waiter, hot = made(CU_STREAM_NON_BLOCKING);
+    OK(cuStreamCreate(&waiter, CU_STREAM_NON_BLOCKING));
+    OK(launch_word(spin, word, 1, waiter));
+    OK(cuStreamDestroy(waiter));
+    for (uint32_t loop = 0; loop < 160; loop++) {
+        hot_loop(hot, buffer, loop, 4, 5, true);
+        if (loop == 80) {
+            set_word(word, 1);
+            OK(cuCtxSynchronize());
+        }
+    }
 }
 
 /* -- A kernel that waits for another ---------------------------------------- */
@@ -333,6 +349,7 @@ int main(int argc, char **argv)
                {"stuck", stuck},
                {"stuck_longer", stuck_longer},
                {"stuck_orphan", stuck_orphan},
+               {"orphan_ends", orphan_ends},
                {"loading", loading},
                {"asking", asking},
                {"asking_again", asking_again},
