@@ -56,7 +56,15 @@ def test_no_short_piece_where_nobody_waits(tmp_path):
 def test_single_op_between_waits(tmp_path):
     """A graph of one launch: it is cheaper than the launch, but making it must first pay."""
     data = report(tmp_path, "n=1 sync=1 iterations=200")
-    assert replays_of(data) == {1: pytest.approx(139, abs=5)}
+    assert replays_of(data) == {1: pytest.approx(184, abs=5)}
+
+
+def test_single_op_where_graphs_are_expensive(tmp_path):
+    """The first one has taken 2 ms, so the next one must have been seen 200 times: a quarter of that counts."""
+    two = "n=1 sync=1 iterations=400 warmup=0\neager n=1 sync=1 empty=1 iterations=400"
+    usual, later = (replays_of(report(tmp_path, two, AGSIM_INSTANTIATE_US=us, AUTOGRAPH_TRACE_TRIAL="false"))[1]
+                    for us in (0, 2000))
+    assert usual >= 760 and later == pytest.approx(usual - 185, abs=15)
 
 
 @pytest.mark.parametrize("body", [1, 2])

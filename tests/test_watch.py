@@ -25,6 +25,11 @@ def live_file(pid):
     return pathlib.Path(f"/dev/shm/autograph.{os.getuid()}.{pid}")
 
 
+def is_live(pid):
+    """Whether the file is there, and whole: it is empty at first."""
+    return live_file(pid).exists() and live_file(pid).stat().st_size == 4096
+
+
 def read_live(pid):
     """The counters, as docs/formats.md describes them."""
     for _ in range(1000):
@@ -89,7 +94,7 @@ def test_the_last_counters_are_those_of_the_report(tmp_path):
     file = tmp_path / "report"
     with running({"AUTOGRAPH_REPORT_LIVE": "true", "AUTOGRAPH_REPORT": file,
                   "AUTOGRAPH_TRACE_FILE": tmp_path / "trace"}) as process:
-        wait_for(lambda: live_file(process.pid).exists(), "nothing is shown")
+        wait_for(lambda: is_live(process.pid), "nothing is shown")
         with open(live_file(process.pid), "rb") as shown:
             ends(process)
             data = shown.read()
@@ -154,8 +159,7 @@ def test_a_report_now(tmp_path, how, counts):
     file = tmp_path / "report"
     env = {"AUTOGRAPH_REPORT": file, "AUTOGRAPH_REPORT_SIGNAL": "true", "AUTOGRAPH_REPORT_LIVE": "true"}
     with running(env, *([how] if how else [])) as process:
-        wait_for(lambda: live_file(process.pid).exists() and read_live(process.pid).replayed > 0,
-                 "it does not run")
+        wait_for(lambda: is_live(process.pid) and read_live(process.pid).replayed > 0, "it does not run")
         now = asked(file, process)
         assert now["complete"] is False and now["ops"]["replayed"] > 0 and now["streams"]
         assert now["trace_list"] and now["pid"] == process.pid
@@ -169,7 +173,7 @@ def test_a_second_report(tmp_path):
     file = tmp_path / "report"
     env = {"AUTOGRAPH_REPORT": file, "AUTOGRAPH_REPORT_SIGNAL": "true", "AUTOGRAPH_REPORT_LIVE": "true"}
     with running(env) as process:
-        wait_for(lambda: live_file(process.pid).exists(), "it does not run")
+        wait_for(lambda: is_live(process.pid), "it does not run")
         first = asked(file, process)
         second = asked(file, process, file.stat().st_ino)
         assert second["ops"]["total"] >= first["ops"]["total"]
@@ -180,7 +184,7 @@ def test_a_signal_that_was_not_asked_for(tmp_path):
     """Without the option it does what it did."""
     file = tmp_path / "report"
     with running({"AUTOGRAPH_REPORT": file, "AUTOGRAPH_REPORT_LIVE": "true"}) as process:
-        wait_for(lambda: live_file(process.pid).exists(), "it does not run")
+        wait_for(lambda: is_live(process.pid), "it does not run")
         process.send_signal(signal.SIGUSR2)
         assert process.wait(helpers.TIMEOUT) == -signal.SIGUSR2
     live_file(process.pid).unlink()

@@ -278,11 +278,37 @@ void ag_stream_want_none(struct ag_stream *stream)
     stream->wanted_count = 0;
 }
 
+/* What a replay of a single op saves, ns, and how many times as often as others such sequences must
+   be seen at least. (H200, driver 580: 2,500 where the program waits for a kernel. To make the
+   graph takes 20,000, and 240,000 where eight threads do so at a time.) */
+enum { SINGLE_GAIN_NS = 2500, SINGLE_TIMES = 5 };
+
+/* What making the graph of a single op has taken of late, ns. */
+static _Atomic uint32_t single_ns;
+
+/* How often a sequence that ends at this node must be seen: that of a single op until its replays
+   would have saved as much as its graph takes. */
+static uint32_t hot(const struct ag_node *leaf)
+{
+    if (leaf->weight != 1)
+        return ag_opt.trace_hot;
+    uint32_t least = SINGLE_TIMES * ag_opt.trace_hot;
+    uint32_t paid = atomic_load_explicit(&single_ns, memory_order_relaxed) / SINGLE_GAIN_NS;
+    return paid < least ? least : paid;
+}
+
+static void took(uint64_t ns)
+{
+    uint32_t before = atomic_load_explicit(&single_ns, memory_order_relaxed);
+    uint32_t now = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+    atomic_store_explicit(&single_ns, before - before / 4 + now / 4, memory_order_relaxed);
+}
+
 enum { MOST_FAILURES = 3 };
 
 static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
-    if (ag_trial_rests(leaf) || relayed(stream) || atomic_load(&ag_captures) != 0 ||
+    if (ag_trial_rests(leaf, hot(leaf)) || relayed(stream) || atomic_load(&ag_captures) != 0 ||
         capturing(stream))
         return;
     if (!take_exec(stream, leaf->depth, idle)) {
@@ -299,7 +325,10 @@ static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle
         ag_context_give_exec(stream->context, leaf->depth);
         return;
     }
+    uint64_t began = ag_pace_now();
     struct ag_trace *trace = ag_trace_build(leaf, stream->context->ctx, stream->handle, &result);
+    if (leaf->weight == 1)
+        took(ag_pace_now() - began);
     note_error(stream, result, "making a trace");
     note_error(stream, ag_real.cuThreadExchangeStreamCaptureMode(&mode),
                "setting the capture mode back");
@@ -444,14 +473,14 @@ void ag_stream_be_curious(struct ag_stream *stream, bool curious)
 
 void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason)
 {
-    struct ag_node *hot = NULL;
+    struct ag_node *wanted = NULL;
     ag_stream_be_curious(stream, !barrier && stream->live);
     if (stream->held != 0) {
         bool whole = ag_stream_submit(stream, reason);
         struct ag_node *leaf = stream->recorder.cursor;
         if (whole && leaf->trace != NULL && ag_variant_wanted(leaf->trace) &&
             !is_wanted(stream, leaf))
-            hot = leaf;
+            wanted = leaf;
     } else if (ag_accounting && barrier && stream->recorder.cursor->depth != 0 &&
                !ag_trial_prevents(stream, stream->recorder.cursor)) {
         ag_account_cut(stream, reason, stream->recorder.cursor->depth);
@@ -461,15 +490,15 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
     if (stream->live) {
         stream->timed.ops += stream->recorder.cursor->depth;
         ag_pace_ended(stream, stream->recorder.cursor->depth, barrier);
-        struct ag_node *leaf =
-            ag_recorder_end(&stream->recorder, barrier, ag_opt.trace_hot, ag_opt.trace_min_length);
+        struct ag_node *leaf = ag_recorder_end(
+            &stream->recorder, barrier, hot(stream->recorder.cursor), ag_opt.trace_min_length);
         if (barrier && reason == AG_REASON_HOST_WAIT)
             ag_recorder_waited(&stream->recorder, stream->pace.first);
-        hot = leaf != NULL ? leaf : hot;
+        wanted = leaf != NULL ? leaf : wanted;
         bool pushed;
         ag_depth++;
-        if (hot != NULL && ag_context_enter(stream->context, &pushed)) {
-            trace_make(stream, hot, false);
+        if (wanted != NULL && ag_context_enter(stream->context, &pushed)) {
+            trace_make(stream, wanted, false);
             ag_context_leave(pushed);
         }
         ag_depth--;

@@ -55,13 +55,11 @@ void ag_trial_submitted(struct ag_node *node, bool replayed)
     }
 }
 
-bool ag_trial_rests(const struct ag_node *leaf)
+bool ag_trial_rests(const struct ag_node *leaf, uint32_t ends)
 {
     struct ag_head *head = ag_trial_head(leaf)->head;
     if (head == NULL || head->rest == 0)
         return false;
-    /* It has ended here so many times since the last time that this was asked. */
-    uint32_t ends = ag_recorder_hot(leaf, ag_opt.trace_hot);
     head->rest -= head->rest < ends ? head->rest : ends;
     return head->rest != 0;
 }

@@ -90,8 +90,8 @@ static inline bool ag_trial_prevents(const struct ag_stream *stream, const struc
            (stream->timed.head == first && stream->timed.eager);
 }
 
-/* A sequence that ends at `leaf` is hot: whether it has to stay eager, since its head is given up.
- */
-bool ag_trial_rests(const struct ag_node *leaf);
+/* A sequence that ends at `leaf` is hot, having ended there `ends` times more: whether it has to
+   stay eager, since its head is given up. */
+bool ag_trial_rests(const struct ag_node *leaf, uint32_t ends);
 
 #endif

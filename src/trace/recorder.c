@@ -204,8 +204,7 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
         (void)ag_tree_met(&rec->tree, ag_path(node->path, 0));
         return NULL;
     }
-    if (node->weight < min_length || node->trace != NULL ||
-        ++node->ends < ag_recorder_hot(node, hot))
+    if (node->weight < min_length || node->trace != NULL || ++node->ends < hot)
         return NULL;
     node->ends = 0;
     return may_become_trace(node) ? node : NULL;

@@ -86,14 +86,6 @@ static inline void ag_recorder_unpaid(struct ag_recorder *rec)
     rec->fruitless = AG_FRUITLESS;
 }
 
-/* How often a sequence that ends at this node must be seen: more often if it is a single op. A
-   replay of it saves 2.5 us, making its graph costs 20, and 240 where eight threads do so at a time
-   (H200, driver 580). */
-static inline uint32_t ag_recorder_hot(const struct ag_node *node, uint32_t hot)
-{
-    return node->weight == 1 ? 20 * hot : hot;
-}
-
 /* Whether the open sequence has gone where none has before: its ops have no nodes. */
 static inline bool ag_recorder_is_unseen(const struct ag_recorder *rec)
 {

@@ -18,6 +18,7 @@
  *                           for, which waits in the same way
  *   AGSIM_LAUNCH_US=N       the launch of a kernel keeps its thread busy for so long (0),
  *   AGSIM_GRAPH_LAUNCH_US=N and that of a graph,
+ *   AGSIM_INSTANTIATE_US=N  its instantiation,
  *   AGSIM_POINTER_US=N      and questions about what lies at an address
  *   AGSIM_LOG=FILE          what the device executed, a line per operation (log.c)
  *   AGSIM_CALLS=FILE        how often each function was called

@@ -42,6 +42,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, cuuint64_t flags,
     struct node *bad = NULL;
     if (!out || flags & ~(cuuint64_t)15)
         return CUDA_ERROR_INVALID_VALUE;
+    sim_busy(sim.instantiate_us);
     sim_lock();
     CUresult r = graph_get(handle, &g);
     if (r == CUDA_SUCCESS && g->capturing)

@@ -149,7 +149,7 @@ struct sim {
     int version;
     uint64_t seed;
     unsigned delay_us;
-    unsigned launch_us, graph_launch_us, pointer_us;
+    unsigned launch_us, graph_launch_us, instantiate_us, pointer_us;
     unsigned graph_free; /* execs a context has memory for; 0: no limit */
     bool lazy;           /* a kernel is loaded when it is first asked for */
     unsigned running;    /* kernels that execute now */
