@@ -52,7 +52,8 @@ static void order_before_unknown(CUstream handle, bool ptsz, CUcontext current)
 
 void ag_order_behind_all(const struct ag_stream *last)
 {
-    if (ag_context_refused()) {
+    CUcontext current;
+    if (ag_context_refused(&current)) {
         ag_watchdog_flush();
         return;
     }
@@ -65,11 +66,11 @@ void ag_order_behind_all(const struct ag_stream *last)
 
 void ag_engine_barrier_stream(CUstream handle, bool ptsz, enum ag_reason reason)
 {
-    if (ag_context_refused()) {
+    CUcontext current;
+    if (ag_context_refused(&current)) {
         ag_watchdog_flush();
         return;
     }
-    CUcontext current = ag_context_current();
     struct ag_stream *stream = ag_stream_peek(handle, ptsz, current);
     if (stream == NULL) {
         order_before_unknown(handle, ptsz, current);
@@ -90,7 +91,8 @@ void ag_engine_barrier_wait(CUstream handle, bool ptsz, enum ag_reason reason)
 
 void ag_engine_barrier_all(enum ag_reason reason)
 {
-    if (ag_context_refused()) {
+    CUcontext current;
+    if (ag_context_refused(&current)) {
         ag_watchdog_flush();
         return;
     }

@@ -11,11 +11,12 @@
 
 void ag_engine_stream_destroy(CUstream handle)
 {
-    if (ag_context_refused()) { /* and so is the call that follows */
+    CUcontext current;
+    if (ag_context_refused(&current)) { /* and so is the call that follows */
         ag_watchdog_flush();
         return;
     }
-    struct ag_stream *stream = ag_stream_peek(handle, false, ag_context_current());
+    struct ag_stream *stream = ag_stream_peek(handle, false, current);
     if (stream == NULL || stream->kind == AG_STREAM_LEGACY || stream->kind == AG_STREAM_PER_THREAD)
         return;
     ag_order_before(stream);

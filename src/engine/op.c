@@ -48,11 +48,12 @@ static bool eligible(const struct ag_stream *stream, CUcontext current)
     return !stream->plain && stream->context->ctx == current && atomic_load(&ag_captures) == 0;
 }
 
-/* The lock is held. */
+/* `function` is what is known of the kernel's; or the op is that of the node `same`. The lock is
+   held. */
 __attribute__((noinline)) static bool kernel_slow(struct ag_stream *stream,
                                                   const struct ag_kernel_call *call,
                                                   const struct ag_function *function,
-                                                  CUcontext current)
+                                                  const struct ag_node *same, CUcontext current)
 {
     struct ag_described op;
     if (ag_recorder_asleep(&stream->recorder)) {
@@ -60,9 +61,13 @@ __attribute__((noinline)) static bool kernel_slow(struct ag_stream *stream,
         return false;
     }
     ag_cause = ag_cause_kernel;
-    if (function == NULL)
-        function = ag_function_find(call->func, current);
-    bool described = eligible(stream, current) && ag_describe_kernel(&op, call, function);
+    bool described = eligible(stream, current);
+    if (same != NULL) {
+        op.op = same->op;
+        op.from = call->params;
+    } else if (described) {
+        described = ag_describe_kernel(&op, call, function);
+    }
     return step(stream, described, &op);
 }
 
@@ -177,7 +182,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
         }
         node = stream->recorder.cursor->next;
         same = is_same(node, call) && stream->context->ctx == current;
-        if (LIKELY(same && stream->recorder.cursor->depth != 0))
+        if (LIKELY(same))
             break; /* it is known, and need not be described */
         function = ag_function_find(call->func, current);
         if (function != NULL || learnt)
@@ -195,7 +200,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
     } else {
         uint64_t began = ag_trial_clock(stream);
         held = (!same || !record_again(stream, node, current)) &&
-               kernel_slow(stream, call, function, current);
+               kernel_slow(stream, call, function, same ? node : NULL, current);
         ag_trial_spent(stream, began);
     }
     pthread_mutex_unlock(&stream->lock);

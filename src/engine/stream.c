@@ -50,10 +50,12 @@ CUcontext ag_context_current(void)
     return current;
 }
 
-bool ag_context_refused(void)
+bool ag_context_refused(CUcontext *current)
 {
-    CUcontext current;
-    return ag_real.cuCtxGetCurrent(&current) == CUDA_ERROR_NOT_PERMITTED;
+    CUresult result = ag_real.cuCtxGetCurrent(current);
+    if (result != CUDA_SUCCESS)
+        *current = NULL;
+    return result == CUDA_ERROR_NOT_PERMITTED;
 }
 
 bool ag_context_enter(const struct ag_context *context, bool *pushed)
@@ -223,7 +225,7 @@ static struct ag_stream *peek(CUstream name, CUcontext current, uint32_t *life)
     return stream;
 }
 
-struct ag_stream *ag_stream_peek(CUstream handle, bool ptsz, CUcontext current)
+struct ag_stream *ag_stream_peek_slow(CUstream handle, bool ptsz, CUcontext current)
 {
     uint32_t life;
     return peek(ag_stream_name(handle, ptsz), current, &life);

@@ -173,9 +173,7 @@ extern _Atomic bool ag_unfollowed;
  * than `current`.
  */
 struct ag_stream *ag_stream_find_slow(CUstream handle, bool ptsz, CUcontext current);
-
-/* The state if there is one; never makes one. */
-struct ag_stream *ag_stream_peek(CUstream handle, bool ptsz, CUcontext current);
+struct ag_stream *ag_stream_peek_slow(CUstream handle, bool ptsz, CUcontext current);
 
 /* The head of the list of all states; follow ->next. States are only ever added, at the head. */
 struct ag_stream *ag_stream_all(void);
@@ -208,8 +206,8 @@ void ag_context_leave(bool pushed);
 CUcontext ag_context_current(void);
 
 /* Whether this thread is inside a host function of a stream, where the driver refuses to launch and
-   to change contexts (CUDA_ERROR_NOT_PERMITTED). */
-bool ag_context_refused(void);
+   to change contexts (CUDA_ERROR_NOT_PERMITTED); else its context, or NULL. */
+bool ag_context_refused(CUcontext *current);
 
 /* The state of a context, or NULL. */
 struct ag_context *ag_context_peek(CUcontext ctx);
@@ -257,16 +255,32 @@ static inline struct ag_found *ag_stream_slot(CUstream handle)
     return &ag_self.found[(bits >> 4 ^ bits >> 10) % AG_FOUND];
 }
 
+/* Whether the thread remembers the stream there. */
+static inline bool ag_stream_is_found(const struct ag_found *found, CUstream handle, bool ptsz,
+                                      CUcontext current)
+{
+    return __builtin_expect(
+        found->key == handle && found->ptsz == ptsz && found->ctx == current &&
+            found->stream != NULL &&
+            found->life == atomic_load_explicit(&found->stream->life, memory_order_acquire),
+        1);
+}
+
 static inline struct ag_stream *ag_stream_find(CUstream handle, bool ptsz, CUcontext current)
 {
     const struct ag_found *found = ag_stream_slot(handle);
-    if (__builtin_expect(found->key == handle && found->ptsz == ptsz && found->ctx == current &&
-                             found->stream != NULL &&
-                             found->life ==
-                                 atomic_load_explicit(&found->stream->life, memory_order_acquire),
-                         1))
-        return found->stream;
-    return ag_stream_find_slow(handle, ptsz, current);
+    return ag_stream_is_found(found, handle, ptsz, current)
+               ? found->stream
+               : ag_stream_find_slow(handle, ptsz, current);
+}
+
+/* The state if there is one; never makes one. */
+static inline struct ag_stream *ag_stream_peek(CUstream handle, bool ptsz, CUcontext current)
+{
+    const struct ag_found *found = ag_stream_slot(handle);
+    return ag_stream_is_found(found, handle, ptsz, current)
+               ? found->stream
+               : ag_stream_peek_slow(handle, ptsz, current);
 }
 
 /* -- Submitting (submit.c): all want the stream's lock --------------------- */

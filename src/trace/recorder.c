@@ -184,8 +184,8 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
                                 uint32_t min_length)
 {
     struct ag_node *node = rec->cursor;
-    bool replayed = node->trace != NULL && node->below == 0 && node->depth < rec->limit;
-    rec->ended = !barrier && replayed ? node : NULL;
+    bool early = !barrier && node->depth < rec->limit;
+    rec->ended = early && node->trace != NULL && node->below == 0 ? node : NULL;
     rec->cursor = &rec->tree.root;
     rec->limit = rec->max_length;
     rec->chain += node->depth;

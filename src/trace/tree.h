@@ -80,8 +80,8 @@ static inline uint64_t ag_path(uint64_t before, uint64_t token)
     return ag_hash(before, &token, sizeof token);
 }
 
-/* Whether a path has been met before, and from now on it has. It may be said of one in ten that has
-   not, or without memory. Pruning forgets them. */
+/* Whether a path has been met before, and from now on it has. It may be said of one that has not:
+   by chance, of one in eight when 16,384 have been met, or without memory. Pruning forgets them. */
 bool ag_tree_met(struct ag_tree *tree, uint64_t path);
 
 /* Drops all nodes that neither carry nor lead to a trace. Pointers to those become invalid. */

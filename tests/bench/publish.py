@@ -29,6 +29,7 @@ SOME = {
     "N=4": "4 kernels",
     "N=64": "64 kernels",
     "N=64, all arguments change": "64 kernels, all their arguments change",
+    "N=1, sync, shared": "1 kernel, then a synchronize",
     "N=64, sync, shared": "64 kernels, then a synchronize",
     "N=16, 5 us CPU": "16 kernels, 5 us of CPU work before each",
     "N=16, copies": "16 kernels and copies on the device, in turn",
