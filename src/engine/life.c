@@ -134,6 +134,7 @@ void ag_engine_functions_changed(void)
 {
     ag_functions_retire();
     AG_TRACE(ag_note_functions_changed());
+    bool all = true;
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
         pthread_mutex_lock(&stream->lock);
         bool pushed;
@@ -141,10 +142,16 @@ void ag_engine_functions_changed(void)
             ag_stream_end(stream, true, AG_REASON_ATTRIBUTES);
             ag_stream_reset(stream);
             ag_context_leave(pushed);
+        } else if (stream->live) {
+            /* Its nodes stay, and so must what they know of functions. None is found again but by
+               its prediction: functions that are learnt anew have other layouts. */
+            stream->recorder.tree.root.next = NULL;
+            all = false;
         }
         pthread_mutex_unlock(&stream->lock);
     }
-    ag_functions_sweep();
+    if (all)
+        ag_functions_sweep();
     AG_CALLSITE();
 }
 
