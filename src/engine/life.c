@@ -143,9 +143,9 @@ void ag_engine_functions_changed(void)
             ag_stream_reset(stream);
             ag_context_leave(pushed);
         } else if (stream->live) {
-            /* Its nodes stay, and so must what they know of functions. None is found again but by
-               its prediction: functions that are learnt anew have other layouts. */
-            stream->recorder.tree.root.next = NULL;
+            /* It is beyond us: nothing is held there any more. Its nodes stay, and so must what
+               they know of functions. */
+            stream->plain = true;
             all = false;
         }
         pthread_mutex_unlock(&stream->lock);

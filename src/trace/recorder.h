@@ -8,14 +8,13 @@
  *  - after `max_length` ops, or fewer behind a wait for the stream;
  *  - before the anchor, once `unroll` ops have passed since it was last cut there. The anchor is
  *    the first op after a barrier; when it has not come back for a long time, another is taken.
- * So a short loop is unrolled, a long one is cut into pieces that fall on the same ops each time.
  *  - where a trace ends that begins no longer one, since it can be replayed at once. A loop that
  *    waited in each iteration, and does no longer, would stay in such short pieces: where the
  *    program goes on behind a trace, now and then sequences may, too.
+ * So a short loop is unrolled, a long one is cut into pieces that fall on the same ops each time.
  *
- * What has never been seen gets no nodes, once there are some: a bit for its path remembers it, and
- * nodes are made when the path comes again. So most programs' memory is left alone by what does
- * not repeat.
+ * What has never been seen gets no nodes, once there are some: a bit remembers its path, and nodes
+ * are made when it comes again. To write them is most of what recording costs.
  *
  * It rests, longer each time, where recording does not pay: when the tree is full and little of it
  * was of use, when a part of it is full and nothing has become a trace at all, when each sequence

@@ -232,17 +232,35 @@ static void stuck_longer(void)
 
 /* The kernel that waits is in a stream which is destroyed meanwhile, and the host waits for others.
  */
-static void stuck_orphan(void)
+static void orphan(bool captured)
 {
     CUstream waiter, hot = made(CU_STREAM_NON_BLOCKING);
+    CUgraph graph;
     OK(cuStreamCreate(&waiter, CU_STREAM_NON_BLOCKING));
     OK(cuCtxSynchronize());
     OK(launch_word(spin, word, 1, waiter));
+    if (captured)
+        OK(cuStreamBeginCapture(hot, CU_STREAM_CAPTURE_MODE_RELAXED));
     OK(cuStreamDestroy(waiter));
+    if (captured) {
+        OK(cuStreamEndCapture(hot, &graph));
+        OK(cuGraphDestroy(graph));
+    }
     for (uint32_t loop = 0; loop < 80; loop++)
         hot_loop(hot, buffer, loop, 4, 5, true); /* so few replays that none makes room */
     set_word(word, 1);
     OK(cuStreamSynchronize(hot));
+}
+
+static void stuck_orphan(void)
+{
+    orphan(false);
+}
+
+/* During a capture it cannot be asked whether the stream has work left. */
+static void captured_orphan(void)
+{
+    orphan(true);
 }
 
 /* The same, but that the host then waits for everything, and goes on. */
@@ -349,6 +367,7 @@ int main(int argc, char **argv)
                {"stuck", stuck},
                {"stuck_longer", stuck_longer},
                {"stuck_orphan", stuck_orphan},
+               {"captured_orphan", captured_orphan},
                {"orphan_ends", orphan_ends},
                {"loading", loading},
                {"asking", asking},
