@@ -1,32 +1,52 @@
 # SPDX-License-Identifier: MIT
-"""Compiles a test program, tests/programs/NAME.c, for the simulated driver. Kept in the build
-directory until its source or the driver changes."""
+"""Compiles test programs for the simulated driver: tests/programs/NAME.c, kept in the build directory
+until its source or the driver changes, or a few lines of a test."""
+import atexit
 import functools
 import os
+import pathlib
+import shutil
 import subprocess
+import tempfile
 
 import helpers
 
 PROGRAMS = helpers.SOURCE / "tests/programs"
 
 
-@functools.lru_cache(maxsize=None)
-def program(name, *flags, source=None):
-    """Path of the program; `flags` are further arguments of the compiler."""
-    output = helpers.build_dir() / "tests/programs" / name
-    source = PROGRAMS / f"{source or name}.c"
-    inputs = [source, PROGRAMS / "sim_test.h", helpers.sim_dir() / "libcuda.so.1"]
-    if output.exists() and output.stat().st_mtime > max(p.stat().st_mtime for p in inputs):
-        return output
-    output.parent.mkdir(exist_ok=True)
-    new = output.with_name(f"{name}.{os.getpid()}")
+def compile_to(output, *arguments):
+    """`arguments`: sources, and what else the compiler is to get."""
     config = helpers.config()
     sanitize = [f"-fsanitize={config['sanitize']}"] if config["sanitize"] else []
     command = [*config["cc"].split(), "-isystem", f"{config['cuda']}/include",
                f"-I{helpers.SOURCE}/tests/sim", f"-I{PROGRAMS}", "-std=gnu11", "-O1", "-g", "-Wall",
-               "-Wextra", "-Werror", "-fPIC", *sanitize, "-o", new, source, "-rdynamic", *flags,
+               "-Wextra", "-Werror", "-fPIC", *sanitize, "-o", output, *arguments, "-rdynamic",
                f"-L{helpers.sim_dir()}", "-lcuda", "-pthread", "-ldl"]
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    new.rename(output)
     return output
+
+
+@functools.lru_cache(maxsize=None)
+def program(name, *arguments, source=None):
+    """Path of the program; `arguments`: further sources (paths), and what else the compiler is to
+    get."""
+    output = helpers.build_dir() / "tests/programs" / name
+    source = PROGRAMS / f"{source or name}.c"
+    sources = [source, *(a for a in arguments if isinstance(a, pathlib.Path))]
+    inputs = [*sources, *PROGRAMS.glob("*.h"), helpers.sim_dir() / "libcuda.so.1"]
+    if output.exists() and output.stat().st_mtime > max(p.stat().st_mtime for p in inputs):
+        return output
+    output.parent.mkdir(exist_ok=True)
+    compile_to(output.with_name(f"{name}.{os.getpid()}"), source, *arguments).rename(output)
+    return output
+
+
+@functools.lru_cache(maxsize=None)
+def text(code):
+    """Path of the program that `code` is the source of."""
+    scratch = pathlib.Path(tempfile.mkdtemp(prefix="libautograph-test-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    source = scratch / "program.c"
+    source.write_text("#define _GNU_SOURCE\n" + code)
+    return compile_to(scratch / "program", source)

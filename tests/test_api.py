@@ -95,10 +95,8 @@ def test_regions_in_the_trace(tmp_path):
     assert {op.function for op in ops} == {"ag_nop", "ag_mix"}
 
 
-def test_the_region_is_shown_live(tmp_path):
-    source = tmp_path / "region.c"
-    source.write_text('''
-#include "autograph.h"
+def test_the_region_is_shown_live():
+    binary = compiled.text(f'#include "{HEADER}/autograph.h"' + '''
 #include "sim_test.h"
 int main(void)
 {
@@ -113,12 +111,6 @@ int main(void)
     return 0;
 }
 ''')
-    binary = tmp_path / "region"
-    config = helpers.config()
-    sanitize = [f"-fsanitize={config['sanitize']}"] if config["sanitize"] else []
-    subprocess.run([*config["cc"].split(), "-isystem", f"{config['cuda']}/include", f"-I{HEADER}",
-                    f"-I{compiled.PROGRAMS}", f"-I{helpers.SOURCE}/tests/sim", *sanitize, "-o", binary,
-                    source, f"-L{helpers.sim_dir()}", "-lcuda", "-pthread", "-ldl"], check=True)
     seen = set()
     with subprocess.Popen([binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           env=helpers.environment(env={"AUTOGRAPH_REPORT_LIVE": "on"})) as process:

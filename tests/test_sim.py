@@ -2,15 +2,13 @@
 """The simulated driver: that it answers as a GPU's driver does, executes in the right order, and that
 its own controls (log, faults, versions) work. The programs in programs/sim_* run on a GPU too."""
 import collections
-import functools
 import os
 import pathlib
 import re
-import subprocess
-import tempfile
 
 import pytest
 
+import compiled
 import helpers
 
 PROGRAMS = helpers.SOURCE / "tests/programs"
@@ -18,21 +16,10 @@ EXPECTED = PROGRAMS / "sim_rules.expected"
 SEEDS = [(1, 0), (2, 2), (3, 40)]  # seed and longest pause between operations, us
 
 
-@functools.lru_cache(maxsize=None)
 def program(name):
-    """Compiles programs/sim_NAME*.c against the simulated driver."""
-    scratch = tempfile.mkdtemp(prefix="sim-")
-    config = helpers.config()
-    output = pathlib.Path(scratch, name)
-    sources = sorted(PROGRAMS.glob(f"sim_{name}*.c"))
-    sanitize = [f"-fsanitize={config['sanitize']}"] if config["sanitize"] else []
-    command = [*config["cc"].split(), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-g",
-               *sanitize, f"-I{helpers.SOURCE}/tests/sim", "-isystem", f"{config['cuda']}/include",
-               "-rdynamic", "-pthread", "-o", output, *sources, helpers.sim_dir() / "libcuda.so.1",
-               "-ldl"]
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return output
+    """programs/sim_NAME*.c in one program."""
+    first, *others = sorted(PROGRAMS.glob(f"sim_{name}*.c"))
+    return compiled.program(first.stem, *others)
 
 
 def run(name, *arguments, **options):
@@ -116,24 +103,8 @@ def look_up(name, version, flags=0, **env):
                    fn && dladdr(fn, &info) ? info.dli_sname : "-", driver);
             return 0;
         }}"""
-    done = helpers.run(compiled(code), preload=False, env=env)
+    done = helpers.run(compiled.text(code), preload=False, env=env)
     return done.stdout.split()
-
-
-@functools.lru_cache(maxsize=None)
-def compiled(code):
-    scratch = tempfile.mkdtemp(prefix="sim-")
-    source, output = pathlib.Path(scratch, "program.c"), pathlib.Path(scratch, "program")
-    source.write_text("#define _GNU_SOURCE\n" + code)
-    config = helpers.config()
-    sanitize = [f"-fsanitize={config['sanitize']}"] if config["sanitize"] else []
-    command = [*config["cc"].split(), "-std=gnu11", "-g", *sanitize, "-isystem",
-               f"{config['cuda']}/include", f"-I{helpers.SOURCE}/tests/sim",
-               f"-I{PROGRAMS}", "-rdynamic", "-pthread", "-o", output, source,
-               helpers.sim_dir() / "libcuda.so.1", "-ldl"]
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return output
 
 
 def test_an_older_driver_lacks_newer_functions():
@@ -151,7 +122,7 @@ def test_an_older_driver_lacks_newer_functions():
             EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuFuncGetParamInfo(mix, 0, &offset, NULL));
             return 0;
         }"""
-    helpers.run(compiled(code), preload=False, env=older)
+    helpers.run(compiled.text(code), preload=False, env=older)
 
 
 # -- Controls -----------------------------------------------------------------------
@@ -182,7 +153,7 @@ def test_log_says_what_ran(tmp_path):
     runs = []
     for seed in (1, 2):
         log = tmp_path / f"log{seed}"
-        helpers.run(compiled(LOOP), preload=False, env={"AGSIM_LOG": log, "AGSIM_SEED": seed})
+        helpers.run(compiled.text(LOOP), preload=False, env={"AGSIM_LOG": log, "AGSIM_SEED": seed})
         runs.append(helpers.executed(log))
         lines = [dict(f.split("=", 1) for f in line.split())
                  for line in log.read_text().splitlines()]
@@ -213,25 +184,25 @@ def test_log_tells_graphs_from_calls(tmp_path):
     ("cuLaunchKernel@program:4:2", "4"),
 ])
 def test_faults(fault, failed):
-    assert helpers.run(compiled(LOOP), preload=False,
+    assert helpers.run(compiled.text(LOOP), preload=False,
                        env={"AGSIM_FAIL": fault}).stdout.strip() == failed
 
 
 def test_a_fault_in_every_call_by_the_name_without_version():
-    done = helpers.run(compiled(LOOP), preload=False, status=1,
+    done = helpers.run(compiled.text(LOOP), preload=False, status=1,
                        env={"AGSIM_FAIL": "cuMemAlloc:*:2"})
     assert "cuMemAlloc_v2(&p, 4096) gave 2" in done.stderr
 
 
 @pytest.mark.parametrize("fault", ["cuInit", "cuInit:x:1", "cuInit:0:1", "Init:1:1", "cuInit:1:1,,"])
 def test_a_fault_that_makes_no_sense_ends_the_program(fault):
-    done = helpers.run(compiled(LOOP), preload=False, status=99, env={"AGSIM_FAIL": fault})
+    done = helpers.run(compiled.text(LOOP), preload=False, status=99, env={"AGSIM_FAIL": fault})
     assert "bad AGSIM_FAIL" in done.stderr
 
 
 def test_counts_calls(tmp_path):
     calls = tmp_path / "calls"
-    helpers.run(compiled(LOOP), preload=False, env={"AGSIM_CALLS": calls})
+    helpers.run(compiled.text(LOOP), preload=False, env={"AGSIM_CALLS": calls})
     counts = dict(line.split() for line in calls.read_text().splitlines())
     assert counts["cuLaunchKernel"] == counts["cuMemsetD32Async"] == "10"
     assert counts["cuInit"] == "1" and "cuMemFree_v2" not in counts
@@ -283,9 +254,9 @@ INSTANTIATE = """
 
 
 def test_instantiation_waits_for_running_kernels_when_memory_is_short():
-    assert helpers.run(compiled(INSTANTIATE), preload=False,
+    assert helpers.run(compiled.text(INSTANTIATE), preload=False,
                        env={"AGSIM_GRAPH_FREE": 31}).stdout == "waited\n"
-    assert helpers.run(compiled(INSTANTIATE), preload=False).stdout == "did not wait\n"
+    assert helpers.run(compiled.text(INSTANTIATE), preload=False).stdout == "did not wait\n"
 
 
 KERNEL = """
@@ -356,7 +327,7 @@ KERNEL = """
 
 
 def test_kernels_of_the_program():
-    assert helpers.run(compiled(KERNEL), preload=False).stdout == "ok\n"
+    assert helpers.run(compiled.text(KERNEL), preload=False).stdout == "ok\n"
 
 
 def test_several_devices():
@@ -387,9 +358,9 @@ def test_several_devices():
             CHECK(n == 2);
             return 0;
         }"""
-    helpers.run(compiled(code), preload=False, env={"AGSIM_DEVICES": 3})
+    helpers.run(compiled.text(code), preload=False, env={"AGSIM_DEVICES": 3})
     code = "#include <cuda.h>\nint main(void) { return cuInit(0); }"
-    helpers.run(compiled(code), preload=False, env={"AGSIM_DEVICES": 0},
+    helpers.run(compiled.text(code), preload=False, env={"AGSIM_DEVICES": 0},
                 status=100)  # CUDA_ERROR_NO_DEVICE
 
 
@@ -410,7 +381,7 @@ def test_the_driver_alone_needs_no_thread():
             printf("%u\\n", n);
             return 0;
         }"""
-    threads = int(helpers.run(compiled(code), preload=False).stdout)
+    threads = int(helpers.run(compiled.text(code), preload=False).stdout)
     own = helpers.config()["sanitize"] == "thread"  # the sanitizer may have one of its own
     assert threads in (1, 1 + own)
 
