@@ -735,7 +735,8 @@ static void part_callback(void)
     set_up();
     build();
     OK(cuLaunchHostFunc(stream, from_host_function, "from a host function"));
-    OK(cuCtxSynchronize());
+    OK(cuStreamSynchronize(stream));
+    OK(cuCtxSynchronize()); /* for what it gave to `peer` */
     OK(cuStreamAddCallback(stream, from_callback, "from a callback", 0));
     OK(cuStreamSynchronize(stream));
 }
