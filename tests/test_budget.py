@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Budgets of graphs: those that were used longest ago make room for others."""
+"""Budgets of graphs: those that were used longest ago make room for others, and what they cost is
+to come back."""
 import pytest
 
 import compiled
@@ -9,13 +10,14 @@ LONG, SHORT = 400, 100  # KiB of a graph by the library's estimate
 STEPS = 300  # more than the replays after which a graph that was in none makes room
 
 
-def run(tmp_path, ops, phases, streams=1, **options):
+def run(tmp_path, ops, phases, streams=1, instantiate_us=0, **options):
     """The report, and how many graphs were alive in the end. `phases`: steps of each."""
     sizes = [word for size, steps in enumerate(phases, 1) for word in (size, steps)]
     command = [compiled.program("trace_phases"), ops, streams, *sizes]
     plain = helpers.run_logged(command, preload=False)
     env = {f"AUTOGRAPH_{name}": value for name, value in options.items()}
     done = helpers.run_logged(command, env={"AGSIM_CALLS": tmp_path / "calls", "AGSIM_DELAY_US": 0,
+                                            "AGSIM_INSTANTIATE_US": instantiate_us,
                                             "AUTOGRAPH_TRACE_LENGTH": "fixed",
                                             "AUTOGRAPH_TRACE_UNROLL": 128,
                                             "AUTOGRAPH_HOLD_BOUND_US": 100000, **env})
@@ -64,3 +66,23 @@ def test_room_is_made_although_nothing_is_replayed(tmp_path):
     report, alive = run(tmp_path, 2, [100, 100, 1200], GRAPH_EXECS=2)
     assert (alive, report["traces"], report["evictions"]) == (2, 3, 1)
     assert report["ops"]["replayed"] > 0.6 * report["ops"]["total"]
+
+
+# -- Credit: 8 ms, and sequences must be seen three times -----------------------------
+
+def test_graphs_that_are_never_replayed(tmp_path):
+    report, _ = run(tmp_path, 16, [3] * 64, instantiate_us=1000)
+    assert 1 <= report["traces"] <= 8 and report["replays"] == 0
+    assert report["making_us"] >= 1000 * report["traces"]
+    report, _ = run(tmp_path, 16, [3] * 64, instantiate_us=1000, GRAPH_CREDIT_MS=1000)
+    assert (report["traces"], report["replays"]) == (64, 0)
+
+
+def test_what_repeats_more_often_gets_graphs_on_less_credit(tmp_path):
+    report, _ = run(tmp_path, 16, [3] * 60 + [400], instantiate_us=1000)
+    assert report["traces"] <= 9 and report["ops"]["replayed"] > 16 * 350
+
+
+def test_graphs_that_save_what_they_cost(tmp_path):
+    report, _ = run(tmp_path, 16, [40] * 64)
+    assert report["traces"] == 64 and report["ops"]["replayed"] > 0.6 * report["ops"]["total"]

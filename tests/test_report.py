@@ -74,6 +74,7 @@ def test_content(tmp_path):
              "parameters_changed", "not_supported", "unsupported_function_change",
              "attributes_changed"])},
         "traces": 2,
+        "making_us": 2500.0,
         "evictions": 1,
         "graph_memory_kb": 200,
         "side_exits": 3,

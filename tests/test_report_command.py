@@ -27,7 +27,7 @@ def first_format(**changes):
 
 def second_format(**changes):
     return first_format(**{
-        "format": 2, "seconds": 4.5, "complete": True,
+        "format": 2, "seconds": 4.5, "complete": True, "making_us": 750,
         "streams": [
             {"number": 1, "kind": "nonblocking", "lives": 1, "ops": 800, "replayed": 800,
              "replays": 25, "traces": 1},
@@ -92,6 +92,7 @@ def test_a_report_of_the_second_format(shown):
     found = sections(shown(second_format()).stdout)
     assert found[""][2].startswith("about 1.50 ms of launching saved, ")
     assert found[""][2].endswith("; it ran for 4.50 s")
+    assert found[""][3].startswith("2 traces made in 750 us, 8 arguments patched, ")
 
     def rows(title):
         return [re.split(r"\s{2,}", line) for line in found[title]]

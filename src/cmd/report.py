@@ -223,7 +223,8 @@ def text(data, width=110):
     if us:
         lines.append(f"about {duration(us)} of launching saved, {source(data)}"
                      + (f"; it ran for {duration(data['seconds'] * 1e6)}" if data["seconds"] else ""))
-    lines.append(", ".join([plural(data["traces"], "trace"),
+    making = f" made in {duration(data['making_us'])}" if data.get("making_us") else ""
+    lines.append(", ".join([plural(data["traces"], "trace") + making,
                             plural(data["patches"], "argument") + " patched",
                             plural(data["side_exits"], "side exit"), plural(data["errors"], "error")]
                            + ([f"{plural(data['trials'], 'trial')} ({count(data['given_up'])} lost)"]

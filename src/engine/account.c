@@ -147,6 +147,7 @@ static void add_counters(struct ag_counters *sum, const struct ag_counters *more
     sum->patches += more->patches;
     sum->updates += more->updates;
     sum->traces += more->traces;
+    sum->making_ns += more->making_ns;
     sum->evictions += more->evictions;
     sum->side_exits += more->side_exits;
     sum->trials += more->trials;

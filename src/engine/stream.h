@@ -39,8 +39,9 @@ struct ag_context {
     _Atomic unsigned relays;        /* streams of the engine's own; see submit.c */
     _Atomic unsigned blocking_held; /* blocking streams that hold ops */
     _Atomic bool legacy_held;       /* the legacy stream holds ops */
-    _Atomic unsigned left;          /* streams that have gone, and may have left work behind */
-    _Atomic unsigned settled;       /* of these, before the program last waited for the context */
+    _Atomic int64_t owed;  /* for graphs that were made, ns, less what replays have saved since */
+    _Atomic unsigned left; /* streams that have gone, and may have left work behind */
+    _Atomic unsigned settled; /* of these, before the program last waited for the context */
     _Atomic int refused; /* of a held op, and no call of the program has returned it yet; or 0 */
 };
 

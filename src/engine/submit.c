@@ -278,38 +278,65 @@ void ag_stream_want_none(struct ag_stream *stream)
     stream->wanted_count = 0;
 }
 
-/* What a replay of a single op saves, ns, and how many times as often as others such sequences must
-   be seen at least. (H200, driver 580: 2,500 where the program waits for a kernel. To make the
-   graph takes 20,000, and 240,000 where eight threads do so at a time.) */
-enum { SINGLE_GAIN_NS = 2500, SINGLE_TIMES = 5 };
+/* What a replay saves for each op, ns. (H200, driver 580: 2,500 where the program waits for one
+   kernel, and about as much for each of many that it does not wait for.) */
+enum { GAIN_NS = 2500 };
+
+/* How many times as often as others sequences of a single op must be seen at least. (Its graph
+   takes 20,000 ns, and 240,000 where eight threads make some at a time.) */
+enum { SINGLE_TIMES = 5 };
+
+/* How often the times that a sequence must be seen are doubled at most. */
+enum { MOST_DOUBLED = 6 };
 
 /* What making the graph of a single op has taken of late, ns. */
 static _Atomic uint32_t single_ns;
 
-/* How often a sequence that ends at this node must be seen: that of a single op until its replays
-   would have saved as much as its graph takes. */
-static uint32_t hot(const struct ag_node *leaf)
+/*
+ * How often a sequence that ends at this node must be seen. Twice as often each time that the
+ * context's graphs have taken the credit and not saved it yet: the program may be one that goes on
+ * to something else whenever it has repeated something a few times. That of a single op, until its
+ * replays would have saved as much as its graph takes.
+ */
+static uint32_t hot(const struct ag_stream *stream, const struct ag_node *leaf)
 {
+    uint32_t times = (uint32_t)ag_opt.trace_hot;
+    int64_t owed = atomic_load_explicit(&stream->context->owed, memory_order_relaxed);
+    if (__builtin_expect(owed > 0, 0)) {
+        int64_t doubled = owed / (ag_opt.graph_credit_ms * 1000000);
+        times <<= doubled < MOST_DOUBLED ? doubled : MOST_DOUBLED;
+    }
     if (leaf->weight != 1)
-        return ag_opt.trace_hot;
-    uint32_t least = SINGLE_TIMES * ag_opt.trace_hot;
-    uint32_t paid = atomic_load_explicit(&single_ns, memory_order_relaxed) / SINGLE_GAIN_NS;
-    return paid < least ? least : paid;
+        return times;
+    uint32_t paid = atomic_load_explicit(&single_ns, memory_order_relaxed) / GAIN_NS;
+    return paid < SINGLE_TIMES * times ? SINGLE_TIMES * times : paid;
 }
 
-static void took(uint64_t ns)
+/* A graph of `leaf` has been made, which took so long, or has failed to be. */
+static void owe(struct ag_stream *stream, const struct ag_node *leaf, uint64_t ns)
 {
+    stream->counters.making_ns += ns;
+    atomic_fetch_add_explicit(&stream->context->owed, (int64_t)ns, memory_order_relaxed);
+    if (leaf->weight != 1)
+        return;
     uint32_t before = atomic_load_explicit(&single_ns, memory_order_relaxed);
     uint32_t now = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
     atomic_store_explicit(&single_ns, before - before / 4 + now / 4, memory_order_relaxed);
+}
+
+/* So many ops have been replayed. */
+static void pay(struct ag_context *context, uint32_t ops)
+{
+    if (__builtin_expect(atomic_load_explicit(&context->owed, memory_order_relaxed) > 0, 0))
+        atomic_fetch_sub_explicit(&context->owed, (int64_t)ops * GAIN_NS, memory_order_relaxed);
 }
 
 enum { MOST_FAILURES = 3 };
 
 static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
-    if (ag_trial_rests(leaf, hot(leaf)) || relayed(stream) || atomic_load(&ag_captures) != 0 ||
-        capturing(stream))
+    if (ag_trial_rests(leaf, hot(stream, leaf)) || relayed(stream) ||
+        atomic_load(&ag_captures) != 0 || capturing(stream))
         return;
     if (!take_exec(stream, leaf->depth, idle)) {
         want(stream, leaf);
@@ -327,8 +354,7 @@ static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle
     }
     uint64_t began = ag_pace_now();
     struct ag_trace *trace = ag_trace_build(leaf, stream->context->ctx, stream->handle, &result);
-    if (leaf->weight == 1)
-        took(ag_pace_now() - began);
+    owe(stream, leaf, ag_pace_now() - began);
     note_error(stream, result, "making a trace");
     note_error(stream, ag_real.cuThreadExchangeStreamCaptureMode(&mode),
                "setting the capture mode back");
@@ -392,6 +418,7 @@ static uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream 
     stream->counters.replays++;
     stream->counters.replayed += length;
     ag_recorder_paid(&stream->recorder, length);
+    pay(stream->context, length);
     return length;
 }
 
@@ -490,8 +517,9 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
     if (stream->live) {
         stream->timed.ops += stream->recorder.cursor->depth;
         ag_pace_ended(stream, stream->recorder.cursor->depth, barrier);
-        struct ag_node *leaf = ag_recorder_end(
-            &stream->recorder, barrier, hot(stream->recorder.cursor), ag_opt.trace_min_length);
+        struct ag_node *leaf =
+            ag_recorder_end(&stream->recorder, barrier, hot(stream, stream->recorder.cursor),
+                            ag_opt.trace_min_length);
         if (barrier && reason == AG_REASON_HOST_WAIT)
             ag_recorder_waited(&stream->recorder, stream->pace.first);
         wanted = leaf != NULL ? leaf : wanted;

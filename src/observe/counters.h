@@ -58,6 +58,7 @@ struct ag_counters {
     uint64_t updates;  /* execs updated as a whole from their source graph */
     uint64_t refusals[AG_REFUSAL_COUNT];
     uint64_t traces;    /* execs made */
+    uint64_t making_ns; /* that it took */
     uint64_t evictions; /* of these, destroyed to make room for others */
     uint64_t side_exits;
     uint64_t trials;   /* whether it pays to hold what begins at a head */

@@ -336,6 +336,7 @@ static void put_report(struct output *out, const struct ag_account *account)
     for (int i = 1; i < AG_REFUSAL_COUNT; i++)
         put(out, "%s\"%s\": %" PRIu64, i > 1 ? ", " : "", ag_refusal_names[i], c->refusals[i]);
     put(out, "},\n  \"traces\": %" PRIu64 ",\n", c->traces);
+    put(out, "  \"making_us\": %.1f,\n", (double)c->making_ns / 1000);
     put(out, "  \"evictions\": %" PRIu64 ",\n", c->evictions);
     put(out, "  \"graph_memory_kb\": %" PRIu64 ",\n", account->graph_memory_kb);
     put(out, "  \"side_exits\": %" PRIu64 ",\n", c->side_exits);

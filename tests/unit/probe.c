@@ -105,6 +105,7 @@ static void write_report(void)
                             .patches = 8,
                             .updates = 5,
                             .traces = 2,
+                            .making_ns = 2500000,
                             .evictions = 1,
                             .side_exits = 3,
                             .trials = 9,
