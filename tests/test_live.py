@@ -46,6 +46,16 @@ def test_held_no_longer_than_the_bound(scenario):
     assert BOUND / 2 < longest < BOUND + SLACK
 
 
+@pytest.mark.parametrize("scenario", ["blocking", "per_thread", "callback"])
+def test_on_one_cpu_the_bound_is_ten_times_as_long(scenario):
+    """There the watchdog would take the program's time each time that it looks."""
+    cpu = min(os.sched_getaffinity(0))
+    done, longest, _ = live(scenario, {"AUTOGRAPH_HOLD_BOUND_US": 4000},
+                            preexec_fn=lambda: os.sched_setaffinity(0, {cpu}))
+    assert done.report["flushes"]["watchdog"] > 0
+    assert 5 * 4000 < longest < 10 * 4000 + SLACK
+
+
 def slow(bound, *arguments):
     command = [compiled.program("live_slow"), *arguments]
     plain = helpers.run_logged(command, preload=False)
