@@ -21,6 +21,7 @@
 #include "observe/account.h"
 #include "observe/counters.h"
 #include "observe/tracefile.h"
+#include "trace/op.h"
 
 /*
  * The number of streams that hold ops now. A barrier door has nothing to do while it is zero:
@@ -145,11 +146,13 @@ struct ag_value_call {
 bool ag_engine_kernel(const struct ag_kernel_call *call);
 
 /*
- * Whether an op may go out without being asked about: its stream's recorder rests, and nothing is
- * held in the process. It is counted, so each op is to be asked for once; there is nothing to be
- * said of its result. A launch that ag_engine_kernel() has been asked about must not go this way.
+ * Whether an op may go out without being asked about: its stream's recorder rests, no trace begins
+ * with such an op, and nothing is held in the process. It is counted, so each op is to be
+ * asked for once; there is nothing to be said of its result. A launch that ag_engine_kernel() has
+ * been asked about must not go this way. `func` and `grid` (x) are of kernels.
  */
-bool ag_engine_passes(CUstream stream, bool ptsz);
+bool ag_engine_passes(CUstream stream, bool ptsz, enum ag_op_kind kind, CUfunction func,
+                      uint32_t grid);
 
 /*
  * The stream whose ops the calling thread has let pass last, so that the next ones cost little:
@@ -160,6 +163,7 @@ struct ag_passing {
     uintptr_t key; /* ag_passing_key(); 0: none */
     uint32_t life; /* what *living was */
     const _Atomic uint32_t *living;
+    uint64_t heads;         /* marks that do not pass */
     _Atomic uint32_t *left; /* ops that may still pass */
     _Atomic uint64_t *passed;
 };
@@ -183,9 +187,12 @@ static inline bool ag_engine_rests(CUstream stream)
 }
 
 /* ag_engine_passes(), where that is known already. */
-static inline bool ag_engine_still_passes(CUstream stream, bool ptsz)
+static inline bool ag_engine_still_passes(CUstream stream, bool ptsz, enum ag_op_kind kind,
+                                          CUfunction func, uint32_t grid)
 {
     if (ag_passing.key != ag_passing_key(stream, ptsz) || atomic_load(&ag_held_streams) != 0 ||
+        (__builtin_expect(ag_passing.heads != 0, 0) &&
+         (ag_passing.heads & ag_mark(kind, func, grid)) != 0) ||
         ag_passing.life != atomic_load_explicit(ag_passing.living, memory_order_acquire))
         return false;
     uint32_t left = atomic_load_explicit(ag_passing.left, memory_order_relaxed);

@@ -56,7 +56,8 @@ __attribute__((noinline)) static bool kernel_slow(struct ag_stream *stream,
                                                   const struct ag_node *same, CUcontext current)
 {
     struct ag_described op;
-    if (ag_recorder_asleep(&stream->recorder)) {
+    if (ag_recorder_passes(&stream->recorder,
+                           ag_mark(AG_OP_KERNEL, call->func, call->shape.grid[0]))) {
         stream->counters.ops++;
         return false;
     }
@@ -115,7 +116,7 @@ static inline bool is_same(const struct ag_node *node, const struct ag_kernel_ca
 static inline bool record_again(struct ag_stream *stream, struct ag_node *node, CUcontext current)
 {
     struct ag_recorder *rec = &stream->recorder;
-    if (rec->cursor->depth == 0 || stream->holding || rec->sleep != 0 ||
+    if (rec->cursor->depth == 0 || stream->holding || ag_recorder_rests(rec) ||
         ag_recorder_cuts(rec, &node->op) || !eligible(stream, current))
         return false;
     rec->cursor = node;
@@ -136,23 +137,27 @@ static inline bool is_known(const struct ag_found *found)
 }
 
 /* Without the stream's lock, if this thread has issued the ops before. */
-bool ag_engine_passes(CUstream handle, bool ptsz)
+bool ag_engine_passes(CUstream handle, bool ptsz, enum ag_op_kind kind, CUfunction func,
+                      uint32_t grid)
 {
     const struct ag_found *found = ag_stream_slot(handle);
     struct ag_stream *stream = found->stream;
     ag_passing.key = 0;
     if (atomic_load(&ag_held_streams) != 0 || atomic_load(&ag_refused) != 0 || !is_known(found))
         return false;
-    uint32_t left = atomic_load_explicit(&stream->recorder.pass, memory_order_relaxed);
-    if (LIKELY(left == 0) || found->key != handle || found->ptsz != ptsz || AG_TRACING() ||
+    uint32_t left = atomic_load_explicit(&stream->recorder.rest, memory_order_relaxed);
+    uint64_t heads = atomic_load_explicit(&stream->recorder.heads, memory_order_relaxed);
+    if (LIKELY(left == 0) || (heads & ag_mark(kind, func, grid)) != 0 || found->key != handle ||
+        found->ptsz != ptsz || AG_TRACING() ||
         atomic_load_explicit(&stream->thread, memory_order_relaxed) != &ag_self)
         return false;
     ag_passing = (struct ag_passing){.key = ag_passing_key(handle, ptsz),
                                      .life = found->life,
                                      .living = &stream->life,
-                                     .left = &stream->recorder.pass,
+                                     .heads = heads,
+                                     .left = &stream->recorder.rest,
                                      .passed = &stream->passed};
-    atomic_store_explicit(&stream->recorder.pass, left - 1, memory_order_relaxed);
+    atomic_store_explicit(&stream->recorder.rest, left - 1, memory_order_relaxed);
     atomic_store_explicit(&stream->passed,
                           atomic_load_explicit(&stream->passed, memory_order_relaxed) + 1,
                           memory_order_relaxed);
@@ -163,8 +168,7 @@ bool ag_engine_passes(CUstream handle, bool ptsz)
 bool ag_engine_stream_rests(CUstream handle)
 {
     const struct ag_found *found = ag_stream_slot(handle);
-    return is_known(found) &&
-           atomic_load_explicit(&found->stream->recorder.pass, memory_order_relaxed) != 0;
+    return is_known(found) && ag_recorder_rests(&found->stream->recorder);
 }
 
 bool ag_engine_kernel(const struct ag_kernel_call *call)
@@ -210,7 +214,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
 /* -- Everything else --------------------------------------------------------- */
 
 /* The rest of every door but the kernels': `describe` is run with the lock held. */
-#define OTHER_OP(describe, note)                                                                   \
+#define OTHER_OP(kind, describe, note)                                                             \
     CUcontext current = ag_context_current();                                                      \
     struct ag_stream *stream = enter_op(call->stream, call->ptsz, current);                        \
     AG_TRACE(note(stream, call));                                                                  \
@@ -219,7 +223,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
     struct ag_described op;                                                                        \
     uint64_t began = ag_trial_clock(stream);                                                       \
     bool held = false;                                                                             \
-    if (ag_recorder_asleep(&stream->recorder))                                                     \
+    if (ag_recorder_passes(&stream->recorder, ag_mark(kind, NULL, 0)))                             \
         stream->counters.ops++;                                                                    \
     else                                                                                           \
         held = step(stream, eligible(stream, current) && describe(&op, call), &op);                \
@@ -230,7 +234,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
 
 bool ag_engine_memset(const struct ag_memset_call *call)
 {
-    OTHER_OP(ag_describe_memset, ag_note_memset);
+    OTHER_OP(AG_OP_MEMSET, ag_describe_memset, ag_note_memset);
 }
 
 /* Copies in a row that cannot be held, and how many more are then taken for such without a look. */
@@ -255,7 +259,7 @@ static bool describe_copy(struct ag_stream *stream, struct ag_described *op,
 bool ag_engine_copy(const struct ag_copy_call *call)
 {
 #define DESCRIBE(op, call) describe_copy(stream, op, call)
-    OTHER_OP(DESCRIBE, ag_note_copy);
+    OTHER_OP(AG_OP_COPY, DESCRIBE, ag_note_copy);
 #undef DESCRIBE
 }
 
@@ -274,7 +278,7 @@ bool ag_engine_value(const struct ag_value_call *call)
     if (waits(call) && atomic_load(&ag_held_streams) != 0)
         ag_order_behind_all(ag_stream_peek(call->stream, call->ptsz, ag_context_current()));
 #define DESCRIBE(op, call) ag_describe_value(op, call, &stream->answers)
-    OTHER_OP(DESCRIBE, ag_note_value);
+    OTHER_OP(AG_OP_VALUE, DESCRIBE, ag_note_value);
 #undef DESCRIBE
 }
 
@@ -327,7 +331,8 @@ bool ag_engine_event(const struct ag_event_call *call)
     const struct ag_context *context = stream->context;
     struct ag_described op;
     bool held = false;
-    if (ag_recorder_asleep(&stream->recorder)) {
+    enum ag_op_kind kind = call->wait ? AG_OP_WAIT : AG_OP_RECORD;
+    if (ag_recorder_passes(&stream->recorder, ag_mark(kind, NULL, 0))) {
         stream->counters.ops++;
     } else {
         uint64_t serial =

@@ -28,29 +28,32 @@ static inline CUresult checked(CUresult result)
 }
 
 /* Whether the op passes as the one before did. What the shortcut has asked about must not. */
-static inline bool still_passes(CUstream stream, bool ptsz)
+static inline bool still_passes(CUstream stream, bool ptsz, enum ag_op_kind kind, CUfunction func,
+                                unsigned grid)
 {
-    return !ag_shortcut.call && unlikely(ag_engine_still_passes(stream, ptsz));
+    return !ag_shortcut.call && unlikely(ag_engine_still_passes(stream, ptsz, kind, func, grid));
 }
 
 /* Whether it passes. */
-static inline bool passes(CUstream stream, bool ptsz)
+static inline bool passes(CUstream stream, bool ptsz, enum ag_op_kind kind, CUfunction func,
+                          unsigned grid)
 {
     return atomic_load(&ag_held_streams) == 0 && !ag_shortcut.call &&
-           ag_engine_passes(stream, ptsz);
+           ag_engine_passes(stream, ptsz, kind, func, grid);
 }
 
 /*
  * The door of an op: what passes as the one before did is a jump to the driver, all else is decided
- * by the body that follows. `stream` is an expression of the parameters. (Two functions do not pay
- * where arguments are on the stack: the compiler takes them from there and puts them back.)
+ * by the body that follows. `stream` and `op` (kind, function, grid) are expressions of the
+ * parameters. (Two functions do not pay where arguments are on the stack: the compiler takes them
+ * from there and puts them back.)
  */
-#define OP_DOOR(name, type, stream, per_thread, parameters, arguments)                             \
+#define OP_DOOR(name, type, stream, op, per_thread, parameters, arguments)                         \
     static __attribute__((noinline)) CUresult decide_##name parameters;                            \
     DOOR(name) parameters                                                                          \
     {                                                                                              \
         __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
-        if (still_passes(stream, per_thread))                                                      \
+        if (still_passes(stream, per_thread, op))                                                  \
             return real arguments;                                                                 \
         return decide_##name arguments;                                                            \
     }                                                                                              \
@@ -62,6 +65,7 @@ static inline bool passes(CUstream stream, bool ptsz)
 #define LAUNCH_PARAMETERS                                                                          \
     CUfunction func, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
         unsigned shared, CUstream stream, void **params
+#define OP               AG_OP_KERNEL, func, gx
 #define LAUNCH_ARGUMENTS func, gx, gy, gz, bx, by, bz, shared, stream, params
 
 #define LAUNCH_CALL(per_thread, more, nattrs, attributes)                                          \
@@ -79,7 +83,7 @@ static inline bool passes(CUstream stream, bool ptsz)
     DOOR(name)(LAUNCH_PARAMETERS, void **extra)                                                    \
     {                                                                                              \
         __typeof__(cuLaunchKernel) *real = ag_slots[AG_SLOT_##name].real;                          \
-        if (still_passes(stream, per_thread) || passive() || passes(stream, per_thread))           \
+        if (still_passes(stream, per_thread, OP) || passive() || passes(stream, per_thread, OP))   \
             return real(LAUNCH_ARGUMENTS, extra);                                                  \
         const struct ag_kernel_call *call = LAUNCH_CALL(per_thread, extra, 0, NULL);               \
         bool asked = unlikely(ag_shortcut.call) && ag_shortcut_asked(call);                        \
@@ -100,7 +104,7 @@ static const CUlaunchAttribute cooperative = {
     DOOR(name)(LAUNCH_PARAMETERS)                                                                  \
     {                                                                                              \
         __typeof__(cuLaunchCooperativeKernel) *real = ag_slots[AG_SLOT_##name].real;               \
-        if (still_passes(stream, per_thread) || passive() || passes(stream, per_thread))           \
+        if (still_passes(stream, per_thread, OP) || passive() || passes(stream, per_thread, OP))   \
             return real(LAUNCH_ARGUMENTS);                                                         \
         if (ag_engine_kernel(LAUNCH_CALL(per_thread, NULL, 1, &cooperative)))                      \
             return CUDA_SUCCESS;                                                                   \
@@ -110,13 +114,15 @@ static const CUlaunchAttribute cooperative = {
 LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel, false)
 LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz, true)
 
+#define OP_EX AG_OP_KERNEL, func, config ? config->gridDimX : 0
+
 #define LAUNCH_KERNEL_EX(name, per_thread)                                                         \
-    OP_DOOR(name, cuLaunchKernelEx, config ? config->hStream : NULL, per_thread,                   \
+    OP_DOOR(name, cuLaunchKernelEx, config ? config->hStream : NULL, OP_EX, per_thread,            \
             (const CUlaunchConfig *config, CUfunction func, void **params, void **extra),          \
             (config, func, params, extra))                                                         \
     {                                                                                              \
         __typeof__(cuLaunchKernelEx) *real = ag_slots[AG_SLOT_##name].real;                        \
-        if (passive() || unlikely(!config) || passes(config->hStream, per_thread))                 \
+        if (passive() || unlikely(!config) || passes(config->hStream, per_thread, OP_EX))          \
             return real(config, func, params, extra);                                              \
         const struct ag_kernel_call call = {                                                       \
             .shape = {{config->gridDimX, config->gridDimY, config->gridDimZ},                      \
@@ -140,11 +146,12 @@ LAUNCH_KERNEL_EX(cuLaunchKernelEx_ptsz, true)
 
 /* -- Memsets -------------------------------------------------------------- */
 
+#define MEMSET_OP AG_OP_MEMSET, NULL, 0
 #define MEMSET_DOOR(name, type, element, per_thread, parameters, arguments, rows, distance)        \
-    OP_DOOR(name, type, stream, per_thread, parameters, arguments)                                 \
+    OP_DOOR(name, type, stream, MEMSET_OP, per_thread, parameters, arguments)                      \
     {                                                                                              \
         __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
-        if (passive() || passes(stream, per_thread))                                               \
+        if (passive() || passes(stream, per_thread, MEMSET_OP))                                    \
             return real arguments;                                                                 \
         ag_cause = #name;                                                                          \
         const struct ag_memset_call call = {                                                       \
@@ -183,12 +190,14 @@ BOTH(MEMSET_2D, cuMemsetD2D32Async, unsigned int)
 
 /* -- Copies --------------------------------------------------------------- */
 
+#define COPY_OP AG_OP_COPY, NULL, 0
+
 /* `row` makes the CUDA_MEMCPY3D of the call. */
 #define COPY_DOOR(name, type, per_thread, parameters, arguments, valid, row)                       \
-    OP_DOOR(name, type, stream, per_thread, parameters, arguments)                                 \
+    OP_DOOR(name, type, stream, COPY_OP, per_thread, parameters, arguments)                        \
     {                                                                                              \
         __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
-        if (passive() || unlikely(!(valid)) || passes(stream, per_thread))                         \
+        if (passive() || unlikely(!(valid)) || passes(stream, per_thread, COPY_OP))                \
             return real arguments;                                                                 \
         ag_cause = #name;                                                                          \
         const struct ag_copy_call call = {.params = row, .stream = stream, .ptsz = per_thread};    \
@@ -266,8 +275,9 @@ COPY_3D(cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DAsync, true)
 
 /* -- Events --------------------------------------------------------------- */
 
+#define EVENT_OP(waits) (waits) ? AG_OP_WAIT : AG_OP_RECORD, NULL, 0
 #define EVENT_DOOR(name, type, per_thread, parameters, arguments, waits, plain)                    \
-    OP_DOOR(name, type, stream, per_thread, parameters, arguments)                                 \
+    OP_DOOR(name, type, stream, EVENT_OP(waits), per_thread, parameters, arguments)                \
     {                                                                                              \
         __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
         if (passive())                                                                             \
@@ -278,7 +288,7 @@ COPY_3D(cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DAsync, true)
             ag_engine_barrier_all(AG_REASON_BARRIER);                                              \
             return real arguments;                                                                 \
         }                                                                                          \
-        if (passes(stream, per_thread))                                                            \
+        if (passes(stream, per_thread, EVENT_OP(waits)))                                           \
             return real arguments;                                                                 \
         const struct ag_event_call call = {                                                        \
             .event = event, .stream = stream, .wait = waits, .ptsz = per_thread};                  \
@@ -306,13 +316,14 @@ WAIT_EVENT(cuStreamWaitEvent_ptsz, cuStreamWaitEvent, true)
 
 /* -- Values in memory ------------------------------------------------------ */
 
+#define VALUE_OP AG_OP_VALUE, NULL, 0
 #define VALUE_DOOR(name, type, width, per_thread, kind)                                            \
-    OP_DOOR(name, type, stream, per_thread,                                                        \
+    OP_DOOR(name, type, stream, VALUE_OP, per_thread,                                              \
             (CUstream stream, CUdeviceptr address, cuuint##width##_t value, unsigned flags),       \
             (stream, address, value, flags))                                                       \
     {                                                                                              \
         __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
-        if (passive() || passes(stream, per_thread))                                               \
+        if (passive() || passes(stream, per_thread, VALUE_OP))                                     \
             return real(stream, address, value, flags);                                            \
         ag_cause = #name;                                                                          \
         const struct ag_value_call call = {                                                        \

@@ -61,6 +61,20 @@ static inline unsigned ag_op_weight(const struct ag_op *op)
     return op->kind != AG_OP_RECORD && op->kind != AG_OP_WAIT;
 }
 
+/* One of 64 bits, for a quick look whether an op may be among a few: of its kind, and of a kernel's
+   function and grid. */
+static inline uint64_t ag_mark(enum ag_op_kind kind, const void *func, uint32_t grid)
+{
+    uint64_t hash = ((uintptr_t)func ^ (uint64_t)grid << 40 ^ kind) * 0x9e3779b97f4a7c15u;
+    return (uint64_t)1 << (hash >> 58);
+}
+
+static inline uint64_t ag_op_mark(const struct ag_op *op)
+{
+    bool kernel = op->kind == AG_OP_KERNEL;
+    return ag_mark((enum ag_op_kind)op->kind, kernel ? op->func : NULL, kernel ? op->shape[0] : 0);
+}
+
 /* Whether two ops are the same; their tokens are not looked at. */
 static inline bool ag_op_alike(const struct ag_op *a, const struct ag_op *b)
 {

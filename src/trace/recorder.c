@@ -5,10 +5,10 @@
 /* Ops after which an anchor that did not come back is given up: the longest loop found. */
 enum { ANCHOR_REACH = 8192 };
 
-/* Ops that the recorder sleeps at first and at most: where nothing repeats, and where a barrier
+/* Ops that the recorder rests at first and at most: where nothing repeats, and where a barrier
    comes behind each op, which may just be a phase of the program. And how many times as many each
    time: to record what never repeats makes a program slower by more than to record what does. */
-enum { SLEEP_FIRST = 1 << 15, SLEEP_MOST = 1 << 20, SLEEP_GROWS = 4 };
+enum { REST_FIRST = 1 << 15, REST_MOST = 1 << 20, REST_GROWS = 4 };
 enum { LONE_FIRST = 1 << 11, LONE_MOST = 1 << 16, LONE_GROWS = 2 };
 
 /* Nodes that any tree may have before what is new gets none. */
@@ -31,7 +31,7 @@ bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, 
     rec->tree = tree;
     rec->limit = UINT32_MAX;
     ag_recorder_resize(rec, unroll, max_length);
-    rec->sleep_next = SLEEP_FIRST;
+    rec->rest_next = REST_FIRST;
     rec->novel = NOVEL_FIRST;
     rec->lone_next = LONE_FIRST;
     rec->cursor = &rec->tree.root;
@@ -78,10 +78,8 @@ void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
 
 static void rest(struct ag_recorder *rec, uint32_t *next, uint32_t most, uint32_t grows)
 {
-    if (rec->tree.root.below == 0) /* and no trace is made while nothing is recorded */
-        atomic_store_explicit(&rec->pass, *next, memory_order_relaxed);
-    else
-        rec->sleep = *next;
+    atomic_store_explicit(&rec->heads, ag_tree_heads(&rec->tree), memory_order_relaxed);
+    atomic_store_explicit(&rec->rest, *next, memory_order_relaxed);
     *next = *next < most / grows ? *next * grows : most;
     rec->lone = rec->fruitless = 0;
 }
@@ -114,9 +112,9 @@ static void make_room(struct ag_recorder *rec)
     ag_recorder_prune(rec);
     bool paid = rec->useful >= rec->tree.limit / 2;
     if (paid)
-        rec->sleep_next = SLEEP_FIRST;
+        rec->rest_next = REST_FIRST;
     if (!paid || rec->tree.used > rec->tree.limit / 2)
-        rest(rec, &rec->sleep_next, SLEEP_MOST, SLEEP_GROWS);
+        rest(rec, &rec->rest_next, REST_MOST, REST_GROWS);
     rec->novel *= rec->novel < rec->tree.limit ? 2 : 1;
     rec->useful = 0;
 }
@@ -139,7 +137,7 @@ struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op
 {
     bool unseen = ag_recorder_is_unseen(rec);
     struct ag_node *node = ag_recorder_find(rec, op);
-    if (node == NULL && rec->sleep == 0 && !is_full(rec)) {
+    if (node == NULL && !ag_recorder_rests(rec) && !is_full(rec)) {
         uint64_t path = ag_path(rec->cursor->path, op->token);
         bool novel = (unseen || rec->tree.used >= NODES_FREE) && !ag_tree_met(&rec->tree, path);
         if (unseen || novel)
@@ -149,7 +147,7 @@ struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op
             node->ends = ag_tree_met(&rec->tree, ag_path(path, 0));
     }
     if (node == NULL) {
-        if (rec->sleep == 0)
+        if (!ag_recorder_rests(rec))
             make_room(rec);
         else
             ag_recorder_drop(rec);
@@ -199,7 +197,7 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
             rec->lone = 0;
     }
     if (rec->fruitless >= AG_FRUITLESS)
-        rest(rec, &rec->sleep_next, SLEEP_MOST, SLEEP_GROWS);
+        rest(rec, &rec->rest_next, REST_MOST, REST_GROWS);
     if (node == &rec->unseen) {
         (void)ag_tree_met(&rec->tree, ag_path(node->path, 0));
         return NULL;

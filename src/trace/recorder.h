@@ -41,10 +41,11 @@ struct ag_recorder {
     uint32_t unroll;        /* ops */
     uint32_t max_length;    /* ops */
     uint32_t limit;         /* ops that the open sequence, or the next one, may have */
-    uint32_t sleep;         /* ops during which no node is added: recording did not pay */
-    _Atomic uint32_t pass;  /* ops that may pass unseen, since there is no trace either; the thread
-                               that issues them reads and writes it without the lock, too */
-    uint32_t sleep_next, lone_next;
+    _Atomic uint32_t rest; /* ops for which it rests, since recording did not pay: no node is added,
+                              and what begins no trace may pass unseen; the thread that issues them
+                              reads and writes it without the lock, too */
+    _Atomic uint64_t heads; /* ag_op_mark() of the ops that begin traces, and of others perhaps */
+    uint32_t rest_next, lone_next;
     uint32_t novel; /* nodes and unseen ops that are enough while there is no trace */
     uint32_t lone;  /* sequences in a row that a barrier ended before they could become a trace, and
                        ops that cannot be held */
@@ -58,18 +59,26 @@ struct ag_recorder {
 bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll,
                       uint32_t max_length);
 
-/* Once per op: true if it may pass unseen. Never within a sequence: another thread that had let one
-   of the stream's ops pass may write late what it has counted. */
-static inline bool ag_recorder_asleep(struct ag_recorder *rec)
+static inline bool ag_recorder_rests(const struct ag_recorder *rec)
 {
-    uint32_t pass = atomic_load_explicit(&rec->pass, memory_order_relaxed);
-    if (__builtin_expect(pass != 0, 0)) {
-        bool open = rec->cursor->depth != 0;
-        atomic_store_explicit(&rec->pass, open ? 0 : pass - 1, memory_order_relaxed);
-        return !open;
-    }
-    rec->sleep -= rec->sleep != 0;
-    return false;
+    return __builtin_expect(atomic_load_explicit(&rec->rest, memory_order_relaxed) != 0, 0);
+}
+
+/* Once per op, with its mark: true if it may pass unseen. Never within a sequence. */
+static inline bool ag_recorder_passes(struct ag_recorder *rec, uint64_t mark)
+{
+    if (!ag_recorder_rests(rec))
+        return false;
+    uint32_t rest = atomic_load_explicit(&rec->rest, memory_order_relaxed);
+    atomic_store_explicit(&rec->rest, rest - 1, memory_order_relaxed);
+    return rec->cursor->depth == 0 &&
+           (atomic_load_explicit(&rec->heads, memory_order_relaxed) & mark) == 0;
+}
+
+/* A trace has been made of a sequence with this head. */
+static inline void ag_recorder_has_trace(struct ag_recorder *rec, const struct ag_node *head)
+{
+    atomic_fetch_or_explicit(&rec->heads, ag_op_mark(&head->op), memory_order_relaxed);
 }
 
 /* Ops have been replayed: recording pays. */

@@ -84,6 +84,9 @@ static inline uint64_t ag_path(uint64_t before, uint64_t token)
    by chance, of one in eight when 16,384 have been met, or without memory. Pruning forgets them. */
 bool ag_tree_met(struct ag_tree *tree, uint64_t path);
 
+/* The marks of the ops that begin sequences with a trace. */
+uint64_t ag_tree_heads(const struct ag_tree *tree);
+
 /* Drops all nodes that neither carry nor lead to a trace. Pointers to those become invalid. */
 void ag_tree_prune(struct ag_tree *tree);
 

@@ -49,6 +49,7 @@ CASES = {
     "novel-driver": Case("novel-driver", {}, LENGTH, "recorded, never seen before"),
     "asleep-runtime": Case("novel-runtime", SLEEP, LENGTH, "passed through, recorder rests"),
     "asleep-driver": Case("novel-driver", SLEEP, LENGTH, "passed through, recorder rests"),
+    "asleep-after": Case("novel-after", SLEEP, LENGTH, "the same, after a loop"),
     "asleep-memset": Case("novel-memset", SLEEP, LENGTH, "passed through, recorder rests"),
     "asleep-copy": Case("novel-copy", SLEEP, LENGTH, "passed through, recorder rests"),
     "asleep-event": Case("novel-event", SLEEP, LENGTH, "passed through, recorder rests"),

@@ -30,6 +30,7 @@ enum door {
     RUNTIME,   /* cudaLaunchKernel */
     RUNTIME13, /* __cudaLaunchKernel, as code of nvcc 13 calls it */
     DRIVER,    /* cuLaunchKernel, as the static runtime gets it */
+    AFTER,     /* the same, after a loop of launches with another grid */
     MEMSET,    /* cudaMemsetAsync, which comes by a driver's door; so do the next two */
     COPY,      /* cudaMemcpyAsync */
     UPLOAD,    /* cudaMemcpyAsync from pageable memory: cannot be held */
@@ -63,6 +64,7 @@ static const struct path {
     {"whole-driver-changing", DRIVER, true, true, false, "the same, other arguments"},
     {"novel-runtime", RUNTIME, false, true, true, "never seen before"},
     {"novel-driver", DRIVER, false, true, true, "never seen before"},
+    {"novel-after", AFTER, false, true, true, "never seen before, after a loop"},
     {"novel-memset", MEMSET, false, true, true, "never seen before"},
     {"novel-copy", COPY, false, true, true, "never seen before"},
     {"novel-event", EVENT, false, true, true, "between memsets never seen before"},
@@ -97,6 +99,7 @@ static void one_call(const struct path *path, long iteration, unsigned k)
         LAUNCH(mix, 1, 1, shared, stream, at, size, value);
         break;
     case DRIVER:
+    case AFTER:
         CHECK((cudaError_t)launch_kernel(function, 1, 1, 1, 1, 1, 1, shared, (CUstream)stream,
                                          arguments, NULL));
         break;
@@ -159,8 +162,23 @@ static void crowd()
     }
 }
 
+/* Launches with a grid of their own. */
+static void loop()
+{
+    unsigned size = 1, value = 0;
+    void *arguments[] = {&data, &size, &value};
+    for (int i = 0; i < WARMUP; i++) {
+        for (int k = 0; k < LENGTH; k++)
+            CHECK((cudaError_t)launch_kernel(function, 2, 1, 1, 1, 1, 1, 0, (CUstream)stream,
+                                             arguments, NULL));
+        CHECK(cudaStreamSynchronize(stream));
+    }
+}
+
 static void run(const struct path *path)
 {
+    if (path->door == AFTER)
+        loop();
     if (path->door == CROWD)
         crowd();
     unsigned first = path->whole ? 0 : 1, last = LENGTH - first;

@@ -144,10 +144,14 @@ bool ag_engine_stream_rests(CUstream stream)
     return false;
 }
 
-bool ag_engine_passes(CUstream stream, bool ptsz)
+bool ag_engine_passes(CUstream stream, bool ptsz, enum ag_op_kind kind, CUfunction func,
+                      uint32_t grid)
 {
     (void)stream;
     (void)ptsz;
+    (void)kind;
+    (void)func;
+    (void)grid;
     return false;
 }
 

@@ -21,6 +21,12 @@ static struct ag_op op_of(unsigned name)
     return op;
 }
 
+static bool passes(struct ag_recorder *rec, unsigned name)
+{
+    struct ag_op op = op_of(name);
+    return ag_recorder_passes(rec, ag_op_mark(&op));
+}
+
 /* Feeds one op as the engine does when nothing is held. Returns the node that became hot by the end
    of a sequence, if one did. */
 static struct ag_node *feed(struct ag_recorder *rec, unsigned name)
@@ -195,7 +201,7 @@ TEST(memory_is_bounded_and_recording_rests)
     CHECK(ag_recorder_init(&rec, 512, 64, 128));
     unsigned asleep = 0;
     for (unsigned i = 0; i < 100000; i++) {
-        if (ag_recorder_asleep(&rec)) {
+        if (passes(&rec, i)) {
             asleep++;
             continue;
         }
@@ -213,14 +219,14 @@ TEST(novel_ops_are_given_up_early)
     CHECK(ag_recorder_init(&rec, 16384, 64, 128));
     unsigned recorded = 0;
     for (unsigned i = 0; i < 170000; i++)
-        if (!ag_recorder_asleep(&rec)) {
+        if (!passes(&rec, i)) {
             feed(&rec, i);
             recorded++;
         }
     CHECK(recorded < 13000);
     unsigned hot = 0;
     for (unsigned i = 0; i < 2000000; i++)
-        if (!ag_recorder_asleep(&rec))
+        if (!passes(&rec, i % 5000))
             hot += feed(&rec, i % 5000) != NULL;
     CHECK(hot >= 5000 / 128);
     ag_tree_free(&rec.tree);
@@ -232,13 +238,44 @@ TEST(nothing_passes_within_a_sequence)
 {
     struct ag_recorder rec = {0};
     CHECK(ag_recorder_init(&rec, 512, 64, 128));
-    atomic_store(&rec.pass, 2);
-    CHECK(ag_recorder_asleep(&rec) && ag_recorder_asleep(&rec) && !ag_recorder_asleep(&rec));
+    atomic_store(&rec.rest, 2);
+    CHECK(passes(&rec, 1) && passes(&rec, 1) && !passes(&rec, 1));
     feed(&rec, 1);
-    atomic_store(&rec.pass, 7);
-    CHECK(!ag_recorder_asleep(&rec));
+    atomic_store(&rec.rest, 7);
+    CHECK(!passes(&rec, 1));
     ag_recorder_end(&rec, true, HOT, LEAST);
-    CHECK(!ag_recorder_asleep(&rec));
+    CHECK(passes(&rec, 1));
+    ag_tree_free(&rec.tree);
+}
+
+TEST(what_begins_a_trace_is_seen_while_all_else_passes)
+{
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 512, 64, 128));
+    feed(&rec, 1);
+    feed(&rec, 2);
+    struct ag_node *leaf = rec.cursor;
+    ag_recorder_end(&rec, true, HOT, LEAST);
+    feed(&rec, 3);
+    ag_recorder_end(&rec, true, HOT, LEAST);
+    ag_node_set_trace(leaf, (struct ag_trace *)&rec);
+    CHECK(passes(&rec, 1) == false && rec.heads == 0); /* it does not rest */
+    ag_recorder_has_trace(&rec, leaf->parent);
+    CHECK(rec.heads == ag_tree_heads(&rec.tree) && rec.heads != 0);
+    atomic_store(&rec.rest, 100);
+    CHECK(!passes(&rec, 1) && passes(&rec, 2) && passes(&rec, 3));
+    feed(&rec, 1);
+    CHECK(!passes(&rec, 2) && !passes(&rec, 3));
+    feed(&rec, 2);
+    CHECK(rec.cursor == leaf);
+    ag_recorder_end(&rec, false, HOT, LEAST);
+    CHECK(passes(&rec, 2));
+    uint32_t used = rec.tree.used;
+    feed(&rec, 1);
+    feed(&rec, 4);
+    CHECK(rec.tree.used == used && rec.cursor == &rec.tree.root);
+    ag_node_set_trace(leaf, NULL);
+    CHECK(ag_tree_heads(&rec.tree) == 0);
     ag_tree_free(&rec.tree);
 }
 
