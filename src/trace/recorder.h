@@ -67,9 +67,9 @@ static inline bool ag_recorder_rests(const struct ag_recorder *rec)
 /* Once per op, with its mark: true if it may pass unseen. Never within a sequence. */
 static inline bool ag_recorder_passes(struct ag_recorder *rec, uint64_t mark)
 {
-    if (!ag_recorder_rests(rec))
-        return false;
     uint32_t rest = atomic_load_explicit(&rec->rest, memory_order_relaxed);
+    if (__builtin_expect(rest == 0, 1))
+        return false;
     atomic_store_explicit(&rec->rest, rest - 1, memory_order_relaxed);
     return rec->cursor->depth == 0 &&
            (atomic_load_explicit(&rec->heads, memory_order_relaxed) & mark) == 0;

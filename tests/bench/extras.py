@@ -11,7 +11,7 @@ import shapes
 
 # Iterations of a steady loop: the first replay comes among them, or it is late.
 FIRST_REPLAY = 20
-SEARCHED = 128
+SEARCHED = 512
 
 
 def run(command, environment, text=""):
@@ -75,7 +75,7 @@ def first_replay(setup, shape):
 
 def first_replays(setup):
     found = {shape.name: first_replay(setup, shape)
-             for shape in shapes.every(n=[16, 64], sync=[0, 1])}
+             for shape in shapes.every(n=[1, 4, 16, 64], sync=[0, 1])}
     met = all(n is not None and n <= FIRST_REPLAY for n in found.values())
     return [verdict("first replay, iterations of a steady loop", f"<= {FIRST_REPLAY}",
                     "; ".join(f"{name}: {n}" for name, n in found.items()), met)]
