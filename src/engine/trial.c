@@ -23,9 +23,9 @@ enum { LOOK = 4, WINDOW = 8, SHORT = 8, PAIRS = 5, LOST = 4 };
 /* Sequences for which a head is given up. */
 enum { REST_FIRST = 1 << 10, REST_MOST = 1 << 18 };
 
-/* Held time against eager time, in percent: at the look, where holding is surely faster; and else.
- */
-enum { SURE = 75, FASTER = 98 };
+/* Held time against eager time, in percent: at the look, where holding is surely faster, and where
+   that counts for a pair that is won; and in a pair. */
+enum { SURE = 75, CLEARLY = 90, FASTER = 98 };
 
 /* A sequence that took so many times the average of its window has met a pause of the machine. */
 enum { PAUSE = 16 };
@@ -114,7 +114,7 @@ static void window_over(struct ag_stream *stream, struct ag_node *node)
     if (trial->second)
         return;
     bool look = trial->pair++ == 0, sure = look && faster(trial->window, SURE);
-    if (!look && faster(trial->window, FASTER))
+    if (faster(trial->window, look ? CLEARLY : FASTER))
         trial->won++;
     else if (!look)
         trial->lost++;
