@@ -66,18 +66,21 @@ NO_LEAK_CHECK = {"ASAN_OPTIONS": "detect_leaks=0"}
 
 # -- Running programs -----------------------------------------------------------
 
+# No trials, and graphs need not pay: the simulated driver launches as fast as it replays.
+ON_SIMULATOR = {"AUTOGRAPH_TRACE_TRIAL": "false", "AUTOGRAPH_GRAPH_CREDIT_MS": "1000000"}
+
+
 def environment(preload=True, sim=True, env=None):
     """The environment of a program under test: nothing of the caller's configuration shows through.
 
-    A value of None in `env` takes the variable away. No trials: the simulated driver launches as fast
-    as it replays.
+    A value of None in `env` takes the variable away.
     """
     result = {k: v for k, v in os.environ.items()
               if not k.startswith(("AUTOGRAPH_", "AGSIM_")) and k != "LD_PRELOAD"}
     result["AUTOGRAPH_CONFIG"] = ""  # no file
     result.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")  # not just a message
     if sim:
-        result["AUTOGRAPH_TRACE_TRIAL"] = "false"
+        result.update(ON_SIMULATOR)
         paths = [str(sim_dir()), os.environ.get("LD_LIBRARY_PATH")]
         result["LD_LIBRARY_PATH"] = ":".join(p for p in paths if p)
     if preload:

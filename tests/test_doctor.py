@@ -14,7 +14,7 @@ SAMPLE = LOOP[0]
 def doctor(*arguments, status=0, env=None, **options):
     """The lines as {name: [texts]}, and the verdicts; no option is set."""
     done = autograph("doctor", *arguments, status=status,
-                     env={"AUTOGRAPH_TRACE_TRIAL": None, **(env or {})}, **options)
+                     env={**dict.fromkeys(helpers.ON_SIMULATOR), **(env or {})}, **options)
     assert done.stderr == ""
     facts, verdict = done.stdout.split("\n\n")
     found = {}

@@ -161,19 +161,20 @@ class Side:
 # -- Many seeds -------------------------------------------------------------------
 
 def setting(number, gpu=False):
-    """Delays and the library's options for the chunk of that number; half of them have defaults."""
+    """Delays and the library's options for the chunk of that number; half of them have defaults, but
+    that graphs need not pay: the programs repeat little."""
     chance = random.Random(number)
-    result = {}
+    result = {"AUTOGRAPH_GRAPH_CREDIT_MS": 1000000}
     if not gpu:
-        result = {"AGSIM_SEED": number * 10, "AGSIM_DEVICES": 2,
-                  "AGSIM_DELAY_US": chance.choice([0, 0, 5]),
-                  "PRELOAD_DELAY_US": chance.choice([0, 5, 20])}
+        result |= {"AGSIM_SEED": number * 10, "AGSIM_DEVICES": 2,
+                   "AGSIM_DELAY_US": chance.choice([0, 0, 5]),
+                   "PRELOAD_DELAY_US": chance.choice([0, 5, 20])}
     if chance.random() < 0.5:
         options = {"TRACE_HOT": [2, 3, 5], "TRACE_UNROLL": [2, 8, 64, 128],
                    "TRACE_MAX_LENGTH": [4, 16, 128], "TRACE_MEMORY": [256, 16384],
                    "GRAPH_EXECS": [2, 24], "HOLD_BOUND_US": [20, 300, 3000],
                    "UPDATE_STRATEGY": ["auto", "set_params", "exec_update", "recapture"],
-                   "TRACE_TRIAL": ["true", "false"]}
+                   "TRACE_TRIAL": ["true", "false"], "GRAPH_CREDIT_MS": [1, 1000000]}
         result.update({f"AUTOGRAPH_{k}": chance.choice(v) for k, v in options.items()})
     return result
 
