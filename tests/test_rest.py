@@ -6,12 +6,25 @@ import helpers
 LOOP, NOVEL = 2 * 60 * 16, 3000
 
 
+FIXED = {"AGSIM_DELAY_US": 0, "AUTOGRAPH_TRACE_MEMORY": 256, "AUTOGRAPH_TRACE_LENGTH": "fixed",
+         "AUTOGRAPH_HOLD_BOUND_US": 100000}
+
+
 def test_a_loop_that_comes_back_is_replayed_at_once():
     command = [compiled.program("trace_rests"), NOVEL]
     plain = helpers.run_logged(command, preload=False, env={"AGSIM_DELAY_US": 0})
-    done = helpers.run_logged(command, env={"AGSIM_DELAY_US": 0, "AUTOGRAPH_TRACE_MEMORY": 256,
-                                            "AUTOGRAPH_TRACE_LENGTH": "fixed",
-                                            "AUTOGRAPH_HOLD_BOUND_US": 100000})
+    done = helpers.run_logged(command, env=FIXED)
     assert (done.stdout, done.stderr, done.log) == (plain.stdout, "", plain.log)
     assert done.report["ops"]["total"] == LOOP + NOVEL
     assert done.report["ops"]["replayed"] >= LOOP - 4 * 16 and done.report["traces"] == 1
+
+
+def test_what_passes_and_fails_has_nothing_to_do_with_what_did_not():
+    """Three steps are recorded, 16 replayed, four held in a trial, two of its eager ones done."""
+    command = [compiled.program("trace_rests"), NOVEL, 10, 3 + 16 - 10 + 4 + 2]
+    plain = helpers.run_logged(command, preload=False, env={"AGSIM_DELAY_US": 0})
+    done = helpers.run_logged(command, env={**FIXED, "AUTOGRAPH_TRACE_TRIAL": "true",
+                                            "AGSIM_LAUNCH_US": 20})
+    assert (done.stdout, done.stderr, done.log) == (plain.stdout, "", plain.log)
+    first = min(done.report["trace_list"], key=lambda trace: trace["number"])
+    assert first["replays"] > 16 + 4 + 10

@@ -21,7 +21,7 @@ _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
 /* Whether some trace leads through or ends at this node, so that holding it can pay. */
 static bool promising(const struct ag_node *node)
 {
-    return (node->trace != NULL || node->below != 0) && !node->bad;
+    return ag_node_leads(node) && !node->bad;
 }
 
 /* The op at `node`, the cursor's child, has been stored there: holds it, or replays with it. */
@@ -48,6 +48,16 @@ static bool eligible(const struct ag_stream *stream, CUcontext current)
     return !stream->plain && stream->context->ctx == current && atomic_load(&ag_captures) == 0;
 }
 
+/* Whether the op passes unseen; it is counted, and if it fails, that says nothing of any other. */
+static bool passes(struct ag_stream *stream, enum ag_op_kind kind, CUfunction func, uint32_t grid)
+{
+    if (!ag_recorder_passes(&stream->recorder, ag_mark(kind, func, grid)))
+        return false;
+    stream->counters.ops++;
+    stream->last = NULL;
+    return true;
+}
+
 /* `function` is what is known of the kernel's; or the op is that of the node `same`. The lock is
    held. */
 __attribute__((noinline)) static bool kernel_slow(struct ag_stream *stream,
@@ -56,11 +66,8 @@ __attribute__((noinline)) static bool kernel_slow(struct ag_stream *stream,
                                                   const struct ag_node *same, CUcontext current)
 {
     struct ag_described op;
-    if (ag_recorder_passes(&stream->recorder,
-                           ag_mark(AG_OP_KERNEL, call->func, call->shape.grid[0]))) {
-        stream->counters.ops++;
+    if (passes(stream, AG_OP_KERNEL, call->func, call->shape.grid[0]))
         return false;
-    }
     ag_cause = ag_cause_kernel;
     bool described = eligible(stream, current);
     if (same != NULL) {
@@ -223,9 +230,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
     struct ag_described op;                                                                        \
     uint64_t began = ag_trial_clock(stream);                                                       \
     bool held = false;                                                                             \
-    if (ag_recorder_passes(&stream->recorder, ag_mark(kind, NULL, 0)))                             \
-        stream->counters.ops++;                                                                    \
-    else                                                                                           \
+    if (!passes(stream, kind, NULL, 0))                                                            \
         held = step(stream, eligible(stream, current) && describe(&op, call), &op);                \
     ag_trial_spent(stream, began);                                                                 \
     pthread_mutex_unlock(&stream->lock);                                                           \
@@ -331,10 +336,7 @@ bool ag_engine_event(const struct ag_event_call *call)
     const struct ag_context *context = stream->context;
     struct ag_described op;
     bool held = false;
-    enum ag_op_kind kind = call->wait ? AG_OP_WAIT : AG_OP_RECORD;
-    if (ag_recorder_passes(&stream->recorder, ag_mark(kind, NULL, 0))) {
-        stream->counters.ops++;
-    } else {
+    if (!passes(stream, call->wait ? AG_OP_WAIT : AG_OP_RECORD, NULL, 0)) {
         uint64_t serial =
             eligible(stream, current) ? ag_event_serial(call->event, context, call->wait) : 0;
         held = step(stream, ag_describe_event(&op, call, serial), &op);

@@ -145,7 +145,7 @@ static bool next(struct ag_stream *stream, struct ag_node *node)
         (trial->begun >= SHORT * least || trial->window[is_eager(trial)].ops >= SHORT * least))
         window_over(stream, node);
     if (!trial->on) /* it is over; a head that was given up has no trace any more */
-        return node->trace != NULL || node->below != 0;
+        return ag_node_leads(node);
     trial->begun++;
     bool eager = is_eager(trial);
     stream->timed = (struct ag_timed){.head = node, .began = ag_pace_now(), .eager = eager};

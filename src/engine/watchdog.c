@@ -20,8 +20,7 @@
 
 /* Looks in a bound; and how many times as long the bound is where the thread may run on one CPU
    only, as where a launcher of parallel programs binds each process to a core. There each look
-   takes the CPU from the program: 15 % of its time in a virtual machine, 1 to 2 % with ten times as
-   few. */
+   takes the CPU from the program (docs/results.md, "One CPU"). */
 enum { LOOKS = 3, ALONE = 10 };
 
 /* Looks without an open sequence after which it goes to sleep. */

@@ -170,17 +170,12 @@ bool ag_tree_met(struct ag_tree *tree, uint64_t path)
     return met;
 }
 
-static bool leads(const struct ag_node *node)
-{
-    return node->trace != NULL || node->below != 0;
-}
-
 uint64_t ag_tree_heads(const struct ag_tree *tree)
 {
     uint64_t heads = 0;
     for (uint32_t i = 0; i <= tree->mask && tree->root.below != 0; i++)
         for (const struct ag_node *node = tree->buckets[i]; node != NULL; node = node->bucket)
-            if (node->depth == 1 && leads(node))
+            if (node->depth == 1 && ag_node_leads(node))
                 heads |= ag_op_mark(&node->op);
     return heads;
 }
@@ -192,7 +187,7 @@ void ag_tree_prune(struct ag_tree *tree)
     struct ag_node *dead = NULL;
     for (uint32_t i = 0; i <= tree->mask; i++)
         for (struct ag_node **link = &tree->buckets[i], *node; (node = *link) != NULL;) {
-            if (leads(node)) {
+            if (ag_node_leads(node)) {
                 link = &node->bucket;
                 continue;
             }

@@ -90,6 +90,12 @@ uint64_t ag_tree_heads(const struct ag_tree *tree);
 /* Drops all nodes that neither carry nor lead to a trace. Pointers to those become invalid. */
 void ag_tree_prune(struct ag_tree *tree);
 
+/* Whether the node carries a trace or leads to one. */
+static inline bool ag_node_leads(const struct ag_node *node)
+{
+    return node->trace != NULL || node->below != 0;
+}
+
 /* Gives or takes a node's trace (NULL), keeping the counts of the nodes above. */
 void ag_node_set_trace(struct ag_node *node, struct ag_trace *trace);
 
