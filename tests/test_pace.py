@@ -67,6 +67,28 @@ def test_single_op_where_graphs_are_expensive(tmp_path):
     assert usual >= 760 and later == pytest.approx(usual - 185, abs=15)
 
 
+@pytest.mark.parametrize("kernels", [1, 2, 3, 8, 12, 16, 64])
+def test_a_loop_is_replayed_in_its_first_20_iterations(tmp_path, kernels):
+    assert report(tmp_path, f"n={kernels} iterations=20")["replays"] > 0
+
+
+def test_a_loop_that_lasts_is_unrolled_further(tmp_path):
+    replays = lengths(tmp_path, "n=1 iterations=8000")
+    assert 64 <= replays[4] < 90 and 64 * replays[64] > 6000
+    fixed = replays_of(report(tmp_path, "n=1 iterations=8000", AUTOGRAPH_TRACE_LENGTH="fixed"))
+    assert fixed.keys() == {64}
+
+
+def test_no_hurry_while_graphs_have_not_paid(tmp_path):
+    """A second loop, of another kernel, ends before 64 of its ops have been seen three times."""
+    def traces(us):
+        loops = "n=1 iterations=20\neager n=1 empty=1 iterations=150"
+        return report(tmp_path, loops, AGSIM_INSTANTIATE_US=us)["traces"]
+
+    assert traces(2000) == 1
+    assert any(traces(0) == 2 for _ in range(8))  # on a busy machine a graph may take long
+
+
 @pytest.mark.parametrize("body", [1, 2])
 def test_loop_that_waits_no_longer(body, tmp_path):
     """What has become hot between waits does not keep the loop from being unrolled behind them."""

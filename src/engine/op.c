@@ -118,18 +118,39 @@ static inline bool is_same(const struct ag_node *node, const struct ag_kernel_ca
            call->shape.nattrs == 0 && (call->params != NULL || node->op.layout->count == 0);
 }
 
+/* What graphs may have cost, ns, that replays have not saved yet, for loops to be replayed as soon
+   as they have come round a few times: a program may be full of loops that end just then. */
+enum { HURRY_NS = 1000000 };
+
+/* Whether the op may end the open sequence because a loop has come round often enough. */
+static inline bool may_hurry(const struct ag_stream *stream, const struct ag_op *op)
+{
+    return ag_recorder_counts(&stream->recorder, op) && ag_opt.trace_length == AG_LENGTH_AUTO &&
+           atomic_load_explicit(&stream->context->owed, memory_order_relaxed) < HURRY_NS;
+}
+
+/* Whether the open sequence, which goes out eagerly, ends at `node`: where it is as long as it may
+   be, and in a trial, where its ops would be replayed if they were held. */
+static bool ends(const struct ag_stream *stream, const struct ag_node *node)
+{
+    const struct ag_recorder *rec = &stream->recorder;
+    bool trial = UNLIKELY(stream->timed.head != NULL) && stream->timed.eager;
+    return trial ? ag_recorder_ends(rec, node) : node->depth >= rec->limit;
+}
+
 /* The launch goes out eagerly, as the op at `node`, which came here the last time too: what step()
    and record() would do. False: they are needed. */
 static inline bool record_again(struct ag_stream *stream, struct ag_node *node, CUcontext current)
 {
     struct ag_recorder *rec = &stream->recorder;
     if (rec->cursor->depth == 0 || stream->holding || ag_recorder_rests(rec) ||
-        ag_recorder_cuts(rec, &node->op) || !eligible(stream, current))
+        ag_recorder_cuts(rec, &node->op) || may_hurry(stream, &node->op) ||
+        !eligible(stream, current))
         return false;
     rec->cursor = node;
     stream->counters.ops++;
     stream->last = node;
-    if (node->depth >= rec->limit)
+    if (ends(stream, node))
         ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
     return true;
 }
@@ -378,7 +399,7 @@ static void record(struct ag_stream *stream, const struct ag_described *call)
     /* Memset and copy nodes are made with addresses that are good now; kernels need none. */
     if (call->op.kind != AG_OP_KERNEL && !ag_recorder_is_unseen(rec) && ag_node_arguments(node))
         ag_node_store(node, call->from);
-    if (node->depth >= rec->limit)
+    if (ends(stream, node))
         ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
 }
 
@@ -402,7 +423,9 @@ static bool step(struct ag_stream *stream, bool described, struct ag_described *
         expected = NULL;
         ag_op_hash(&call->op);
     }
-    if (rec->cursor->depth != 0 && ag_recorder_cuts(rec, &call->op))
+    if (rec->cursor->depth != 0 &&
+        (ag_recorder_cuts(rec, &call->op) ||
+         (!stream->holding && may_hurry(stream, &call->op) && ag_recorder_rounds(rec))))
         ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
     for (;;) {
         struct ag_node *node = expected;

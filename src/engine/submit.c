@@ -379,6 +379,7 @@ static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle
     else
         ag_node_set_trace(leaf, trace);
     ag_recorder_has_trace(&stream->recorder, ag_trial_head(leaf));
+    ag_trial_made(trace);
     stream->counters.traces++;
     ag_log(AG_LOG_NOTE, "made a trace of %u ops in stream %p", trace->length,
            (void *)stream->handle);

@@ -30,14 +30,30 @@ enum { SURE = 75, CLEARLY = 90, FASTER = 98 };
 /* A sequence that took so many times the average of its window has met a pause of the machine. */
 enum { PAUSE = 16 };
 
+/* Nothing has been measured yet, or it is no more. */
+static void start(struct ag_head *head)
+{
+    head->trial.on = false;
+    head->replays = REPLAYS_FIRST;
+    head->replays_next = REPLAYS_FIRST * REPLAYS_GROW;
+}
+
 static struct ag_head *head_of(struct ag_node *node)
 {
     if (node->head == NULL && (node->head = calloc(1, sizeof *node->head)) != NULL) {
-        node->head->replays = REPLAYS_FIRST;
-        node->head->replays_next = REPLAYS_FIRST * REPLAYS_GROW;
+        start(node->head);
         node->head->rest_next = REST_FIRST;
     }
     return node->head;
+}
+
+void ag_trial_made(const struct ag_trace *trace)
+{
+    struct ag_head *head = ag_trial_head(trace->leaf)->head;
+    if (head == NULL || trace->length < 2 * head->longest)
+        return;
+    start(head);
+    head->longest = trace->length;
 }
 
 void ag_trial_submitted(struct ag_node *node, bool replayed)

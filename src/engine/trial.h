@@ -48,6 +48,7 @@ struct ag_head {
     uint32_t replays_next;
     uint32_t rest; /* sequences, about, that it remains given up for */
     uint32_t rest_next;
+    uint32_t longest; /* ops of a trace, but the first; 0: there was no other */
     struct ag_trial trial;
 };
 
@@ -78,6 +79,10 @@ static inline void ag_trial_spent(struct ag_stream *stream, uint64_t began)
     if (__builtin_expect(began != 0, 0))
         stream->timed.spent += ag_pace_now() - began;
 }
+
+/* A trace has been made: the next trial is soon if it is at least twice as long as others before
+   it, since what was measured is no more. */
+void ag_trial_made(const struct ag_trace *trace);
 
 /* What was held from `head` has been submitted, by a replay or not. */
 void ag_trial_submitted(struct ag_node *head, bool replayed);

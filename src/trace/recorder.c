@@ -11,6 +11,10 @@ enum { ANCHOR_REACH = 8192 };
 enum { REST_FIRST = 1 << 15, REST_MOST = 1 << 20, REST_GROWS = 4 };
 enum { LONE_FIRST = 1 << 11, LONE_MOST = 1 << 16, LONE_GROWS = 2 };
 
+/* Rounds of a loop that are enough for a first trace, which is replayed as soon as a long one would
+   be where 16 ops make a round, that is in the 16th. */
+enum { ROUNDS = 4 };
+
 /* Nodes that any tree may have before what is new gets none. */
 enum { NODES_FREE = 256 };
 
@@ -20,9 +24,10 @@ enum { NOVEL_FIRST = 1 << 12 };
 /* Sequences, after the first rest fewer, after which it rests although the tree has room. */
 enum { MOST_LONE = 512, AGAIN_LONE = 64 };
 
-/* Times that the program must go on behind a trace before sequences may, at first, and how many
+/* Times that the program must go on behind a trace before sequences may, at first, or as many ops
+   if that is more, since the ops of longer sequences are eager until these are hot; and how many
    times as many each time that nothing came of it; and for how many sequences they may. */
-enum { ONWARD_FIRST = 8, ONWARD_GROWS = 8, ONWARD_TRIES = 4, OPEN = 32 };
+enum { ONWARD_FIRST = 8, ONWARD_OPS = 256, ONWARD_GROWS = 8, ONWARD_TRIES = 4, OPEN = 32 };
 
 bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, uint32_t max_length)
 {
@@ -38,9 +43,16 @@ bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, 
     return ag_tree_init(&rec->tree, limit);
 }
 
-bool ag_recorder_cuts(const struct ag_recorder *rec, const struct ag_op *op)
+bool ag_recorder_rounds(struct ag_recorder *rec)
 {
-    return op->token == rec->anchor && rec->chain + rec->cursor->depth >= rec->unroll;
+    const struct ag_node *cursor = rec->cursor;
+    if (rec->rounds++ == 0)
+        rec->period = cursor->depth;
+    bool even = cursor->depth == rec->rounds * rec->period;
+    rec->rounded = even && rec->rounds == ROUNDS && cursor->trace == NULL && cursor->below == 0;
+    if (!even || rec->rounds == ROUNDS)
+        rec->rounds = AG_ROUNDS_NONE;
+    return rec->rounded;
 }
 
 bool ag_recorder_goes_on(struct ag_recorder *rec)
@@ -51,25 +63,34 @@ bool ag_recorder_goes_on(struct ag_recorder *rec)
     return true;
 }
 
-/* The program has gone on behind a trace. */
-static void onward(struct ag_node *node)
+/* The program has gone on behind a trace: whether sequences may do so from now on. Where it waits
+   so often that a sequence reaches from one barrier to the next, at once. */
+static bool onward(const struct ag_recorder *rec, struct ag_node *node)
 {
-    uint32_t enough = ONWARD_FIRST;
+    uint32_t enough = ONWARD_OPS / node->depth;
+    if (rec->brief)
+        enough = 1;
+    else if (enough < ONWARD_FIRST)
+        enough = ONWARD_FIRST;
     for (unsigned i = 0; i < node->opened; i++)
         enough *= ONWARD_GROWS;
-    if (++node->onward < enough)
-        return;
+    if (++node->onward < (enough < UINT16_MAX ? enough : UINT16_MAX))
+        return false;
     node->onward = 0;
     node->open = OPEN;
     node->opened += node->opened < ONWARD_TRIES;
+    return true;
 }
 
 void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
 {
-    bool again = token == rec->anchor && rec->chain >= rec->unroll;
+    bool anchor = token == rec->anchor;
+    bool again = anchor && (rec->chain >= rec->unroll || rec->rounded);
     if (rec->ended != NULL && !again)
-        onward(rec->ended);
+        again = onward(rec, rec->ended) && anchor;
     rec->ended = NULL;
+    rec->rounds = 0;
+    rec->rounded = false;
     if (again || rec->anchor == 0 || rec->chain > ANCHOR_REACH) {
         rec->anchor = token;
         rec->chain = 0;
@@ -188,8 +209,14 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     rec->limit = rec->max_length;
     rec->chain += node->depth;
     rec->fruitless += node->depth;
+    rec->run += node->depth;
     if (barrier) {
         rec->anchor = 0;
+        if (rec->run != 0) {
+            rec->brief = rec->run == rec->last_run && rec->run <= rec->max_length;
+            rec->last_run = rec->run;
+            rec->run = 0;
+        }
         node->open -= node->open != 0;
         if (node->depth != 0 && node->weight < min_length)
             lone(rec);

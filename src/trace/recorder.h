@@ -8,8 +8,11 @@
  *  - after `max_length` ops, or fewer behind a wait for the stream;
  *  - before the anchor, once `unroll` ops have passed since it was last cut there. The anchor is
  *    the first op after a barrier; when it has not come back for a long time, another is taken.
+ *  - where the anchor has come round four times at the same distance, if the owner asks, so that a
+ *    short loop need not be repeated hundreds of times before it is replayed; but not where
+ *    barriers come so often that they end sequences anyway;
  *  - where a trace ends that begins no longer one, since it can be replayed at once. A loop that
- *    waited in each iteration, and does no longer, would stay in such short pieces: where the
+ *    lasts, or that waited in its first iterations only, would stay in such short pieces: where the
  *    program goes on behind a trace, now and then sequences may, too.
  * So a short loop is unrolled, a long one is cut into pieces that fall on the same ops each time.
  *
@@ -30,6 +33,7 @@
 #include "trace/tree.h"
 
 enum { AG_FRUITLESS = 1 << 16 }; /* ops without a replay after which it rests */
+enum { AG_ROUNDS_NONE = UINT8_MAX };
 
 struct ag_recorder {
     struct ag_tree tree;
@@ -38,6 +42,11 @@ struct ag_recorder {
     uint32_t unseen_ops;    /* since the tree was last pruned */
     uint64_t anchor;        /* token; 0: the next op becomes it */
     uint32_t chain;         /* ops from the anchor to the head of the open sequence */
+    uint32_t period;        /* ops from the head of the open sequence to the anchor's return */
+    uint32_t rounds; /* how often it has at that distance, or AG_ROUNDS_NONE: not to be counted */
+    bool rounded;    /* the last sequence ended for that */
+    uint32_t run, last_run; /* ops since the last barrier, and between the two before it */
+    bool brief;             /* as many as that, and no more than one sequence may have */
     uint32_t unroll;        /* ops */
     uint32_t max_length;    /* ops */
     uint32_t limit;         /* ops that the open sequence, or the next one, may have */
@@ -112,7 +121,21 @@ static inline bool ag_recorder_ends(const struct ag_recorder *rec, const struct 
 bool ag_recorder_goes_on(struct ag_recorder *rec);
 
 /* Whether the open sequence ends before this op. */
-bool ag_recorder_cuts(const struct ag_recorder *rec, const struct ag_op *op);
+static inline bool ag_recorder_cuts(const struct ag_recorder *rec, const struct ag_op *op)
+{
+    return op->token == rec->anchor && rec->chain + rec->cursor->depth >= rec->unroll;
+}
+
+/* Whether this op is the anchor, and how often it comes round may matter. */
+static inline bool ag_recorder_counts(const struct ag_recorder *rec, const struct ag_op *op)
+{
+    return op->token == rec->anchor && rec->chain == 0 && rec->rounds != AG_ROUNDS_NONE &&
+           !rec->brief;
+}
+
+/* Counts it: whether the open sequence ends before this op, because the anchor, its head, has come
+   round for the fourth time at the same distance, and there is no trace of such rounds yet. */
+bool ag_recorder_rounds(struct ag_recorder *rec);
 
 /* To be called with the first op of a sequence, before the cursor moves: keeps the anchor. */
 void ag_recorder_head(struct ag_recorder *rec, uint64_t token);

@@ -29,11 +29,13 @@ static bool passes(struct ag_recorder *rec, unsigned name)
 
 /* Feeds one op as the engine does when nothing is held. Returns the node that became hot by the end
    of a sequence, if one did. */
-static struct ag_node *feed(struct ag_recorder *rec, unsigned name)
+static struct ag_node *feed_op(struct ag_recorder *rec, unsigned name, bool hurry)
 {
     struct ag_op op = op_of(name);
     struct ag_node *hot = NULL;
-    if (rec->cursor->depth != 0 && ag_recorder_cuts(rec, &op))
+    if (rec->cursor->depth != 0 &&
+        (ag_recorder_cuts(rec, &op) ||
+         (hurry && ag_recorder_counts(rec, &op) && ag_recorder_rounds(rec))))
         hot = ag_recorder_end(rec, false, HOT, LEAST);
     if (rec->cursor->depth == 0)
         ag_recorder_head(rec, op.token);
@@ -43,6 +45,11 @@ static struct ag_node *feed(struct ag_recorder *rec, unsigned name)
         hot = hot != NULL ? hot : second;
     }
     return hot;
+}
+
+static struct ag_node *feed(struct ag_recorder *rec, unsigned name)
+{
+    return feed_op(rec, name, false);
 }
 
 TEST(short_loop_is_unrolled)
@@ -55,6 +62,76 @@ TEST(short_loop_is_unrolled)
     CHECK(hot != NULL);
     CHECK(hot->depth == 18); /* the first multiple of 3 from 16 on */
     CHECK(hot->op.shape[0] == 2);
+    ag_tree_free(&rec.tree);
+}
+
+/* Ops of a loop until the first sequence is hot, less than `most`; its length in `depth`. */
+static unsigned hurried(struct ag_recorder *rec, const unsigned *body, unsigned period,
+                        unsigned most, unsigned *depth)
+{
+    for (unsigned i = 0; i < most; i++) {
+        struct ag_node *hot = feed_op(rec, body[i % period], true);
+        if (hot != NULL) {
+            *depth = hot->depth;
+            return i;
+        }
+    }
+    return most;
+}
+
+/* Three times four rounds of a loop are enough, if they are even. */
+TEST(short_loop_is_hot_soon)
+{
+    static const unsigned loop[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, uneven[] = {1, 1, 2};
+    unsigned depth = 0;
+    for (unsigned period = 1; period <= 12; period++) {
+        struct ag_recorder rec = {0};
+        CHECK(ag_recorder_init(&rec, 1024, 64, 128));
+        CHECK(hurried(&rec, loop, period, 200, &depth) == 12 * period);
+        CHECK(depth == 4 * period);
+        ag_tree_free(&rec.tree);
+    }
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 1024, 64, 128));
+    CHECK(hurried(&rec, uneven, 3, 190, &depth) == 190);
+    ag_tree_free(&rec.tree);
+}
+
+/* Between barriers that come often there are as many ops each time: one sequence. */
+TEST(no_hurry_between_barriers)
+{
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 1024, 64, 128));
+    for (unsigned round = 1; round <= HOT + 2; round++) {
+        for (unsigned i = 0; i < 16; i++)
+            CHECK(feed_op(&rec, 1, true) == NULL || round <= 2);
+        struct ag_node *hot = ag_recorder_end(&rec, true, HOT, LEAST);
+        CHECK((hot != NULL) == (round == HOT + 2));
+        CHECK(hot == NULL || hot->depth == 16);
+    }
+    ag_tree_free(&rec.tree);
+}
+
+/* A loop that lasts is unrolled further, once it has gone on for some 250 ops. */
+TEST(long_sequences_later)
+{
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 1024, 64, 128));
+    unsigned ops = 0;
+    struct ag_node *hot = NULL;
+    for (; hot == NULL && ops < 100; ops++)
+        hot = feed_op(&rec, 1, true);
+    CHECK(hot != NULL && hot->depth == 4);
+    ag_node_set_trace(hot, (struct ag_trace *)&two_words);
+    struct ag_node *longer = NULL;
+    for (; longer == NULL && ops < 2000; ops++) {
+        longer = feed_op(&rec, 1, true);
+        if (longer == NULL && rec.cursor == hot && !ag_recorder_goes_on(&rec))
+            ag_recorder_end(&rec, false, HOT, LEAST); /* it has been replayed */
+    }
+    CHECK(longer != NULL && longer->depth == 64);
+    CHECK(ops > 256 && ops < 256 + 5 * 64);
+    ag_node_set_trace(hot, NULL);
     ag_tree_free(&rec.tree);
 }
 
