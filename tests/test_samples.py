@@ -22,7 +22,7 @@ SAMPLES = {
 # The same with other options: threads; odd sweeps, which swap the grids between iterations; a loop
 # that is shorter than any trace.
 VARIANTS = {**{name: (name, options) for name, options in SAMPLES.items()},
-            "threads": ("perthread", LOOP + ["--threads", "3"]),
+            "threads": ("perthread", LOOP + ["--threads", "3", "--iterations", "400"]),
             "odd-sweeps": ("jacobi", [*SAMPLES["jacobi"], "--kernels", "7"]),
             "one-kernel": ("constant", LOOP + ["--kernels", "1", "--iterations", "600"])}
 SEEDS = [1, 2, 3]

@@ -122,11 +122,19 @@ static inline bool is_same(const struct ag_node *node, const struct ag_kernel_ca
    as they have come round a few times: a program may be full of loops that end just then. */
 enum { HURRY_NS = 1000000 };
 
-/* Whether the op may end the open sequence because a loop has come round often enough. */
+/* Whether the op may end the open sequence because a loop has come round often enough; and whether
+   it does. */
 static inline bool may_hurry(const struct ag_stream *stream, const struct ag_op *op)
 {
     return ag_recorder_counts(&stream->recorder, op) && ag_opt.trace_length == AG_LENGTH_AUTO &&
-           atomic_load_explicit(&stream->context->owed, memory_order_relaxed) < HURRY_NS;
+           ag_context_owes(stream->context) < HURRY_NS;
+}
+
+static bool hurries(struct ag_stream *stream, const struct ag_op *op)
+{
+    struct ag_recorder *rec = &stream->recorder;
+    return !stream->holding && may_hurry(stream, op) && !ag_trial_prevents(stream, rec->cursor) &&
+           ag_recorder_rounds(rec);
 }
 
 /* Whether the open sequence, which goes out eagerly, ends at `node`: where it is as long as it may
@@ -423,9 +431,7 @@ static bool step(struct ag_stream *stream, bool described, struct ag_described *
         expected = NULL;
         ag_op_hash(&call->op);
     }
-    if (rec->cursor->depth != 0 &&
-        (ag_recorder_cuts(rec, &call->op) ||
-         (!stream->holding && may_hurry(stream, &call->op) && ag_recorder_rounds(rec))))
+    if (rec->cursor->depth != 0 && (ag_recorder_cuts(rec, &call->op) || hurries(stream, &call->op)))
         ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
     for (;;) {
         struct ag_node *node = expected;
@@ -453,7 +459,7 @@ static bool step(struct ag_stream *stream, bool described, struct ag_described *
             stream->counters.side_exits++;
             break;
         }
-        if (ag_recorder_goes_on(rec))
+        if (ag_context_owes(stream->context) <= 0 && ag_recorder_goes_on(rec))
             break;
         ag_stream_end(stream, false, AG_REASON_SIDE_EXIT); /* and the op begins the next sequence */
     }

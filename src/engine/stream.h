@@ -45,6 +45,13 @@ struct ag_context {
     _Atomic int refused; /* of a held op, and no call of the program has returned it yet; or 0 */
 };
 
+/* What the context's graphs have taken and replays have not saved yet, ns; not above 0: nothing. A
+   variant, and a longer trace where there is one already, can wait for that. */
+static inline int64_t ag_context_owes(const struct ag_context *context)
+{
+    return atomic_load_explicit(&context->owed, memory_order_relaxed);
+}
+
 /* How fast the program issues ops, and how long its sequences are therefore; see pace.h. */
 struct ag_pace {
     uint64_t began;      /* when the hold began that is being measured, ns; 0: none is */

@@ -254,6 +254,16 @@ static bool take_exec(struct ag_stream *stream, uint32_t ops, bool idle)
     return true;
 }
 
+/* A longer trace is to be made: one of a few rounds of the loop on the way to it makes room. */
+static void drop_rounds(struct ag_stream *stream, const struct ag_node *leaf)
+{
+    for (; leaf != NULL; leaf = leaf->parent)
+        if (leaf->trace != NULL && leaf->trace->rounds) {
+            trace_drop(stream, leaf->trace);
+            stream->counters.evictions++;
+        }
+}
+
 _Atomic unsigned ag_wanted_traces;
 
 static bool is_wanted(const struct ag_stream *stream, const struct ag_node *leaf)
@@ -301,7 +311,7 @@ static _Atomic uint32_t single_ns;
 static uint32_t hot(const struct ag_stream *stream, const struct ag_node *leaf)
 {
     uint32_t times = (uint32_t)ag_opt.trace_hot;
-    int64_t owed = atomic_load_explicit(&stream->context->owed, memory_order_relaxed);
+    int64_t owed = ag_context_owes(stream->context);
     if (__builtin_expect(owed > 0, 0)) {
         int64_t doubled = owed / (ag_opt.graph_credit_ms * 1000000);
         times <<= doubled < MOST_DOUBLED ? doubled : MOST_DOUBLED;
@@ -327,17 +337,18 @@ static void owe(struct ag_stream *stream, const struct ag_node *leaf, uint64_t n
 /* So many ops have been replayed. */
 static void pay(struct ag_context *context, uint32_t ops)
 {
-    if (__builtin_expect(atomic_load_explicit(&context->owed, memory_order_relaxed) > 0, 0))
+    if (__builtin_expect(ag_context_owes(context) > 0, 0))
         atomic_fetch_sub_explicit(&context->owed, (int64_t)ops * GAIN_NS, memory_order_relaxed);
 }
 
 enum { MOST_FAILURES = 3 };
 
-static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
+static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
     if (ag_trial_rests(leaf, hot(stream, leaf)) || relayed(stream) ||
         atomic_load(&ag_captures) != 0 || capturing(stream))
         return;
+    drop_rounds(stream, leaf->parent);
     if (!take_exec(stream, leaf->depth, idle)) {
         want(stream, leaf);
         return;
@@ -371,18 +382,33 @@ static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle
     trace->number = atomic_fetch_add(&number, 1) + 1;
     AG_TRACE(ag_note_trace(stream, trace));
     AG_ACCOUNT(ag_account_trace(stream, trace));
+    trace->rounds = stream->recorder.rounded && !idle;
     trace->used = stream->clock;
     trace->next = stream->traces;
     stream->traces = trace;
-    if (leaf->trace != NULL)
+    if (leaf->trace != NULL) {
         ag_variant_join(leaf->trace, trace);
-    else
+    } else {
         ag_node_set_trace(leaf, trace);
+        ag_trial_made(trace);
+    }
     ag_recorder_has_trace(&stream->recorder, ag_trial_head(leaf));
-    ag_trial_made(trace);
     stream->counters.traces++;
     ag_log(AG_LOG_NOTE, "made a trace of %u ops in stream %p", trace->length,
            (void *)stream->handle);
+}
+
+/* One thread at a time: where several make graphs they meet in the driver, and each takes up to
+   ten times as long (H200, driver 580). Who comes second tries again when the sequence ends. */
+static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
+{
+    static atomic_flag making = ATOMIC_FLAG_INIT;
+    if (atomic_flag_test_and_set(&making)) {
+        leaf->ends = hot(stream, leaf) - 1;
+        return;
+    }
+    make(stream, leaf, idle);
+    atomic_flag_clear(&making);
 }
 
 void ag_stream_grow(struct ag_stream *stream)
@@ -507,8 +533,9 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
     if (stream->held != 0) {
         bool whole = ag_stream_submit(stream, reason);
         struct ag_node *leaf = stream->recorder.cursor;
-        if (whole && leaf->trace != NULL && ag_variant_wanted(leaf->trace) &&
-            !is_wanted(stream, leaf))
+        if (whole && leaf->trace != NULL && !leaf->trace->rounds &&
+            ag_variant_wanted(leaf->trace) && !is_wanted(stream, leaf) &&
+            ag_context_owes(stream->context) <= 0)
             wanted = leaf;
     } else if (ag_accounting && barrier && stream->recorder.cursor->depth != 0 &&
                !ag_trial_prevents(stream, stream->recorder.cursor)) {

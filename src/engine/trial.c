@@ -12,8 +12,9 @@
 /* What a head's score is worth, and the sequences that it passes when the score is used up. */
 enum { SCORE_MOST = 8, SCORE_LEAST = -4, SLEEP_FIRST = 8, SLEEP_MOST = 4096 };
 
-/* Replays before the first trial, how many times as many before the next, and at most. */
-enum { REPLAYS_FIRST = 16, REPLAYS_GROW = 16, REPLAYS_MOST = 1 << 20 };
+/* Replays before the first trial, and of a trace of a few rounds; how many times as many before the
+   next, and at most. */
+enum { REPLAYS_FIRST = 16, REPLAYS_ROUNDS = 256, REPLAYS_GROW = 16, REPLAYS_MOST = 1 << 20 };
 
 /* A look first, which ends most trials: a pair of short windows. Then pairs of longer ones, some of
    which may be lost by chance. In sequences, so many times as many where those are single ops; and
@@ -49,11 +50,15 @@ static struct ag_head *head_of(struct ag_node *node)
 
 void ag_trial_made(const struct ag_trace *trace)
 {
-    struct ag_head *head = ag_trial_head(trace->leaf)->head;
-    if (head == NULL || trace->length < 2 * head->longest)
+    struct ag_head *head = head_of((struct ag_node *)ag_trial_head(trace->leaf));
+    if (head == NULL)
         return;
-    start(head);
-    head->longest = trace->length;
+    if (trace->rounds) {
+        head->replays = REPLAYS_ROUNDS;
+    } else if (trace->length >= 2 * head->longest) {
+        start(head);
+        head->longest = trace->length;
+    }
 }
 
 void ag_trial_submitted(struct ag_node *node, bool replayed)

@@ -48,7 +48,7 @@ struct ag_head {
     uint32_t replays_next;
     uint32_t rest; /* sequences, about, that it remains given up for */
     uint32_t rest_next;
-    uint32_t longest; /* ops of a trace, but the first; 0: there was no other */
+    uint32_t longest; /* ops of a trace, but for one of a few rounds of a loop */
     struct ag_trial trial;
 };
 
@@ -80,8 +80,9 @@ static inline void ag_trial_spent(struct ag_stream *stream, uint64_t began)
         stream->timed.spent += ag_pace_now() - began;
 }
 
-/* A trace has been made: the next trial is soon if it is at least twice as long as others before
-   it, since what was measured is no more. */
+/* A trace has been made of a sequence. That of a few rounds of a loop is measured late, since it
+   gives way to a longer one soon; and one that is twice as long as those before it is measured
+   soon, since what was found is no more. */
 void ag_trial_made(const struct ag_trace *trace);
 
 /* What was held from `head` has been submitted, by a replay or not. */

@@ -43,13 +43,19 @@ bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, 
     return ag_tree_init(&rec->tree, limit);
 }
 
+/* Whether there could be a first trace here: there is none, and has been none that gave way to a
+   longer one. */
+static bool is_fresh(const struct ag_node *node)
+{
+    return node->trace == NULL && node->below == 0 && node->opened == 0;
+}
+
 bool ag_recorder_rounds(struct ag_recorder *rec)
 {
-    const struct ag_node *cursor = rec->cursor;
     if (rec->rounds++ == 0)
-        rec->period = cursor->depth;
-    bool even = cursor->depth == rec->rounds * rec->period;
-    rec->rounded = even && rec->rounds == ROUNDS && cursor->trace == NULL && cursor->below == 0;
+        rec->period = rec->cursor->depth;
+    bool even = rec->cursor->depth == rec->rounds * rec->period;
+    rec->rounded = even && rec->rounds == ROUNDS && is_fresh(rec->cursor);
     if (!even || rec->rounds == ROUNDS)
         rec->rounds = AG_ROUNDS_NONE;
     return rec->rounded;
