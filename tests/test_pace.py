@@ -79,6 +79,12 @@ def test_a_loop_that_lasts_is_unrolled_further(tmp_path):
     assert fixed.keys() == {64}
 
 
+@pytest.mark.parametrize("env", [{"AUTOGRAPH_TRACE_MIN_LENGTH": 8},
+                                 {"AGSIM_FAIL": "cuGraphInstantiateWithFlags:1:2"}], ids=["short", "failed"])
+def test_where_four_rounds_make_no_trace_long_sequences_do(tmp_path, env):
+    assert replays_of(report(tmp_path, "n=1 iterations=8000", **env)).keys() == {64}
+
+
 def test_no_hurry_while_graphs_have_not_paid(tmp_path):
     """A second loop, of another kernel, ends before 64 of its ops have been seen three times."""
     def traces(us):

@@ -134,7 +134,7 @@ static bool hurries(struct ag_stream *stream, const struct ag_op *op)
 {
     struct ag_recorder *rec = &stream->recorder;
     return !stream->holding && may_hurry(stream, op) && !ag_trial_prevents(stream, rec->cursor) &&
-           ag_recorder_rounds(rec);
+           rec->cursor->weight >= ag_opt.trace_min_length && ag_recorder_rounds(rec);
 }
 
 /* Whether the open sequence, which goes out eagerly, ends at `node`: where it is as long as it may

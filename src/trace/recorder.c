@@ -43,11 +43,11 @@ bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, 
     return ag_tree_init(&rec->tree, limit);
 }
 
-/* Whether there could be a first trace here: there is none, and has been none that gave way to a
-   longer one. */
+/* Whether a first trace may be made here: there is none, none has given way to a longer one, and
+   none could not be made. */
 static bool is_fresh(const struct ag_node *node)
 {
-    return node->trace == NULL && node->below == 0 && node->opened == 0;
+    return node->trace == NULL && node->below == 0 && node->opened == 0 && node->failures == 0;
 }
 
 bool ag_recorder_rounds(struct ag_recorder *rec)
