@@ -91,15 +91,17 @@ static bool onward(const struct ag_recorder *rec, struct ag_node *node)
 void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
 {
     bool anchor = token == rec->anchor;
-    bool again = anchor && (rec->chain >= rec->unroll || rec->rounded);
+    bool again = rec->rounded || (anchor && rec->chain >= rec->unroll);
     if (rec->ended != NULL && !again)
         again = onward(rec, rec->ended) && anchor;
     rec->ended = NULL;
+    rec->first = token;
     rec->rounds = 0;
     rec->rounded = false;
     if (again || rec->anchor == 0 || rec->chain > ANCHOR_REACH) {
         rec->anchor = token;
         rec->chain = 0;
+        rec->came = again;
     }
 }
 

@@ -10,7 +10,8 @@
  *    the first op after a barrier; when it has not come back for a long time, another is taken.
  *  - where the anchor has come round four times at the same distance, if the owner asks, so that a
  *    short loop need not be repeated hundreds of times before it is replayed; but not where
- *    barriers come so often that they end sequences anyway;
+ *    barriers come so often that they end sequences anyway. Likewise where the head of any sequence
+ *    has, if the anchor has not: it belonged to what came before the loop;
  *  - where a trace ends that begins no longer one, since it can be replayed at once. A loop that
  *    lasts, or that waited in its first iterations only, would stay in such short pieces: where the
  *    program goes on behind a trace, now and then sequences may, too.
@@ -42,7 +43,9 @@ struct ag_recorder {
     uint32_t unseen_ops;    /* since the tree was last pruned */
     uint64_t anchor;        /* token; 0: the next op becomes it */
     uint32_t chain;         /* ops from the anchor to the head of the open sequence */
-    uint32_t period;        /* ops from the head of the open sequence to the anchor's return */
+    bool came;              /* it has come round */
+    uint64_t first;         /* token of the head of the open sequence */
+    uint32_t period;        /* ops from there to its return */
     uint32_t rounds; /* how often it has at that distance, or AG_ROUNDS_NONE: not to be counted */
     bool rounded;    /* the last sequence ended for that */
     uint32_t run, last_run; /* ops since the last barrier, and between the two before it */
@@ -126,15 +129,17 @@ static inline bool ag_recorder_cuts(const struct ag_recorder *rec, const struct 
     return op->token == rec->anchor && rec->chain + rec->cursor->depth >= rec->unroll;
 }
 
-/* Whether this op is the anchor, and how often it comes round may matter. */
+/* Whether this op is the head of the open sequence, and how often that comes round may matter: it
+   is the anchor, or the anchor has not come round for longer than a sequence. */
 static inline bool ag_recorder_counts(const struct ag_recorder *rec, const struct ag_op *op)
 {
-    return op->token == rec->anchor && rec->chain == 0 && rec->rounds != AG_ROUNDS_NONE &&
-           !rec->brief;
+    return op->token == rec->first && rec->rounds != AG_ROUNDS_NONE && !rec->brief &&
+           (rec->chain == 0 || (!rec->came && rec->chain >= rec->max_length));
 }
 
-/* Counts it: whether the open sequence ends before this op, because the anchor, its head, has come
-   round for the fourth time at the same distance, and there is no trace of such rounds yet. */
+/* Counts it: whether the open sequence ends before this op, because its head has come round for the
+   fourth time at the same distance, and there is no trace of such rounds yet. It is the anchor
+   then. */
 bool ag_recorder_rounds(struct ag_recorder *rec);
 
 /* To be called with the first op of a sequence, before the cursor moves: keeps the anchor. */

@@ -97,6 +97,35 @@ TEST(short_loop_is_hot_soon)
     ag_tree_free(&rec.tree);
 }
 
+/* What comes before a loop, without a barrier, does not keep it in sequences that fall on its ops
+   anyhow until the anchor is given up. */
+TEST(loop_behind_others_is_hot_soon)
+{
+    static const unsigned loop[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    unsigned depth = 0;
+    for (unsigned period = 1; period <= 12; period++) {
+        struct ag_recorder rec = {0};
+        CHECK(ag_recorder_init(&rec, 1024, 64, 128));
+        for (unsigned i = 0; i < 5; i++)
+            feed_op(&rec, 100 + i, true);
+        CHECK(hurried(&rec, loop, period, 600, &depth) == 128 - 5 + 12 * period);
+        CHECK(depth == 4 * period);
+        ag_tree_free(&rec.tree);
+    }
+}
+
+/* An anchor that has come round stays, whatever else does. */
+TEST(anchor_that_comes_round_stays)
+{
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 4096, 64, 128));
+    for (unsigned i = 0; i < 20 * 200; i++) {
+        feed_op(&rec, i > 400 && i % 200 >= 100 ? 1000 : 1 + i % 200, true);
+        CHECK(rec.anchor == op_of(1).token && (i < 200 || rec.came));
+    }
+    ag_tree_free(&rec.tree);
+}
+
 /* Between barriers that come often there are as many ops each time: one sequence. */
 TEST(no_hurry_between_barriers)
 {
