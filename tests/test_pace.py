@@ -73,10 +73,18 @@ def test_a_loop_is_replayed_in_its_first_20_iterations(tmp_path, kernels):
 
 
 def test_a_loop_that_lasts_is_unrolled_further(tmp_path):
-    replays = lengths(tmp_path, "n=1 iterations=8000")
+    data = report(tmp_path, "n=1 iterations=8000")
+    replays = replays_of(data)
     assert 64 <= replays[4] < 90 and 64 * replays[64] > 6000
+    assert data["traces"] == 2 and data["evictions"] == 1  # the first has given way
     fixed = replays_of(report(tmp_path, "n=1 iterations=8000", AUTOGRAPH_TRACE_LENGTH="fixed"))
     assert fixed.keys() == {64}
+
+
+def test_a_few_rounds_get_no_variants(tmp_path):
+    """Sixteen launches of one kernel have four sets of arguments for four of them in turn."""
+    data = report(tmp_path, "n=16 iterations=400")
+    assert [trace["length"] for trace in data["trace_list"]].count(4) == 1
 
 
 @pytest.mark.parametrize("env", [{"AUTOGRAPH_TRACE_MIN_LENGTH": 8},

@@ -109,7 +109,7 @@ static struct ag_context *context_make(CUcontext ctx, CUdevice device)
     context->ctx = ctx;
     context->device = device;
     atomic_store(&context->settled, atomic_load(&context->left));
-    context->grown[0] = context->grown[1] = 0;
+    context->grown[0] = context->grown[1] = context->shorts = 0;
     return context;
 }
 
@@ -157,16 +157,19 @@ bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle)
     bool is_long = ops > AG_SHORT_EXEC;
     pthread_mutex_lock(&registry);
     long *execs = context->execs, *grown = context->grown;
-    /* What execs took that were made while the device was idle stays with the context when they are
-       destroyed, and is given again without a wait, to such as are no longer. */
+    /* What execs took stays with the context when they are destroyed, and is given again without a
+       wait, to such as are no longer. So what short ones have had is lost to long ones. */
     long free = ag_opt.graph_free_execs - atomic_load(&ag_program_execs) + grown[1];
     long others = execs[0] > grown[0] ? execs[0] - grown[0] : 0; /* short, in place of long ones */
-    bool grows = execs[1] + others >= free && (is_long || execs[0] >= grown[0]);
+    bool grows = is_long ? execs[1] + context->shorts >= free
+                         : execs[1] + others >= free && execs[0] >= grown[0];
     long memory = context->memory + ag_exec_kb(ops);
     bool taken = execs[0] + execs[1] < ag_opt.graph_execs &&
                  memory <= ag_opt.graph_memory_mb * 1024 && (!grows || idle);
     execs[is_long] += taken;
     grown[is_long] += taken && grows;
+    if (execs[0] - grown[0] > context->shorts)
+        context->shorts = execs[0] - grown[0];
     if (taken)
         context->memory = memory;
     if (context->memory > atomic_load(&ag_most_graph_memory))

@@ -34,8 +34,9 @@ struct ag_context {
     CUcontext ctx;
     CUdevice device;
     long grown[2]; /* execs that were made while the device was idle: short ones, long ones */
-    long execs[2]; /* that the engine has in this context, likewise; both registry lock */
-    long memory;   /* of the device, that they take, KiB; registry lock */
+    long execs[2]; /* that the engine has in this context, likewise; registry lock, as these all */
+    long shorts;   /* the most short ones at a time in what the context gives at any time */
+    long memory;   /* of the device, that they take, KiB */
     _Atomic unsigned relays;        /* streams of the engine's own; see submit.c */
     _Atomic unsigned blocking_held; /* blocking streams that hold ops */
     _Atomic bool legacy_held;       /* the legacy stream holds ops */

@@ -254,14 +254,26 @@ static bool take_exec(struct ag_stream *stream, uint32_t ops, bool idle)
     return true;
 }
 
-/* A longer trace is to be made: one of a few rounds of the loop on the way to it makes room. */
-static void drop_rounds(struct ag_stream *stream, const struct ag_node *leaf)
+/* A trace of a few rounds of the loop on the way to this leaf gives way to a longer one; whether
+   there was one. */
+static bool drop_rounds(struct ag_stream *stream, const struct ag_node *leaf)
 {
-    for (; leaf != NULL; leaf = leaf->parent)
-        if (leaf->trace != NULL && leaf->trace->rounds) {
-            trace_drop(stream, leaf->trace);
-            stream->counters.evictions++;
-        }
+    while (leaf != NULL && (leaf->trace == NULL || !leaf->trace->rounds))
+        leaf = leaf->parent;
+    if (leaf == NULL)
+        return false;
+    trace_drop(stream, leaf->trace);
+    stream->counters.evictions++;
+    return true;
+}
+
+/* An exec for a trace of this leaf; one of a few rounds makes room if its memory is enough. */
+static bool take_room(struct ag_stream *stream, const struct ag_node *leaf, bool idle)
+{
+    uint32_t ops = leaf->depth;
+    return take_exec(stream, ops, idle) ||
+           (ops <= AG_SHORT_EXEC && drop_rounds(stream, leaf->parent) &&
+            take_exec(stream, ops, idle));
 }
 
 _Atomic unsigned ag_wanted_traces;
@@ -348,8 +360,7 @@ static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
     if (ag_trial_rests(leaf, hot(stream, leaf)) || relayed(stream) ||
         atomic_load(&ag_captures) != 0 || capturing(stream))
         return;
-    drop_rounds(stream, leaf->parent);
-    if (!take_exec(stream, leaf->depth, idle)) {
+    if (!take_room(stream, leaf, idle)) {
         want(stream, leaf);
         return;
     }
@@ -389,6 +400,7 @@ static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
     if (leaf->trace != NULL) {
         ag_variant_join(leaf->trace, trace);
     } else {
+        drop_rounds(stream, leaf->parent);
         ag_node_set_trace(leaf, trace);
         ag_trial_made(trace);
     }

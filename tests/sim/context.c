@@ -71,7 +71,7 @@ static CUresult push(struct ctx *ctx)
 
 static CUresult ctx_start(struct ctx *ctx)
 {
-    ctx->exec_memory[1] = sim.graph_free;
+    ctx->exec_fresh = sim.graph_free;
     ctx->legacy = stream_new(ctx, STREAM_LEGACY, CU_STREAM_DEFAULT, 0);
     return ctx->legacy ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }

@@ -18,8 +18,9 @@ static bool is_long(const struct plan *plan)
     return plan->shape->nnodes > 64;
 }
 
-/* A context has device memory for some execs and keeps it when they go. For one more, or a longer
- * one, it must ask the device, and that waits. */
+/* A context has device memory for some execs of any length, and keeps it when they go, for such as
+ * are no longer: that it would do for longer ones, too, was never measured. For one more, or a
+ * longer one, it must ask the device, and that waits. */
 static void take_exec_memory(struct ctx *ctx, bool more)
 {
     unsigned *n = ctx->nexecs, *memory = ctx->exec_memory;
@@ -29,7 +30,10 @@ static void take_exec_memory(struct ctx *ctx, bool more)
     unsigned others = n[0] > memory[0] ? n[0] - memory[0] : 0;
     if (n[1] + others <= memory[1])
         return;
-    sim_wait_quiet();
+    if (ctx->exec_fresh != 0)
+        ctx->exec_fresh--;
+    else
+        sim_wait_quiet();
     memory[more]++;
 }
 

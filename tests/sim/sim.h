@@ -112,7 +112,8 @@ struct ctx {
     /* The model of instantiation: short execs and long ones. */
     unsigned nexecs[2]; /* living */
     unsigned
-        exec_memory[2]; /* that the context has memory for; that of long ones is good for short */
+        exec_memory[2], /* that the context has memory for; that of long ones is good for short */
+        exec_fresh;     /* that it has memory for besides, which none has used yet */
 };
 
 struct device {
