@@ -410,19 +410,6 @@ static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
            (void *)stream->handle);
 }
 
-/* One thread at a time: where several make graphs they meet in the driver, and each takes up to
-   ten times as long (H200, driver 580). Who comes second tries again when the sequence ends. */
-static void trace_make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
-{
-    static atomic_flag making = ATOMIC_FLAG_INIT;
-    if (atomic_flag_test_and_set(&making)) {
-        leaf->ends = hot(stream, leaf) - 1;
-        return;
-    }
-    make(stream, leaf, idle);
-    atomic_flag_clear(&making);
-}
-
 void ag_stream_grow(struct ag_stream *stream)
 {
     struct ag_node *wanted[AG_WANTED];
@@ -431,7 +418,7 @@ void ag_stream_grow(struct ag_stream *stream)
     ag_stream_want_none(stream);
     for (unsigned i = 0; i < count; i++)
         if (!wanted[i]->bad && (wanted[i]->trace == NULL || ag_variant_wanted(wanted[i]->trace)))
-            trace_make(stream, wanted[i], true);
+            make(stream, wanted[i], true);
 }
 
 /* -- Submission ----------------------------------------------------------- */
@@ -567,7 +554,7 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
         bool pushed;
         ag_depth++;
         if (wanted != NULL && ag_context_enter(stream->context, &pushed)) {
-            trace_make(stream, wanted, false);
+            make(stream, wanted, false);
             ag_context_leave(pushed);
         }
         ag_depth--;
