@@ -87,6 +87,13 @@ def test_a_few_rounds_get_no_variants(tmp_path):
     assert [trace["length"] for trace in data["trace_list"]].count(4) == 1
 
 
+def test_a_few_rounds_give_way_when_graphs_have_paid(tmp_path):
+    """A loop of 16 ops begins, and waits behind each. The first graph of four takes so long that it is
+    replayed for some time before there can be a longer one; there is one then."""
+    data = report(tmp_path, "n=16 sync=1 iterations=3000", AGSIM_INSTANTIATE_US=10000)
+    assert data["ops"]["replayed"] > 0.8 * data["ops"]["total"]
+
+
 @pytest.mark.parametrize("env", [{"AUTOGRAPH_TRACE_MIN_LENGTH": 8},
                                  {"AGSIM_FAIL": "cuGraphInstantiateWithFlags:1:2"}], ids=["short", "failed"])
 def test_where_four_rounds_make_no_trace_long_sequences_do(tmp_path, env):

@@ -444,6 +444,8 @@ static bool step(struct ag_stream *stream, bool described, struct ag_described *
                     ag_described_is_certain(call) &&
                     (LIKELY(!ag_node_is_kept(node)) || ag_stream_keep(stream, node, call->from));
         if (head) {
+            if (UNLIKELY(rec->ended != NULL) && ag_context_owes(stream->context) > 0)
+                ag_recorder_stays(rec);
             ag_recorder_head(rec, call->op.token);
             stream->holding = able && ag_stream_hold_begins(stream, node);
         }
@@ -459,7 +461,7 @@ static bool step(struct ag_stream *stream, bool described, struct ag_described *
             stream->counters.side_exits++;
             break;
         }
-        if (ag_context_owes(stream->context) <= 0 && ag_recorder_goes_on(rec))
+        if (ag_recorder_goes_on(rec))
             break;
         ag_stream_end(stream, false, AG_REASON_SIDE_EXIT); /* and the op begins the next sequence */
     }

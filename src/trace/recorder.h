@@ -142,6 +142,13 @@ static inline bool ag_recorder_counts(const struct ag_recorder *rec, const struc
    then. */
 bool ag_recorder_rounds(struct ag_recorder *rec);
 
+/* The program goes on behind the trace that the last sequence ended at, and that says nothing: a
+   longer one could not be made now. */
+static inline void ag_recorder_stays(struct ag_recorder *rec)
+{
+    rec->ended = NULL;
+}
+
 /* To be called with the first op of a sequence, before the cursor moves: keeps the anchor. */
 void ag_recorder_head(struct ag_recorder *rec, uint64_t token);
 
