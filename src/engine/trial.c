@@ -28,6 +28,11 @@ enum { REST_FIRST = 1 << 10, REST_MOST = 1 << 18 };
    that counts for a pair that is won; and in a pair. */
 enum { SURE = 75, CLEARLY = 90, FASTER = 98 };
 
+/* What a replay of a single op must save, ns: it takes the driver longer than a launch, from other
+   threads, too, and less is chance where these meet in it. (H200, driver 580: 2,000 and more where
+   there are none.) */
+enum { SINGLE_NS = 1000 };
+
 /* A sequence that took so many times the average of its window has met a pause of the machine. */
 enum { PAUSE = 16 };
 
@@ -93,13 +98,15 @@ static bool is_eager(const struct ag_trial *trial)
 }
 
 /* Whether held sequences took less than so many percent of the time of eager ones. */
-static bool faster(const struct ag_window window[2], unsigned percent)
+static bool faster(const struct ag_head *head, unsigned percent)
 {
-    const struct ag_window *held = &window[0], *eager = &window[1];
+    const struct ag_window *held = &head->trial.window[0], *eager = &head->trial.window[1];
     if (held->ops == 0 || eager->ops == 0) /* not known: it stays */
         return true;
-    return (double)held->ns * (double)eager->ops * 100 <
-           (double)eager->ns * (double)held->ops * percent;
+    double held_ns = (double)held->ns / (double)held->ops;
+    double eager_ns = (double)eager->ns / (double)eager->ops;
+    return held_ns * 100 < eager_ns * percent &&
+           (head->longest != 1 || held_ns + SINGLE_NS < eager_ns);
 }
 
 static void over(struct ag_stream *stream, struct ag_node *node, bool lost)
@@ -134,8 +141,8 @@ static void window_over(struct ag_stream *stream, struct ag_node *node)
     trial->second ^= 1;
     if (trial->second)
         return;
-    bool look = trial->pair++ == 0, sure = look && faster(trial->window, SURE);
-    if (faster(trial->window, look ? CLEARLY : FASTER))
+    bool look = trial->pair++ == 0, sure = look && faster(node->head, SURE);
+    if (faster(node->head, look ? CLEARLY : FASTER))
         trial->won++;
     else if (!look)
         trial->lost++;

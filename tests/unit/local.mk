@@ -3,7 +3,8 @@
 
 UNIT_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 
-check_PROGRAMS += tests/unit/probe tests/unit/test_log tests/unit/test_recorder tests/unit/test_trace
+check_PROGRAMS += tests/unit/probe tests/unit/test_log tests/unit/test_recorder tests/unit/test_trace \
+	tests/unit/test_trial
 
 tests_unit_probe_SOURCES = tests/unit/probe.c $(config_sources) $(observe_sources)
 tests_unit_probe_CPPFLAGS = $(UNIT_CPPFLAGS) $(AG_CONFIG_CPPFLAGS) $(INIH_CPPFLAGS)
@@ -19,3 +20,7 @@ tests_unit_test_recorder_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_trace_SOURCES = tests/unit/test_trace.c tests/unit/test.h \
 	src/trace/op.c src/trace/recorder.c src/trace/tree.c
 tests_unit_test_trace_CPPFLAGS = $(UNIT_CPPFLAGS)
+
+tests_unit_test_trial_SOURCES = tests/unit/test_trial.c tests/unit/test.h src/engine/trial.c \
+	src/trace/op.c src/trace/recorder.c src/trace/tree.c
+tests_unit_test_trial_CPPFLAGS = $(UNIT_CPPFLAGS)

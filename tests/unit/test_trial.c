@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* Trials by a clock of their own: what counts as faster (tests/test_trial.py has the rest). */
+#include <stdlib.h>
+
+#include "config/config.h"
+#include "engine/account.h"
+#include "engine/trial.h"
+#include "observe/log.h"
+#include "unit/test.h"
+
+/* -- What trial.c calls --------------------------------------------------- */
+
+static uint64_t now;
+static unsigned given_up;
+struct ag_options ag_opt = {.trace_trial = true};
+bool ag_accounting;
+
+uint64_t ag_pace_now(void)
+{
+    return now;
+}
+
+void ag_log(enum ag_log_level level, const char *format, ...)
+{
+    (void)level;
+    (void)format;
+}
+
+void ag_account_trial(const struct ag_stream *stream, const struct ag_node *head, bool lost)
+{
+    (void)stream;
+    (void)head;
+    (void)lost;
+}
+
+void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head)
+{
+    (void)stream;
+    (void)head;
+    given_up++;
+}
+
+/* -- Trials ---------------------------------------------------------------- */
+
+/* A stream that runs sequences of `ops` ops, replayed in so many ns where they are held, until the
+   trial is over. Whether holding has won. */
+static bool wins(uint32_t ops, uint64_t held_ns, uint64_t eager_ns)
+{
+    static struct ag_stream stream;
+    static struct ag_node head, leaf;
+    static struct ag_trace trace;
+    stream = (struct ag_stream){.recorder.max_length = 64};
+    head = (struct ag_node){.depth = 1, .below = 1};
+    leaf = (struct ag_node){.parent = &head, .depth = (uint16_t)ops, .trace = &trace};
+    if (ops == 1)
+        head.trace = &trace;
+    trace = (struct ag_trace){.leaf = ops == 1 ? &head : &leaf, .length = ops};
+    given_up = 0;
+    ag_trial_made(&trace);
+    for (unsigned i = 0; i < 10000 && stream.counters.trials == 0; i++) {
+        if (stream.timed.head != NULL)
+            ag_trial_arrived(&stream);
+        bool held = ag_trial_holds(&stream, &head);
+        if (stream.counters.trials != 0)
+            break;
+        now += held ? held_ns : eager_ns;
+        stream.timed.ops += ops;
+        if (held)
+            ag_trial_submitted(&head, true);
+    }
+    free(head.head);
+    return stream.counters.trials == 1 && given_up == 0;
+}
+
+TEST(what_is_faster_wins)
+{
+    CHECK(wins(16, 20000, 60000));
+    CHECK(wins(16, 58000, 60000));
+    CHECK(!wins(16, 59500, 60000));
+    CHECK(!wins(16, 70000, 60000));
+}
+
+TEST(single_ops_have_to_save_more_than_chance_gives)
+{
+    CHECK(wins(1, 7000, 9000));
+    CHECK(wins(1, 28000, 30000));
+    CHECK(!wins(1, 19300, 20000));
+    CHECK(!wins(1, 20000, 20000));
+}
