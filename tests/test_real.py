@@ -25,7 +25,7 @@ def harmless_library():
     return next(line.split()[-1] for line in maps if re.search(r"/libc[.-]", line))
 
 
-def run(folder, library, plain=PLAIN, **settings):
+def run(folder, library, plain=PLAIN, words=(), **settings):
     """The runner's status, and its row for a program that does LIBRARY if anything is preloaded."""
     (folder / "bin").mkdir()
     program = folder / "bin/fake"
@@ -36,7 +36,7 @@ def run(folder, library, plain=PLAIN, **settings):
         entry["time"] = "took ([0-9.]+) s"
     (folder / "list").write_text("[programs.fake]\n" + "".join(f"{k} = {v!r}\n" for k, v in entry.items()))
     done = subprocess.run([sys.executable, REAL / "run", "--dir", folder, "--programs", folder / "list",
-                           "--library", harmless_library(), "--runs", "2", "--json", folder / "rows"],
+                           "--library", harmless_library(), "--runs", "2", "--json", folder / "rows", *words],
                           env=helpers.environment(preload=False), capture_output=True, text=True,
                           timeout=helpers.TIMEOUT, check=False)
     assert (folder / "rows").exists(), done.stderr
@@ -47,6 +47,12 @@ def test_equal_output_and_its_times(tmp_path):
     status, row = run(tmp_path, PLAIN.replace("took 1.0", "took 2.0"))
     assert status == 0
     assert (row["output"], row["plain"], row["library"], row["ratio"]) == ("equal", 1.0, 2.0, 2.0)
+
+
+def test_the_same_once_more_without_the_library(tmp_path):
+    count = f"echo x >>{tmp_path}/count; echo took $(wc -l <{tmp_path}/count) s"
+    row = run(tmp_path, "echo took 5 s", plain=count, words=["--control"])[1]
+    assert row["times"] == [[1, 5], [3, 5]] and row["control"] == [4 / 3, 2]
 
 
 @pytest.mark.parametrize("what, output", [
