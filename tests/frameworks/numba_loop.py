@@ -5,8 +5,12 @@ import time
 import warnings
 
 import numpy
-from numba import cuda
-from numba.core.errors import NumbaPerformanceWarning
+
+if not hasattr(numpy, "row_stack"):  # newer than this Numba, which names it
+    numpy.row_stack = numpy.vstack
+
+from numba import cuda  # noqa: E402  (needs the name)
+from numba.core.errors import NumbaPerformanceWarning  # noqa: E402
 
 warnings.simplefilter("ignore", NumbaPerformanceWarning)  # short kernels are what is measured
 
