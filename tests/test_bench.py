@@ -32,6 +32,21 @@ needs_no_sanitizer = pytest.mark.skipif(bool(helpers.config()["sanitize"]),
                                         reason="the programs need the sanitizer's runtime first")
 
 
+def passing(**options):
+    done = helpers.run(helpers.build_dir() / "tests/bench/passing-sim", **options)
+    lines = map(str.split, done.stdout.splitlines())
+    return {name: (float(through) / float(past), same) for name, through, past, *same in lines}
+
+
+def test_what_the_library_adds_to_a_launch_that_passes():
+    """Much, where each launch goes to a trace file; that is done at the driver's function."""
+    env = {"AGSIM_DELAY_US": 0, "AUTOGRAPH_TRACE_FILE": "/dev/null"}
+    assert [same for _, same in passing(env=env, preload=False).values()] == [["same"], ["same"]]
+    found = passing(env=env)
+    assert list(found) == ["cudaLaunchKernel", "cuLaunchKernel"] and not any(same for _, same in found.values())
+    assert found["cuLaunchKernel"][0] > 1.05
+
+
 # -- The program ------------------------------------------------------------------
 
 def answers(*lines, status=0, **options):

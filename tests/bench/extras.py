@@ -48,6 +48,29 @@ def launches(setup, runs):
     return result
 
 
+# -- A launch that passes ---------------------------------------------------------
+
+MOST_PASSING = 1.01
+
+
+def passing(setup, runs):
+    """Launches that never repeat, through the library and past it in one process: between processes
+    there is more noise than is allowed."""
+    ratios = {}
+    for cudart in ("shared", "static"):
+        program = [setup.program("passing", cudart)]
+        for _ in range(runs):
+            for line in run(program, setup.preloaded()).splitlines():
+                name, through, past, *same = line.split()
+                if same:
+                    raise RuntimeError(f"{program[0]}: {name} is not the library's")
+                ratios.setdefault(f"{name}, {cudart}", []).append(float(through) / float(past))
+    found = {name: statistics.median(values) for name, values in ratios.items()}
+    return [verdict("a launch that never repeats, through the library / past it, in one process",
+                    f"<= {MOST_PASSING}", "; ".join(f"{name}: {ratio:.3f}" for name, ratio in found.items()),
+                    max(found.values()) <= MOST_PASSING)]
+
+
 # -- First replay -----------------------------------------------------------------
 
 def replays(setup, shape, iterations):
@@ -111,4 +134,5 @@ def starts(setup, quick):
 
 
 def measure(setup, quick):
-    return [*launches(setup, 1 if quick else 5), *first_replays(setup), *starts(setup, quick)]
+    return [*launches(setup, 1 if quick else 5), *passing(setup, 1 if quick else 3), *first_replays(setup),
+            *starts(setup, quick)]
