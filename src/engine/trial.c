@@ -33,7 +33,8 @@ enum { SURE = 75, CLEARLY = 90, FASTER = 98 };
    there are none.) */
 enum { SINGLE_NS = 1000 };
 
-/* A sequence that took so many times the average of its window has met a pause of the machine. */
+/* A sequence that took so many times as long as the others of its window has met a pause of the
+   machine, or the program did something else. */
 enum { PAUSE = 16 };
 
 /* Nothing has been measured yet, or it is no more. */
@@ -109,6 +110,12 @@ static bool faster(const struct ag_head *head, unsigned percent)
            (head->longest != 1 || held_ns + SINGLE_NS < eager_ns);
 }
 
+/* The same of the fastest sequence of each window: one that met a pause makes no difference. */
+static bool fastest_faster(const struct ag_window window[2], unsigned percent)
+{
+    return window[0].least * 100 < window[1].least * percent;
+}
+
 static void over(struct ag_stream *stream, struct ag_node *node, bool lost)
 {
     struct ag_head *head = node->head;
@@ -141,7 +148,8 @@ static void window_over(struct ag_stream *stream, struct ag_node *node)
     trial->second ^= 1;
     if (trial->second)
         return;
-    bool look = trial->pair++ == 0, sure = look && faster(node->head, SURE);
+    bool look = trial->pair++ == 0,
+         sure = look && faster(node->head, SURE) && fastest_faster(trial->window, SURE);
     if (faster(node->head, look ? CLEARLY : FASTER))
         trial->won++;
     else if (!look)
@@ -198,10 +206,14 @@ void ag_trial_arrived(struct ag_stream *stream)
     struct ag_window *window = &timed->head->head->trial.window[timed->eager];
     uint64_t ns = ag_pace_now() - timed->began;
     ns -= timed->spent < ns ? timed->spent : ns;
-    if (timed->ops != 0 &&
-        (window->ops == 0 || ns / timed->ops <= PAUSE * (window->ns / window->ops + 1))) {
+    uint64_t each = timed->ops != 0 ? ns / timed->ops : 0;
+    uint64_t average = window->ops != 0 ? window->ns / window->ops : 0;
+    if (timed->ops != 0 && (window->ops == 0 || average > PAUSE * (each + 1))) {
+        *window = (struct ag_window){.ns = ns, .ops = timed->ops, .least = each};
+    } else if (timed->ops != 0 && each <= PAUSE * (average + 1)) {
         window->ns += ns;
         window->ops += timed->ops;
+        window->least = each < window->least ? each : window->least;
     }
     stream->timed.head = NULL;
 }

@@ -35,6 +35,7 @@ struct ag_trial {
     uint16_t length;         /* the most ops of a sequence when it started */
     struct ag_window {
         uint64_t ns, ops;
+        uint64_t least; /* ns that an op took in the fastest sequence */
     } window[2], all[2]; /* of this pair, and of those before: held, eager */
 };
 

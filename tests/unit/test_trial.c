@@ -12,8 +12,9 @@
 
 static uint64_t now;
 static unsigned given_up;
+static uint64_t eager_op_ns; /* as it was measured */
 struct ag_options ag_opt = {.trace_trial = true};
-bool ag_accounting;
+bool ag_accounting = true;
 
 uint64_t ag_pace_now(void)
 {
@@ -29,8 +30,8 @@ void ag_log(enum ag_log_level level, const char *format, ...)
 void ag_account_trial(const struct ag_stream *stream, const struct ag_node *head, bool lost)
 {
     (void)stream;
-    (void)head;
     (void)lost;
+    eager_op_ns = head->head->trial.all[1].ns / head->head->trial.all[1].ops;
 }
 
 void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head)
@@ -41,6 +42,9 @@ void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head)
 }
 
 /* -- Trials ---------------------------------------------------------------- */
+
+static uint64_t pause_ns;  /* of the machine */
+static unsigned pauses_in; /* this eager sequence */
 
 /* A stream that runs sequences of `ops` ops, replayed in so many ns where they are held, until the
    trial is over. Whether holding has won. */
@@ -56,6 +60,7 @@ static bool wins(uint32_t ops, uint64_t held_ns, uint64_t eager_ns)
         head.trace = &trace;
     trace = (struct ag_trace){.leaf = ops == 1 ? &head : &leaf, .length = ops};
     given_up = 0;
+    unsigned eager = 0;
     ag_trial_made(&trace);
     for (unsigned i = 0; i < 10000 && stream.counters.trials == 0; i++) {
         if (stream.timed.head != NULL)
@@ -64,6 +69,8 @@ static bool wins(uint32_t ops, uint64_t held_ns, uint64_t eager_ns)
         if (stream.counters.trials != 0)
             break;
         now += held ? held_ns : eager_ns;
+        if (!held && eager++ == pauses_in)
+            now += pause_ns;
         stream.timed.ops += ops;
         if (held)
             ag_trial_submitted(&head, true);
@@ -86,4 +93,16 @@ TEST(single_ops_have_to_save_more_than_chance_gives)
     CHECK(wins(1, 28000, 30000));
     CHECK(!wins(1, 19300, 20000));
     CHECK(!wins(1, 20000, 20000));
+}
+
+TEST(a_pause_of_the_machine_does_not_decide)
+{
+    for (pauses_in = 0; pauses_in < 4; pauses_in++) {
+        pause_ns = 10000000;
+        CHECK(wins(16, 20000, 60000) && eager_op_ns == 60000 / 16);
+        CHECK(!wins(2, 63000, 60000));
+        pause_ns = 850000;
+        CHECK(!wins(2, 63000, 60000));
+    }
+    pause_ns = 0;
 }
