@@ -16,10 +16,10 @@ enum { SCORE_MOST = 8, SCORE_LEAST = -4, SLEEP_FIRST = 8, SLEEP_MOST = 4096 };
    next, and at most. */
 enum { REPLAYS_FIRST = 16, REPLAYS_ROUNDS = 256, REPLAYS_GROW = 16, REPLAYS_MOST = 1 << 20 };
 
-/* A look first, which ends most trials: a pair of short windows. Then pairs of longer ones, some of
-   which may be lost by chance. In sequences, so many times as many where those are single ops; and
-   pairs. */
-enum { LOOK = 4, WINDOW = 8, SHORT = 8, PAIRS = 5, LOST = 4 };
+/* A look first, which ends most trials: a pair of short windows, of two sequences if these have so
+   many ops. Then pairs of longer ones, some of which may be lost by chance. In sequences, so many
+   times as many where those are single ops; and pairs. */
+enum { LOOK = 4, LONG = 64, WINDOW = 8, SHORT = 8, PAIRS = 5, LOST = 4 };
 
 /* Sequences for which a head is given up. */
 enum { REST_FIRST = 1 << 10, REST_MOST = 1 << 18 };
@@ -140,7 +140,7 @@ static void over(struct ag_stream *stream, struct ag_node *node, bool lost)
     }
 }
 
-/* A window has all its sequences: the next one begins, or the trial is over. */
+/* A window is whole: the next one begins, or the trial is over. */
 static void window_over(struct ag_stream *stream, struct ag_node *node)
 {
     struct ag_trial *trial = &node->head->trial;
@@ -163,6 +163,16 @@ static void window_over(struct ag_stream *stream, struct ag_node *node)
         over(stream, node, trial->lost == LOST);
 }
 
+/* Whether the window has all its sequences. */
+static bool is_whole(const struct ag_trial *trial)
+{
+    uint64_t ops = trial->window[is_eager(trial)].ops;
+    uint32_t least = trial->pair == 0 ? LOOK : WINDOW;
+    if (trial->pair == 0 && trial->begun >= 2 && ops >= LONG)
+        return true;
+    return trial->begun >= least && (trial->begun >= SHORT * least || ops >= SHORT * least);
+}
+
 /* A sequence of the trial begins; whether it is held. It counts whatever becomes of it, so that
    each trial ends. */
 static bool next(struct ag_stream *stream, struct ag_node *node)
@@ -176,9 +186,7 @@ static bool next(struct ag_stream *stream, struct ag_node *node)
         head->replays = REPLAYS_FIRST;
         return true;
     }
-    uint32_t least = trial->pair == 0 ? LOOK : WINDOW;
-    if (trial->begun >= least &&
-        (trial->begun >= SHORT * least || trial->window[is_eager(trial)].ops >= SHORT * least))
+    if (is_whole(trial))
         window_over(stream, node);
     if (!trial->on) /* it is over; a head that was given up has no trace any more */
         return ag_node_leads(node);

@@ -11,8 +11,8 @@
 /* -- What trial.c calls --------------------------------------------------- */
 
 static uint64_t now;
-static unsigned given_up;
-static uint64_t eager_op_ns; /* as it was measured */
+static unsigned given_up, eager; /* traces; sequences */
+static uint64_t eager_op_ns;     /* as it was measured */
 struct ag_options ag_opt = {.trace_trial = true};
 bool ag_accounting = true;
 
@@ -60,7 +60,7 @@ static bool wins(uint32_t ops, uint64_t held_ns, uint64_t eager_ns)
         head.trace = &trace;
     trace = (struct ag_trace){.leaf = ops == 1 ? &head : &leaf, .length = ops};
     given_up = 0;
-    unsigned eager = 0;
+    eager = 0;
     ag_trial_made(&trace);
     for (unsigned i = 0; i < 10000 && stream.counters.trials == 0; i++) {
         if (stream.timed.head != NULL)
@@ -85,6 +85,13 @@ TEST(what_is_faster_wins)
     CHECK(wins(16, 58000, 60000));
     CHECK(!wins(16, 59500, 60000));
     CHECK(!wins(16, 70000, 60000));
+}
+
+TEST(what_is_much_faster_wins_soon)
+{
+    CHECK(wins(64, 20000, 200000) && eager == 2);
+    CHECK(wins(16, 20000, 60000) && eager == 4);
+    CHECK(wins(1, 5000, 9000) && eager == 32);
 }
 
 TEST(single_ops_have_to_save_more_than_chance_gives)
