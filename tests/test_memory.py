@@ -24,6 +24,15 @@ def test_memory_that_changes(way):
     assert library.report["replays"] > 100 and library.report["errors"] == 0
 
 
+def test_memory_of_another_kind():
+    """The driver refuses it, and another graph is made: what repeats does not stay eager for ever."""
+    plain = helpers.run_logged([compiled.program("memory_kinds")], preload=False, env={"AGSIM_DELAY_US": 0})
+    library = helpers.run_logged([compiled.program("memory_kinds")], env={"AGSIM_DELAY_US": 0})
+    assert (library.stdout, library.stderr, library.log) == (plain.stdout, "", plain.log)
+    assert 0 < library.report["errors"] < 8
+    assert library.report["ops"]["replayed"] > 0.7 * library.report["ops"]["total"]
+
+
 def test_the_driver_is_asked_once(tmp_path):
     command = [compiled.program("memory_changes"), "never"]
     calls = tmp_path / "calls"

@@ -355,6 +355,13 @@ static void pay(struct ag_context *context, uint32_t ops)
 
 enum { MOST_FAILURES = 3 };
 
+/* A trace of this leaf could not be made or replayed: memory may have been freed meanwhile, or be
+   of another kind than its graph's. It is tried again, but not for ever. */
+static void failed(struct ag_node *leaf)
+{
+    leaf->bad |= ++leaf->failures == MOST_FAILURES;
+}
+
 static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
     if (ag_trial_rests(leaf, hot(stream, leaf)) || relayed(stream) ||
@@ -381,11 +388,10 @@ static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
     note_error(stream, ag_real.cuThreadExchangeStreamCaptureMode(&mode),
                "setting the capture mode back");
     if (trace == NULL) {
-        /* Addresses in it may have been freed meanwhile: tried again, but not for ever. */
         if (leaf->trace != NULL)
             ag_variant_refused(leaf->trace);
         else
-            leaf->bad = ++leaf->failures == MOST_FAILURES;
+            failed(leaf);
         ag_context_give_exec(stream->context, leaf->depth);
         return;
     }
@@ -436,7 +442,7 @@ static uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream 
     CUresult result = ag_trace_replay(trace, target, &stream->counters);
     if (result != CUDA_SUCCESS) {
         note_error(stream, result, "replaying a trace");
-        trace->leaf->bad = true;
+        failed(trace->leaf);
         trace_drop(stream, trace);
         return 0;
     }
