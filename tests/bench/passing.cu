@@ -17,6 +17,7 @@
 #include <string.h>
 #include <vector>
 
+#include "driver_function.h"
 #include "sample.h"
 
 /* As many launches as fit into a short time that no other process interrupts. */
@@ -82,19 +83,6 @@ static void *past(const char *library, const char *name)
     search search = {library, name, NULL};
     dl_iterate_phdr(look, &search);
     return search.found;
-}
-
-/* As a runtime in the program would get it. */
-static void *driver_function(const char *name)
-{
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *found = NULL;
-    auto get =
-        driver ? (__typeof__(cuGetProcAddress_v2) *)dlsym(driver, "cuGetProcAddress_v2") : NULL;
-    if (!get || get(name, &found, CUDA_VERSION, CU_GET_PROC_ADDRESS_DEFAULT, NULL) || !found) {
-        fprintf(stderr, "passing: %s is not there\n", name);
-        exit(1);
-    }
-    return found;
 }
 
 /* -- Launches ---------------------------------------------------------------- */

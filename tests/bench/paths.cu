@@ -15,6 +15,7 @@
 #include <string.h>
 #include <vector>
 
+#include "driver_function.h"
 #include "sample.h"
 
 enum { LENGTH = 32, WARMUP = 24, ITERATIONS = 24, SIZE = 2048, OTHERS = 300 };
@@ -201,19 +202,6 @@ static void run(const struct path *path)
     }
     std::sort(times.begin() + WARMUP, times.end());
     printf("%s %.1f\n", path->name, times[WARMUP + ITERATIONS / 2] * 1e3 / (last - first));
-}
-
-/* As a runtime in the program would get it. */
-static void *driver_function(const char *name)
-{
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *found = NULL;
-    auto get =
-        driver ? (__typeof__(cuGetProcAddress_v2) *)dlsym(driver, "cuGetProcAddress_v2") : NULL;
-    if (!get || get(name, &found, CUDA_VERSION, CU_GET_PROC_ADDRESS_DEFAULT, NULL) || !found) {
-        fprintf(stderr, "paths: %s is not there\n", name);
-        exit(1);
-    }
-    return found;
 }
 
 int main(int argc, char **argv)
