@@ -6,13 +6,15 @@ usage: tests/bench/benchmark.py [--build DIR] [--out DIR] [--shapes REGEX] [--ro
                             [--no-extras] [--pairs N] [--library FILE] [--set AUTOGRAPH_NAME=VALUE] [--sim]
 
 For each loop two processes run, one of them with the library preloaded, and take turns in each round;
-nine such pairs one after the other, for fewer rounds each, where little is won.
+fifteen such pairs one after the other, for fewer rounds each, where little is won; each of the two is the
+first to start in every other pair.
 Prints a table, and what was asked of the loops with what was measured; --out keeps both, with all
 figures (bench.json) and a plot (bench.svg). Status 1: results differed. Status 2: it could not run,
 or not all of it.
 """
 import argparse
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -194,9 +196,13 @@ def take_turns(shape, words, rounds, ms, workers):
     return row
 
 
-def measure_pair(shape, setup, us_per_round, rounds, ms):
-    with tempfile.TemporaryDirectory() as scratch, Worker(setup, shape["cudart"]) as plain, \
-            Worker(setup, shape["cudart"], pathlib.Path(scratch, "report.json")) as library:
+def measure_pair(shape, setup, us_per_round, rounds, ms, library_first=False):
+    with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
+        started = {}
+        for kind in ("library", "plain") if library_first else ("plain", "library"):
+            report = pathlib.Path(scratch, "report.json") if kind == "library" else None
+            started[kind] = stack.enter_context(Worker(setup, shape["cudart"], report))
+        plain, library = started["plain"], started["library"]
         # The graph by hand runs in the process with the library, which passes it through: how fast the
         # GPU executes the same kernels differs by up to 10 % from process to process.
         workers = {"eager": plain, "library": library, "graph": library}
@@ -210,13 +216,14 @@ def measure_pair(shape, setup, us_per_round, rounds, ms):
 
 
 def measure(shape, setup, us_per_round, rounds, ms, pairs):
-    """Pairs of processes, one after the other, as if they were one: rounds, and the last one's report."""
+    """Pairs of processes, one after the other, as if they were one: rounds, and the last one's report.
+    Each is the first to be started in every other pair."""
     pairs = pairs or shape.processes
     if pairs > 1:
         rounds = min(rounds, PAIR_ROUNDS)
     row = measure_pair(shape, setup, us_per_round, rounds, ms)
-    for _ in range(pairs - 1):
-        more = measure_pair(shape, setup, us_per_round, rounds, ms)
+    for pair in range(1, pairs):
+        more = measure_pair(shape, setup, us_per_round, rounds, ms, library_first=pair % 2 == 1)
         for variant, times in more["times"].items():
             row["times"][variant] += times
         row["equal"] &= more["equal"]

@@ -58,7 +58,8 @@ class Shape(dict):
     def processes(self):
         """Pairs of processes: more where little is won, and one process is faster than another by more."""
         strict = any(t.applies(self) for t in TARGETS if t.of == "eager" and t.limit <= 1.01)
-        return 15 if strict or self["mix"] == "upload" else 1
+        little = self["mix"] == "upload" or (self["n"] == 1 and self["threads"] > 1)
+        return 15 if strict or little else 1
 
     def words(self, us_per_round):
         """For the worker; without the numbers of iterations and rounds."""
