@@ -33,9 +33,10 @@ struct ag_trial {
     uint8_t second;          /* 1: in the second window of the pair */
     uint8_t begun;           /* sequences of the window */
     uint16_t length;         /* the most ops of a sequence when it started */
+    uint64_t others;         /* what other threads had issued then, where ops are single ones */
     struct ag_window {
         uint64_t ns, ops;
-        uint64_t least; /* ns that an op took in the fastest sequence */
+        uint64_t least;  /* ns that an op took in the fastest sequence */
     } window[2], all[2]; /* of this pair, and of those before: held, eager */
 };
 

@@ -41,10 +41,19 @@ void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head)
     given_up++;
 }
 
+_Thread_local struct ag_thread ag_self;
+static struct ag_stream others = {.thread = &others}; /* of another thread */
+
+struct ag_stream *ag_stream_all(void)
+{
+    return &others;
+}
+
 /* -- Trials ---------------------------------------------------------------- */
 
-static uint64_t pause_ns;  /* of the machine */
-static unsigned pauses_in; /* this eager sequence */
+static unsigned others_hold, others_pass; /* ops in the time of one sequence */
+static uint64_t pause_ns;                 /* of the machine */
+static unsigned pauses_in;                /* this eager sequence */
 
 /* A stream that runs sequences of `ops` ops, replayed in so many ns where they are held, until the
    trial is over. Whether holding has won. */
@@ -69,6 +78,8 @@ static bool wins(uint32_t ops, uint64_t held_ns, uint64_t eager_ns)
         if (stream.counters.trials != 0)
             break;
         now += held ? held_ns : eager_ns;
+        others.epoch += others_hold;
+        others.passed += others_pass;
         if (!held && eager++ == pauses_in)
             now += pause_ns;
         stream.timed.ops += ops;
@@ -100,6 +111,24 @@ TEST(single_ops_have_to_save_more_than_chance_gives)
     CHECK(wins(1, 28000, 30000));
     CHECK(!wins(1, 19300, 20000));
     CHECK(!wins(1, 20000, 20000));
+}
+
+TEST(single_ops_stay_eager_among_many_threads)
+{
+    others_pass = 1;
+    CHECK(wins(1, 7000, 9000) && wins(16, 20000, 60000));
+    others_pass = 3;
+    CHECK(!wins(1, 7000, 9000) && eager == 32);
+    CHECK(!wins(1, 5000, 9000) && eager == 32);
+    CHECK(wins(2, 5000, 9000) && wins(16, 20000, 60000));
+    others_hold = 1;
+    others_pass = 1;
+    CHECK(!wins(1, 5000, 9000) && eager == 32);
+    others.thread = &ag_self;
+    CHECK(wins(1, 5000, 9000));
+    others.thread = &others;
+    others_hold = 0;
+    others_pass = 0;
 }
 
 TEST(a_pause_of_the_machine_does_not_decide)
