@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "config/config.h"
+#include "observe/log.h"
 
 /* What one more piece costs, ns: the launch of a graph (1,200 of CPU time), its start on an idle
    GPU, and patching, where pieces of the same ops share a graph. Measured with loops of 8 to 64 ops
@@ -25,6 +26,13 @@ enum { SAMPLE = 4, TIMES = 4 };
    shorter: a program slow enough to be late more than now and then. */
 enum { LATE_WEIGHT = 4, LATE_MOST = 16 };
 
+/* What a better length must save of the program's own time between two barriers, one part in so
+   many: its sequences have to get hot anew, and it may not stay the better one. */
+enum { WORTH = 64 };
+
+/* Ops of an eager sequence from which on its time says something. */
+enum { TELLING = 16 };
+
 /* Looks for which they stay so short at first, and at most. */
 enum { CAP_FIRST = 8, CAP_LAST = 1 << 16 };
 
@@ -42,6 +50,8 @@ static void resize(struct ag_stream *stream, uint32_t length)
     pace->length = length < ag_opt.trace_min_length ? ag_opt.trace_min_length : length;
     pace->times = 0;
     pace->late = 0;
+    ag_log(AG_LOG_DETAIL, "sequences of %u ops in stream %p: %u ns for each, %u between waits",
+           pace->length, (void *)stream->handle, pace->op_ns, pace->runs);
     /* The usual one leaves a long loop in longer pieces than a short one is unrolled to. */
     bool usual = pace->length >= ag_opt.trace_unroll;
     ag_recorder_resize(&stream->recorder, usual ? ag_opt.trace_unroll : pace->length,
@@ -50,7 +60,8 @@ static void resize(struct ag_stream *stream, uint32_t length)
 
 void ag_pace_start(struct ag_stream *stream)
 {
-    stream->pace = (struct ag_pace){.length = ag_opt.trace_unroll, .first = UINT32_MAX};
+    stream->pace = (struct ag_pace){
+        .length = ag_opt.trace_unroll, .first = UINT32_MAX, .eager_ns = UINT32_MAX};
 }
 
 void ag_pace_begun(struct ag_stream *stream)
@@ -114,19 +125,55 @@ void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint6
     pace->began = 0;
 }
 
+/* The most ops that can be held without being late if each takes so many ns, with some slack. */
+static uint32_t most_held(uint32_t op_ns)
+{
+    return AG_MOST_BOUNDS * ag_opt.hold_bound_us * 600u / (op_ns | 1);
+}
+
+/* What sequences of so many ops cost between two barriers, ns; see pace.h. */
+static uint64_t cost(const struct ag_pace *pace, uint32_t length)
+{
+    return (uint64_t)length * pace->any_ns + (uint64_t)PIECE_NS * pace->runs / length;
+}
+
 /* The power of two next to sqrt(PIECE_NS * runs / any_ns) that the options and the bound allow; the
-   next one if that leaves no short rest. */
+   next one if that leaves no short rest; what it is now if that is hardly worse. */
 static uint32_t best_length(const struct ag_pace *pace)
 {
     uint64_t square = (uint64_t)PIECE_NS * pace->runs / (pace->any_ns | 1);
-    uint32_t most = AG_MOST_BOUNDS * ag_opt.hold_bound_us * 600u / (pace->op_ns | 1), length = 2;
+    uint32_t most = most_held(pace->op_ns), length = 2;
     if (pace->cap != 0 && most > pace->cap)
         most = pace->cap;
     while (2 * (uint64_t)length * length < square && 2 * length <= most)
         length *= 2;
     if (pace->runs > length && pace->runs <= length + length / 4 && 2 * length <= most)
         length *= 2;
-    return length < ag_opt.trace_unroll ? length : ag_opt.trace_unroll;
+    length = length < ag_opt.trace_unroll ? length : ag_opt.trace_unroll;
+    if (length == pace->length || pace->length > most)
+        return length;
+    uint64_t worth = (uint64_t)pace->any_ns * pace->runs / WORTH;
+    return cost(pace, pace->length) <= cost(pace, length) + worth ? pace->length : length;
+}
+
+/* Nothing has been held yet, and a sequence has ended: sequences as long as ops can be held at the
+   program's fastest pace so far, since its first ops load and set up. The launches count, too,
+   which matters little where it is slow. */
+__attribute__((noinline)) static void guess(struct ag_stream *stream, uint32_t ops, bool barrier)
+{
+    struct ag_pace *pace = &stream->pace;
+    uint64_t before = pace->ended, now = 0;
+    if (ops >= TELLING && (now = ag_pace_clock()) != 0 && before != 0) {
+        uint64_t ns = (now - before) / ops;
+        if (ns < pace->eager_ns)
+            pace->eager_ns = (uint32_t)ns;
+        uint32_t length = ag_opt.trace_unroll;
+        while (length > TELLING && length > most_held(pace->eager_ns))
+            length /= 2;
+        if (length != pace->length)
+            resize(stream, length);
+    }
+    pace->ended = barrier ? 0 : now; /* not what the program waits for */
 }
 
 /*
@@ -148,11 +195,10 @@ static uint32_t best_first(const struct ag_pace *pace)
     return !slow && early_ns > worth_ns ? first : UINT32_MAX;
 }
 
-static void look(struct ag_stream *stream)
+/* Something has been held. */
+__attribute__((noinline)) static void look(struct ag_stream *stream)
 {
     struct ag_pace *pace = &stream->pace;
-    if (pace->op_ns == 0)
-        return;
     if (pace->cap_for != 0 && --pace->cap_for == 0)
         pace->cap = 0;
     uint32_t best = best_length(pace);
@@ -168,10 +214,15 @@ void ag_pace_ended(struct ag_stream *stream, uint32_t ops, bool barrier)
 {
     struct ag_pace *pace = &stream->pace;
     pace->run += ops;
-    if (pace->run == 0 || (!barrier && pace->run < LONGEST_RUN))
-        return;
-    uint32_t run = pace->run < LONGEST_RUN ? pace->run : LONGEST_RUN;
-    pace->runs = pace->runs == 0 ? run : (3 * pace->runs + run + 2) / 4;
-    pace->run = 0;
-    look(stream);
+    if (pace->run != 0 && (barrier || pace->run >= LONGEST_RUN)) {
+        uint32_t run = pace->run < LONGEST_RUN ? pace->run : LONGEST_RUN;
+        pace->runs = pace->runs == 0 ? run : (3 * pace->runs + run + 2) / 4;
+        pace->run = 0;
+        if (pace->op_ns != 0) {
+            look(stream);
+            return;
+        }
+    }
+    if (pace->op_ns == 0 && (ops >= TELLING || pace->ended != 0))
+        guess(stream, ops, barrier);
 }

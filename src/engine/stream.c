@@ -375,6 +375,7 @@ static struct ag_stream *make(CUstream name, CUcontext current, uint32_t *life)
             stream->plain = false;
             stream->holding = false;
             stream->relayed = false;
+            stream->won = 0;
             stream->foreign = 0;
             stream->foreign_next = FIRST_COPIES;
             ag_pace_start(stream);

@@ -59,6 +59,8 @@ struct ag_pace {
     const void *thread;  /* that began it */
     uint64_t submitting; /* what it had spent submitting then, ns */
     uint32_t op_ns;      /* between two ops that are held, ns; 0: not known yet */
+    uint32_t eager_ns;   /* until then: of an op in the fastest eager sequence */
+    uint64_t ended;      /* when the last one of these ended, ns; 0: not known */
     uint32_t any_ns;     /* of the program between two ops of any streams of the thread */
     uint32_t replay_ns;  /* that a replay takes the thread */
     uint32_t ops_before; /* of the thread, when that hold began */
@@ -117,6 +119,7 @@ struct ag_stream {
     uint64_t starved;       /* hot sequences that found no exec since the last one */
     struct ag_pace pace;
     struct ag_timed timed;
+    uint32_t won; /* trials in a row that replay has won */
 
     struct ag_recorder recorder;
     struct ag_node *path[128 + 1]; /* the held ops: path[1 .. held] */

@@ -408,7 +408,7 @@ static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
     } else {
         drop_rounds(stream, leaf->parent);
         ag_node_set_trace(leaf, trace);
-        ag_trial_made(trace);
+        ag_trial_made(stream, trace);
     }
     ag_recorder_has_trace(&stream->recorder, ag_trial_head(leaf));
     stream->counters.traces++;

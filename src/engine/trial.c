@@ -16,6 +16,11 @@ enum { SCORE_MOST = 8, SCORE_LEAST = -4, SLEEP_FIRST = 8, SLEEP_MOST = 4096 };
    next, and at most. */
 enum { REPLAYS_FIRST = 16, REPLAYS_ROUNDS = 256, REPLAYS_GROW = 16, REPLAYS_MOST = 1 << 20 };
 
+/* Heads of a stream in a row for which replay has won, after which it is taken to win for others,
+   too: their first trial is as late as a second one. A program of many short sequences would be
+   eager for as many trials. */
+enum { TRUSTED = 4 };
+
 /* A look first, which ends most trials: a pair of short windows, of two sequences if these have so
    many ops. Then pairs of longer ones, some of which may be lost by chance. In sequences, so many
    times as many where those are single ops; and pairs. */
@@ -71,7 +76,7 @@ static struct ag_head *head_of(struct ag_node *node)
     return node->head;
 }
 
-void ag_trial_made(const struct ag_trace *trace)
+void ag_trial_made(const struct ag_stream *stream, const struct ag_trace *trace)
 {
     struct ag_head *head = head_of((struct ag_node *)ag_trial_head(trace->leaf));
     if (head == NULL)
@@ -81,6 +86,8 @@ void ag_trial_made(const struct ag_trace *trace)
     } else if (trace->length >= 2 * head->longest) {
         start(head);
         head->longest = trace->length;
+        if (stream->won >= TRUSTED && trace->length > 1)
+            head->replays = head->replays_next;
     }
 }
 
@@ -148,6 +155,7 @@ static void over(struct ag_stream *stream, struct ag_node *node, bool lost)
     struct ag_head *head = node->head;
     struct ag_trial *trial = &head->trial;
     trial->on = false;
+    stream->won = lost ? 0 : stream->won + 1;
     stream->counters.trials++;
     AG_ACCOUNT(ag_account_trial(stream, node, lost));
     if (!lost) {

@@ -84,8 +84,9 @@ static inline void ag_trial_spent(struct ag_stream *stream, uint64_t began)
 
 /* A trace has been made of a sequence. That of a few rounds of a loop is measured late, since it
    gives way to a longer one soon; and one that is twice as long as those before it is measured
-   soon, since what was found is no more. */
-void ag_trial_made(const struct ag_trace *trace);
+   soon, since what was found is no more; but late where replay has won for the stream's other
+   heads. */
+void ag_trial_made(const struct ag_stream *stream, const struct ag_trace *trace);
 
 /* What was held from `head` has been submitted, by a replay or not. */
 void ag_trial_submitted(struct ag_node *head, bool replayed);

@@ -52,6 +52,8 @@ struct ag_stream *ag_stream_all(void)
 /* -- Trials ---------------------------------------------------------------- */
 
 static unsigned others_hold, others_pass; /* ops in the time of one sequence */
+static unsigned won;                      /* trials of other heads */
+static unsigned replays;                  /* before the first trial */
 static uint64_t pause_ns;                 /* of the machine */
 static unsigned pauses_in;                /* this eager sequence */
 
@@ -62,7 +64,7 @@ static bool wins(uint32_t ops, uint64_t held_ns, uint64_t eager_ns)
     static struct ag_stream stream;
     static struct ag_node head, leaf;
     static struct ag_trace trace;
-    stream = (struct ag_stream){.recorder.max_length = 64};
+    stream = (struct ag_stream){.recorder.max_length = 64, .won = won};
     head = (struct ag_node){.depth = 1, .below = 1};
     leaf = (struct ag_node){.parent = &head, .depth = (uint16_t)ops, .trace = &trace};
     if (ops == 1)
@@ -70,7 +72,8 @@ static bool wins(uint32_t ops, uint64_t held_ns, uint64_t eager_ns)
     trace = (struct ag_trace){.leaf = ops == 1 ? &head : &leaf, .length = ops};
     given_up = 0;
     eager = 0;
-    ag_trial_made(&trace);
+    replays = 0;
+    ag_trial_made(&stream, &trace);
     for (unsigned i = 0; i < 10000 && stream.counters.trials == 0; i++) {
         if (stream.timed.head != NULL)
             ag_trial_arrived(&stream);
@@ -83,6 +86,7 @@ static bool wins(uint32_t ops, uint64_t held_ns, uint64_t eager_ns)
         if (!held && eager++ == pauses_in)
             now += pause_ns;
         stream.timed.ops += ops;
+        replays += !head.head->trial.on;
         if (held)
             ag_trial_submitted(&head, true);
     }
@@ -129,6 +133,18 @@ TEST(single_ops_stay_eager_among_many_threads)
     others.thread = &others;
     others_hold = 0;
     others_pass = 0;
+}
+
+TEST(heads_are_trusted_where_others_have_won)
+{
+    CHECK(wins(16, 20000, 60000) && replays == 16);
+    won = 3;
+    CHECK(wins(16, 20000, 60000) && replays == 16);
+    won = 4;
+    CHECK(wins(16, 20000, 60000) && replays == 256);
+    CHECK(!wins(16, 70000, 60000) && replays == 256);
+    CHECK(wins(1, 5000, 9000) && replays == 16);
+    won = 0;
 }
 
 TEST(a_pause_of_the_machine_does_not_decide)
