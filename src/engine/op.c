@@ -137,13 +137,13 @@ static bool hurries(struct ag_stream *stream, const struct ag_op *op)
            rec->cursor->weight >= ag_opt.trace_min_length && ag_recorder_rounds(rec);
 }
 
-/* Whether the open sequence, which goes out eagerly, ends at `node`: where it is as long as it may
-   be, and in a trial, where its ops would be replayed if they were held. */
+/* Whether the open sequence, which goes out eagerly, ends at `node`: where any does, and in a
+   trial, where its ops would be replayed if they were held. */
 static bool ends(const struct ag_stream *stream, const struct ag_node *node)
 {
     const struct ag_recorder *rec = &stream->recorder;
     bool trial = UNLIKELY(stream->timed.head != NULL) && stream->timed.eager;
-    return trial ? ag_recorder_ends(rec, node) : node->depth >= rec->limit;
+    return trial ? ag_recorder_ends(rec, node) : ag_recorder_full(rec, node);
 }
 
 /* The launch goes out eagerly, as the op at `node`, which came here the last time too: what step()

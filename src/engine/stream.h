@@ -116,7 +116,7 @@ struct ag_stream {
     uint32_t looks_alike;   /* how often it has seen these; watchdog only */
     uint32_t looks;         /* how often it has seen that hold; watchdog only */
     uint64_t clock;         /* replays so far */
-    uint64_t starved;       /* hot sequences that found no exec since the last one */
+    uint64_t starved;       /* hot sequences that found no exec */
     struct ag_pace pace;
     struct ag_timed timed;
     uint32_t won; /* trials in a row that replay has won */

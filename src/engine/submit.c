@@ -230,9 +230,22 @@ void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head)
 }
 
 /* Replays after which a trace that was in none of them makes room for another; and times that hot
-   sequences found no room, without a replay in between, after which any does: the program has gone
-   on to something else. */
-enum { STALE_REPLAYS = 256, STARVED = 64 };
+   sequences found no room since it was in one, after which it does: the program has gone on to
+   something else, or cuts fall on other ops. (A sequence is hot again after three more times, so in
+   a loop of more sequences than there is room for, those that have some keep it.) */
+enum { STALE_REPLAYS = 256, STARVED = 48 };
+
+static bool is_stale(const struct ag_stream *stream, const struct ag_trace *trace)
+{
+    return stream->clock - trace->used >= STALE_REPLAYS ||
+           stream->starved - trace->starved >= STARVED;
+}
+
+static void used(struct ag_stream *stream, struct ag_trace *trace)
+{
+    trace->used = stream->clock;
+    trace->starved = stream->starved;
+}
 
 /* An exec for one more trace: a free one, or in place of traces that are not in use any more, those
    first that were used longest ago. */
@@ -243,11 +256,13 @@ static bool take_exec(struct ag_stream *stream, uint32_t ops, bool idle)
         for (struct ag_trace *trace = oldest; trace != NULL; trace = trace->next)
             if (trace->used < oldest->used)
                 oldest = trace;
-        if (oldest == NULL ||
-            (stream->clock - oldest->used < STALE_REPLAYS && stream->starved < STARVED)) {
+        if (oldest == NULL || !is_stale(stream, oldest)) {
             stream->starved += !idle; /* not each time that the same ones are tried again */
             return false;
         }
+        /* Whether what a launch that still runs has taken is given again at once is not known. */
+        if (!idle && ag_real.cuStreamQuery(stream->handle) != CUDA_SUCCESS)
+            return false;
         trace_drop(stream, oldest);
         stream->counters.evictions++;
     }
@@ -400,7 +415,7 @@ static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
     AG_TRACE(ag_note_trace(stream, trace));
     AG_ACCOUNT(ag_account_trace(stream, trace));
     trace->rounds = stream->recorder.rounded && !idle;
-    trace->used = stream->clock;
+    used(stream, trace);
     trace->next = stream->traces;
     stream->traces = trace;
     if (leaf->trace != NULL) {
@@ -446,8 +461,8 @@ static uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream 
         trace_drop(stream, trace);
         return 0;
     }
-    trace->used = ++stream->clock;
-    stream->starved = 0;
+    stream->clock++;
+    used(stream, trace);
     stream->counters.replays++;
     stream->counters.replayed += length;
     ag_recorder_paid(&stream->recorder, length);

@@ -25,6 +25,7 @@ struct ag_trace {
     struct ag_node *leaf;             /* the node that carries this trace */
     bool rounds;                      /* of a few rounds of a loop: gives way to a longer one */
     uint64_t used;                    /* the stream's clock at the last replay; the engine's */
+    uint64_t starved;                 /* how many had found no exec until then; likewise */
     CUgraph graph;                    /* lives as long as its exec is patched by node */
     CUgraphExec exec;
     CUcontext ctx;

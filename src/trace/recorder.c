@@ -2,8 +2,10 @@
 /* The recorder: where sequences end, which are hot, and when recording does not pay. */
 #include "trace/recorder.h"
 
-/* Ops after which an anchor that did not come back is given up: the longest loop found. */
-enum { ANCHOR_REACH = 8192 };
+/* Ops after which an anchor that does not come back is given up, since it may be an op from before
+   the loop: at first, and for one that had come back until then; twice as many each time; at most,
+   which is the longest loop found. */
+enum { REACH_FIRST = 256, REACH_MOST = 8192 };
 
 /* Ops that the recorder rests at first and at most: where nothing repeats, and where a barrier
    comes behind each op, which may just be a phase of the program. And how many times as many each
@@ -14,6 +16,10 @@ enum { LONE_FIRST = 1 << 11, LONE_MOST = 1 << 16, LONE_GROWS = 2 };
 /* Rounds of a loop that are enough for a first trace, which is replayed as soon as a long one would
    be where 16 ops make a round, that is in the 16th. */
 enum { ROUNDS = 4 };
+
+/* Pauses at one place count if they are at most so many times so many ops apart; and for how many
+   of these sequences end there. */
+enum { LATE_OPS = 1 << 14, LATE_APART = 1, LATE_LASTS = 16 };
 
 /* Nodes that any tree may have before what is new gets none. */
 enum { NODES_FREE = 256 };
@@ -36,6 +42,7 @@ bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, 
     rec->tree = tree;
     rec->limit = UINT32_MAX;
     ag_recorder_resize(rec, unroll, max_length);
+    rec->reach = REACH_FIRST;
     rec->rest_next = REST_FIRST;
     rec->novel = NOVEL_FIRST;
     rec->lone_next = LONE_FIRST;
@@ -59,6 +66,28 @@ bool ag_recorder_rounds(struct ag_recorder *rec)
     if (!even || rec->rounds == ROUNDS)
         rec->rounds = AG_ROUNDS_NONE;
     return rec->rounded;
+}
+
+/* How long ago the last pause at this node was. */
+static uint8_t late_for(const struct ag_recorder *rec, const struct ag_node *node)
+{
+    return (uint8_t)(rec->ops / LATE_OPS - node->late_at);
+}
+
+void ag_recorder_late(struct ag_recorder *rec)
+{
+    struct ag_node *node = rec->cursor;
+    if (late_for(rec, node) > LATE_APART)
+        node->late = 0;
+    node->late_at = (uint8_t)(rec->ops / LATE_OPS);
+    node->late += node->late < AG_PAUSES;
+}
+
+/* A sequence has ended where the program used to pause, which says nothing of the trace there. */
+__attribute__((noinline)) static void paused(struct ag_recorder *rec, struct ag_node *node)
+{
+    rec->ended = NULL;
+    node->late = late_for(rec, node) <= LATE_LASTS ? AG_PAUSES : 0;
 }
 
 bool ag_recorder_goes_on(struct ag_recorder *rec)
@@ -98,7 +127,12 @@ void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
     rec->first = token;
     rec->rounds = 0;
     rec->rounded = false;
-    if (again || rec->anchor == 0 || rec->chain > ANCHOR_REACH) {
+    bool lost = !again && rec->anchor != 0 && rec->chain > rec->reach;
+    if (again || lost || rec->anchor == 0) {
+        if (lost && rec->came)
+            rec->reach = REACH_FIRST;
+        else if (lost && rec->reach < REACH_MOST)
+            rec->reach *= 2;
         rec->anchor = token;
         rec->chain = 0;
         rec->came = again;
@@ -213,8 +247,11 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     struct ag_node *node = rec->cursor;
     bool early = !barrier && node->depth < rec->limit;
     rec->ended = early && node->trace != NULL && node->below == 0 ? node : NULL;
+    if (__builtin_expect(node->late == AG_PAUSES, 0))
+        paused(rec, node);
     rec->cursor = &rec->tree.root;
     rec->limit = rec->max_length;
+    rec->ops += node->depth;
     rec->chain += node->depth;
     rec->fruitless += node->depth;
     rec->run += node->depth;

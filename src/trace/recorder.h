@@ -7,14 +7,17 @@
  *  - at a barrier;
  *  - after `max_length` ops, or fewer behind a wait for the stream;
  *  - before the anchor, once `unroll` ops have passed since it was last cut there. The anchor is
- *    the first op after a barrier; when it has not come back for a long time, another is taken.
+ *    the first op after a barrier; where it does not come back, since it is no op of the loop,
+ *    another is taken, soon at first. So sequences fall on the same ops again soon after anything
+ *    has come in between.
  *  - where the anchor has come round four times at the same distance, if the owner asks, so that a
  *    short loop need not be repeated hundreds of times before it is replayed; but not where
  *    barriers come so often that they end sequences anyway. Likewise where the head of any sequence
  *    has, if the anchor has not: it belonged to what came before the loop;
  *  - where a trace ends that begins no longer one, since it can be replayed at once. A loop that
  *    lasts, or that waited in its first iterations only, would stay in such short pieces: where the
- *    program goes on behind a trace, now and then sequences may, too.
+ *    program goes on behind a trace, now and then sequences may, too;
+ *  - where the program has paused again and again while the sequence was held.
  * So a short loop is unrolled, a long one is cut into pieces that fall on the same ops each time.
  *
  * What has never been seen gets no nodes, once there are some: a bit remembers its path, and nodes
@@ -35,6 +38,7 @@
 
 enum { AG_FRUITLESS = 1 << 16 }; /* ops without a replay after which it rests */
 enum { AG_ROUNDS_NONE = UINT8_MAX };
+enum { AG_PAUSES = 3 }; /* at one place, after which sequences end there */
 
 struct ag_recorder {
     struct ag_tree tree;
@@ -43,11 +47,13 @@ struct ag_recorder {
     uint32_t unseen_ops;    /* since the tree was last pruned */
     uint64_t anchor;        /* token; 0: the next op becomes it */
     uint32_t chain;         /* ops from the anchor to the head of the open sequence */
+    uint32_t reach;         /* ops within which it has to come round */
     bool came;              /* it has come round */
     uint64_t first;         /* token of the head of the open sequence */
     uint32_t period;        /* ops from there to its return */
     uint32_t rounds; /* how often it has at that distance, or AG_ROUNDS_NONE: not to be counted */
     bool rounded;    /* the last sequence ended for that */
+    uint32_t ops;    /* of all sequences */
     uint32_t run, last_run; /* ops since the last barrier, and between the two before it */
     bool brief;             /* as many as that, and no more than one sequence may have */
     uint32_t unroll;        /* ops */
@@ -112,12 +118,22 @@ static inline bool ag_recorder_is_unseen(const struct ag_recorder *rec)
     return rec->cursor == &rec->unseen;
 }
 
+/* Whether any open sequence ends at this node. */
+static inline bool ag_recorder_full(const struct ag_recorder *rec, const struct ag_node *node)
+{
+    return node->depth >= rec->limit || node->late == AG_PAUSES;
+}
+
 /* Whether the open sequence, all of which is held, ends at this node. */
 static inline bool ag_recorder_ends(const struct ag_recorder *rec, const struct ag_node *node)
 {
     return (node->trace != NULL && node->below == 0 && node->open == 0) ||
-           node->depth >= rec->limit;
+           ag_recorder_full(rec, node);
 }
+
+/* What is held could not wait for the rest of the open sequence: the program pauses at the cursor.
+ */
+void ag_recorder_late(struct ag_recorder *rec);
 
 /* The trace at the cursor has been replayed, and what comes next belongs to no longer one: whether
    the sequence goes on all the same. */

@@ -26,6 +26,8 @@ struct ag_node {
     uint16_t weight;  /* of these, what counts: ag_op_weight() */
     bool bad;         /* its call has failed once: no trace may contain it */
     uint8_t failures; /* times that no graph could be made of the path to here; the owner's */
+    uint8_t late;     /* times that the program paused here while it was held; the recorder's */
+    uint8_t late_at;  /* and when it did last */
 
     /* The arguments of the last time this op was held here; set up by ag_node_arguments(). */
     unsigned char *args;

@@ -3,6 +3,7 @@
 #include "trace/recorder.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "unit/test.h"
 
@@ -40,7 +41,7 @@ static struct ag_node *feed_op(struct ag_recorder *rec, unsigned name, bool hurr
     if (rec->cursor->depth == 0)
         ag_recorder_head(rec, op.token);
     struct ag_node *node = ag_recorder_step(rec, &op);
-    if (node != NULL && node->depth >= rec->limit) {
+    if (node != NULL && ag_recorder_full(rec, node)) {
         struct ag_node *second = ag_recorder_end(rec, false, HOT, LEAST);
         hot = hot != NULL ? hot : second;
     }
@@ -122,6 +123,87 @@ TEST(anchor_that_comes_round_stays)
     for (unsigned i = 0; i < 20 * 200; i++) {
         feed_op(&rec, i > 400 && i % 200 >= 100 ? 1000 : 1 + i % 200, true);
         CHECK(rec.anchor == op_of(1).token && (i < 200 || rec.came));
+    }
+    ag_tree_free(&rec.tree);
+}
+
+/* Heads of sequences that begin in so many ops of a loop, as bits, which goes on where it was. */
+enum { LONG_LOOP = 1000 };
+
+static unsigned heads_of(struct ag_recorder *rec, unsigned period, unsigned *at, unsigned ops,
+                         bool heads[LONG_LOOP])
+{
+    unsigned count = 0;
+    memset(heads, 0, LONG_LOOP * sizeof *heads);
+    for (unsigned i = 0; i < ops; i++) {
+        unsigned place = (*at)++ % period;
+        bool before = rec->cursor->depth == 0;
+        feed(rec, 1 + place);
+        if (before || rec->cursor->depth == 1) {
+            count += !heads[place];
+            heads[place] = true;
+        }
+    }
+    return count;
+}
+
+/* Whatever came before it, and whatever came in between, a loop that is longer than a sequence is
+   soon cut at the same ops each time round. */
+TEST(long_loop_is_cut_at_the_same_ops)
+{
+    static const unsigned periods[] = {17, 179, 255, 600, LONG_LOOP};
+    bool heads[LONG_LOOP], later[LONG_LOOP];
+    for (unsigned p = 0; p < sizeof periods / sizeof *periods; p++) {
+        struct ag_recorder rec = {0};
+        unsigned at = 0, period = periods[p];
+        CHECK(ag_recorder_init(&rec, 1 << 16, 16, 16));
+        for (unsigned i = 0; i < 37; i++)
+            feed(&rec, 5000 + i);
+        heads_of(&rec, period, &at, 256 + 5 * period, heads);
+        CHECK(heads_of(&rec, period, &at, 3 * period, heads) <= period / 16 + 1);
+        for (unsigned i = 0; i < 7; i++)
+            feed(&rec, 6000 + i);
+        heads_of(&rec, period, &at, period, later);
+        heads_of(&rec, period, &at, 3 * period, later);
+        CHECK(memcmp(heads, later, sizeof heads) == 0);
+        ag_tree_free(&rec.tree);
+    }
+}
+
+/* One round of a loop of 40 ops, which pauses behind the tenth; whether a sequence ended there. */
+static bool ends_there(struct ag_recorder *rec, bool pauses)
+{
+    bool ends = false;
+    for (unsigned place = 1; place <= 40; place++) {
+        feed(rec, place);
+        if (place != 10)
+            continue;
+        ends = rec->cursor->depth == 0;
+        if (!ends && pauses)
+            ag_recorder_late(rec);
+    }
+    return ends;
+}
+
+TEST(sequences_end_where_the_program_pauses)
+{
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 1 << 16, 16, 16));
+    while (!rec.came)
+        ends_there(&rec, false);
+    ends_there(&rec, false);
+    for (unsigned i = 0; i < AG_PAUSES; i++)
+        CHECK(!ends_there(&rec, true));
+    for (unsigned i = 0; i < 1000; i++)
+        CHECK(ends_there(&rec, true));
+    unsigned rounds = 0; /* it is forgotten, since it may be no more */
+    while (ends_there(&rec, false) && rounds < 100000)
+        rounds++;
+    CHECK(rounds > 1000 && rounds < 10000);
+    for (unsigned i = 0; i < 20; i++) { /* and now and then there is a pause anywhere */
+        CHECK(!ends_there(&rec, true));
+        for (unsigned k = 0; k < 1000; k++)
+            CHECK(!ends_there(&rec, false));
     }
     ag_tree_free(&rec.tree);
 }

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""Where long loops are cut that wait for nothing, and which of their traces stay."""
+import compiled
+import helpers
+
+
+def run(*arguments, **env):
+    """The report; no machine is so slow that anything is late by chance."""
+    without = helpers.run_logged([compiled.program("long_loop"), *arguments], preload=False)
+    done = helpers.run_logged([compiled.program("long_loop"), *arguments],
+                              env={"AUTOGRAPH_HOLD_BOUND_US": 50000, "AGSIM_DELAY_US": 0,
+                                   "AUTOGRAPH_TRACE_LENGTH": "fixed", "AUTOGRAPH_TRACE_UNROLL": 16,
+                                   "AUTOGRAPH_TRACE_MAX_LENGTH": 16, "AUTOGRAPH_TRACE_TRIAL": "false",
+                                   "AUTOGRAPH_GRAPH_CREDIT_MS": 1000, **env})
+    assert done.stdout == without.stdout
+    return done.report
+
+
+def share(data):
+    return data["ops"]["replayed"] / data["ops"]["total"]
+
+
+def test_a_long_loop_is_cut_at_the_same_ops_each_time():
+    """Whatever came before it. 179 ops are twelve pieces; no piece comes again in eleven other phases."""
+    data = run(40, 179)
+    assert data["traces"] <= 13 and share(data) > 0.8
+
+
+def test_sequences_end_where_the_program_pauses():
+    """Else the piece with the pause in it would be submitted late and eagerly, each time. A machine can
+    be so busy that others are late, too: tried more than once."""
+    assert any(share(run(200, 179, 1, 4000, AUTOGRAPH_HOLD_BOUND_US=1000)) > 0.92 for _ in range(4))
+
+
+def test_traces_of_a_loop_that_is_over_make_room():
+    """There is room for those of one loop. The device keeps up, so that nothing of them is still running."""
+    data = run(100, 179, 2, 0, 20, AUTOGRAPH_GRAPH_EXECS=13)
+    assert data["evictions"] >= 11 and share(data) > 0.6
+
+
+def test_what_would_be_late_is_not_tried():
+    """25 us of work before each launch: 64 would be held for longer than four times the bound."""
+    data = run(20, 179, 1, 0, 25, AUTOGRAPH_TRACE_LENGTH="auto", AUTOGRAPH_TRACE_UNROLL=64,
+               AUTOGRAPH_HOLD_BOUND_US=300)
+    assert 0 < max(trace["length"] for trace in data["trace_list"]) <= 16
