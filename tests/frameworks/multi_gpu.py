@@ -5,9 +5,12 @@ usage: multi_gpu.py [one] [peer] [threads]; torchrun --nproc_per_node 2 multi_gp
 """
 import os
 import sys
-import time
 
 import torch
+
+sys.path.append(os.path.dirname(__file__))
+
+import in_turn  # noqa: E402  (needs the path above)
 
 DEVICES = [torch.device("cuda", i) for i in range(2)]
 
@@ -15,18 +18,6 @@ DEVICES = [torch.device("cuda", i) for i in range(2)]
 def wait():
     for device in DEVICES:
         torch.cuda.synchronize(device)
-
-
-def timed(name, step, iterations, wait=wait):
-    for _ in range(20):
-        step()
-    wait()
-    start = time.perf_counter()
-    for _ in range(iterations):
-        result = step()
-    wait()
-    print(f"time {name} {(time.perf_counter() - start) / iterations * 1e6:.1f} us", file=sys.stderr)
-    return result
 
 
 def one():
@@ -39,7 +30,7 @@ def one():
                 part.mul_(1664525).add_(k)
         torch.cuda.nccl.all_reduce(parts)
 
-    timed("all_reduce, one thread", step, 300)
+    in_turn.timed("all_reduce, one thread", step, 300, wait)
     print("one", [part.sum().item() for part in parts])
 
 
@@ -53,7 +44,7 @@ def peer():
                 parts[i].mul_(1664525).add_(i + 1)
             parts[1 - i].copy_(parts[i], non_blocking=True)
 
-    timed("copies between GPUs", step, 300)
+    in_turn.timed("copies between GPUs", step, 300, wait)
     print("peer", [part.sum().item() for part in parts])
 
 
@@ -80,7 +71,7 @@ def threads():
     """A thread for each GPU and step; their backward passes meet in NCCL."""
     x, y = (torch.randn(32, 64, generator=torch.Generator().manual_seed(i)).to(DEVICES[0]) for i in (2, 3))
     step = training(torch.nn.DataParallel(network(DEVICES[0]), device_ids=[0, 1]), x, y)
-    print("threads", timed("DataParallel", step, 100).item())
+    print("threads", in_turn.timed("DataParallel", step, 100, wait).item())
 
 
 def ranks():
@@ -92,7 +83,7 @@ def ranks():
     x, y = (torch.randn(32, 64, generator=torch.Generator().manual_seed(2 * rank + i)).to(DEVICES[rank])
             for i in range(2))
     model = torch.nn.parallel.DistributedDataParallel(network(DEVICES[rank]), device_ids=[rank])
-    loss = timed("DistributedDataParallel", training(model, x, y), 200, torch.cuda.synchronize)
+    loss = in_turn.timed("DistributedDataParallel", training(model, x, y), 200, torch.cuda.synchronize)
     print(f"rank {rank} {loss.item()!r} {sum(p.double().sum().item() for p in model.parameters())!r}", flush=True)
     torch.distributed.destroy_process_group()
 

@@ -3,25 +3,21 @@
 
 usage: pytorch.py [network] [encoder] [elementwise] [transformer]: what is run, by default all.
 """
+import os
 import sys
-import time
 
 import torch
+
+sys.path.append(os.path.dirname(__file__))
+
+import in_turn  # noqa: E402  (needs the path above)
 
 torch.manual_seed(1)
 device = torch.device("cuda")
 
 
 def timed(name, step, iterations):
-    for _ in range(20):
-        step()
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    for _ in range(iterations):
-        result = step()
-    torch.cuda.synchronize()
-    print(f"time {name} {(time.perf_counter() - start) / iterations * 1e6:.1f} us", file=sys.stderr)
-    return result
+    return in_turn.timed(name, step, iterations, torch.cuda.synchronize)
 
 
 def training(optimizer_class, **options):
