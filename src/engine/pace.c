@@ -30,8 +30,9 @@ enum { LATE_WEIGHT = 4, LATE_MOST = 16 };
    many: its sequences have to get hot anew, and it may not stay the better one. */
 enum { WORTH = 64 };
 
-/* Ops of an eager sequence from which on its time says something. */
-enum { TELLING = 16 };
+/* Ops of an eager sequence from which on its time says something, and what is slow for each, ns:
+   more than eight threads that meet in the driver take for a launch (11,400; H200, driver 580). */
+enum { TELLING = 16, SLOW_NS = 16000 };
 
 /* Looks for which they stay so short at first, and at most. */
 enum { CAP_FIRST = 8, CAP_LAST = 1 << 16 };
@@ -60,8 +61,7 @@ static void resize(struct ag_stream *stream, uint32_t length)
 
 void ag_pace_start(struct ag_stream *stream)
 {
-    stream->pace = (struct ag_pace){
-        .length = ag_opt.trace_unroll, .first = UINT32_MAX, .eager_ns = UINT32_MAX};
+    stream->pace = (struct ag_pace){.length = ag_opt.trace_unroll, .first = UINT32_MAX};
 }
 
 void ag_pace_begun(struct ag_stream *stream)
@@ -157,18 +157,15 @@ static uint32_t best_length(const struct ag_pace *pace)
 }
 
 /* Nothing has been held yet, and a sequence has ended: sequences as long as ops can be held at the
-   program's fastest pace so far, since its first ops load and set up. The launches count, too,
-   which matters little where it is slow. */
+   program's pace, if that is slow although the launches count, too. */
 __attribute__((noinline)) static void guess(struct ag_stream *stream, uint32_t ops, bool barrier)
 {
     struct ag_pace *pace = &stream->pace;
     uint64_t before = pace->ended, now = 0;
     if (ops >= TELLING && (now = ag_pace_clock()) != 0 && before != 0) {
-        uint64_t ns = (now - before) / ops;
-        if (ns < pace->eager_ns)
-            pace->eager_ns = (uint32_t)ns;
+        pace->eager_ns = average(pace->eager_ns, (now - before) / ops);
         uint32_t length = ag_opt.trace_unroll;
-        while (length > TELLING && length > most_held(pace->eager_ns))
+        while (pace->eager_ns > SLOW_NS && length > TELLING && length > most_held(pace->eager_ns))
             length /= 2;
         if (length != pace->length)
             resize(stream, length);

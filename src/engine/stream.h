@@ -59,7 +59,7 @@ struct ag_pace {
     const void *thread;  /* that began it */
     uint64_t submitting; /* what it had spent submitting then, ns */
     uint32_t op_ns;      /* between two ops that are held, ns; 0: not known yet */
-    uint32_t eager_ns;   /* until then: of an op in the fastest eager sequence */
+    uint32_t eager_ns;   /* until then: of an op in eager sequences; 0: not known yet */
     uint64_t ended;      /* when the last one of these ended, ns; 0: not known */
     uint32_t any_ns;     /* of the program between two ops of any streams of the thread */
     uint32_t replay_ns;  /* that a replay takes the thread */
