@@ -192,7 +192,7 @@ static uint32_t best_first(const struct ag_pace *pace)
     return !slow && early_ns > worth_ns ? first : UINT32_MAX;
 }
 
-/* Something has been held. */
+/* Something has been held. (Out of line, as guess(): most sequences need neither.) */
 __attribute__((noinline)) static void look(struct ag_stream *stream)
 {
     struct ag_pace *pace = &stream->pace;
@@ -211,15 +211,16 @@ void ag_pace_ended(struct ag_stream *stream, uint32_t ops, bool barrier)
 {
     struct ag_pace *pace = &stream->pace;
     pace->run += ops;
-    if (pace->run != 0 && (barrier || pace->run >= LONGEST_RUN)) {
+    bool counts = pace->run != 0 && (barrier || pace->run >= LONGEST_RUN);
+    if (counts) {
         uint32_t run = pace->run < LONGEST_RUN ? pace->run : LONGEST_RUN;
         pace->runs = pace->runs == 0 ? run : (3 * pace->runs + run + 2) / 4;
         pace->run = 0;
-        if (pace->op_ns != 0) {
-            look(stream);
-            return;
-        }
     }
-    if (pace->op_ns == 0 && (ops >= TELLING || pace->ended != 0))
+    if (pace->op_ns != 0) {
+        if (counts)
+            look(stream);
+    } else if (ops >= TELLING || pace->ended != 0) {
         guess(stream, ops, barrier);
+    }
 }

@@ -377,31 +377,15 @@ static void failed(struct ag_node *leaf)
     leaf->bad |= ++leaf->failures == MOST_FAILURES;
 }
 
-static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
+/* There is room for a trace of this leaf. */
+static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
-    if (ag_trial_rests(leaf, hot(stream, leaf)) || relayed(stream) ||
-        atomic_load(&ag_captures) != 0 || capturing(stream))
-        return;
-    if (!take_room(stream, leaf, idle)) {
-        want(stream, leaf);
-        return;
-    }
+    CUresult result;
     stream->timed.head = NULL; /* what follows takes its time */
-    /* A capture of the program on another thread, in global mode, forbids this thread calls that
-       may be unsafe in it; ours touch no stream that it captures. */
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    CUresult result = ag_real.cuThreadExchangeStreamCaptureMode(&mode);
-    note_error(stream, result, "setting the capture mode");
-    if (result != CUDA_SUCCESS) {
-        ag_context_give_exec(stream->context, leaf->depth);
-        return;
-    }
     uint64_t began = ag_pace_now();
     struct ag_trace *trace = ag_trace_build(leaf, stream->context->ctx, stream->handle, &result);
     owe(stream, leaf, ag_pace_now() - began);
     note_error(stream, result, "making a trace");
-    note_error(stream, ag_real.cuThreadExchangeStreamCaptureMode(&mode),
-               "setting the capture mode back");
     if (trace == NULL) {
         if (leaf->trace != NULL)
             ag_variant_refused(leaf->trace);
@@ -429,6 +413,26 @@ static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
     stream->counters.traces++;
     ag_log(AG_LOG_NOTE, "made a trace of %u ops in stream %p", trace->length,
            (void *)stream->handle);
+}
+
+static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
+{
+    if (ag_trial_rests(leaf, hot(stream, leaf)) || relayed(stream) ||
+        atomic_load(&ag_captures) != 0 || capturing(stream))
+        return;
+    /* A capture of the program on another thread, in global mode, forbids this thread calls that
+       may be unsafe in it, and is ended by them; ours touch no stream that it captures. */
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    CUresult result = ag_real.cuThreadExchangeStreamCaptureMode(&mode);
+    note_error(stream, result, "setting the capture mode");
+    if (result != CUDA_SUCCESS)
+        return;
+    if (take_room(stream, leaf, idle))
+        build(stream, leaf, idle);
+    else
+        want(stream, leaf);
+    note_error(stream, ag_real.cuThreadExchangeStreamCaptureMode(&mode),
+               "setting the capture mode back");
 }
 
 void ag_stream_grow(struct ag_stream *stream)

@@ -12,7 +12,8 @@
  *    faster in nearly all pairs the head is given up: its traces are destroyed, and its sequences
  *    are eager for some time, twice as long after each trial that was lost. Then they become hot
  *    again, and there is another trial. Where holding is faster, the next trial is after many
- *    times as many replays as before.
+ *    times as many replays as before. Single ops among those of more than two threads are given up
+ * as soon as that is seen: the others wait for the replays, which is not in the head's own times.
  *
  * A stream that has no trace left then records nothing for a while.
  *
