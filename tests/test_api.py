@@ -58,7 +58,8 @@ def test_nothing_is_held_between_pause_and_resume(run):
                                          ("first", "paused", "still paused", "inner", "inner")]
     replayed = [row[2] for row in rows]
     assert replayed[0] > OPS / 2 and replayed[1] == replayed[2] == 0
-    assert replayed[3] > OPS / 2 and replayed[4] > OPS / 2, "pauses and resumes are balanced again"
+    assert replayed[3] > OPS / 2, "pauses and resumes are balanced again"
+    assert replayed[4] > OPS / 2, "what a pause lets pass is no reason to rest"
 
 
 def test_flush(run):

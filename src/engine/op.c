@@ -418,7 +418,8 @@ static bool step(struct ag_stream *stream, bool described, struct ag_described *
     struct ag_node *expected = rec->cursor->next;
     if (!described) {
         ag_stream_end(stream, true, AG_REASON_STREAM_BARRIER);
-        ag_recorder_foreign(rec);
+        if (atomic_load(&ag_pauses) == 0)
+            ag_recorder_foreign(rec);
         stream->counters.ops++;
         stream->last = NULL;
         if (atomic_load(&ag_captures) != 0)

@@ -18,14 +18,14 @@ static struct autograph_statistics statistics(void)
     return now;
 }
 
-/* Prints what has become of the ops of a part. */
-static void loop(const char *name, int steps)
+/* A loop of kernels of n threads; prints what has become of its ops. */
+static void loop(const char *name, uint32_t n)
 {
     struct autograph_statistics before = statistics();
     autograph_region_begin(name);
-    for (int step = 0; step < steps; step++)
+    for (int step = 0; step < STEPS; step++)
         for (uint32_t i = 0; i < BODY; i++)
-            OK(launch_mix(buffer, N, i, stream));
+            OK(launch_mix(buffer, n, i, stream));
     autograph_region_end();
     autograph_flush();
     struct autograph_statistics after = statistics();
@@ -49,17 +49,17 @@ int main(void)
     autograph_pause();
     OK(cuLaunchKernel(nop, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL)); /* seen in a pause alone */
     autograph_resume();
-    loop("first", STEPS);
+    loop("first", N);
     autograph_pause();
     autograph_pause();
-    loop("paused", STEPS);
+    loop("paused", N);
     autograph_resume();
-    loop("still paused", STEPS);
+    loop("still paused", N);
     autograph_resume();
     autograph_resume(); /* one too many */
     autograph_region_begin("outer");
-    loop("inner", STEPS);
-    loop("inner", STEPS);
+    loop("inner", N);
+    loop("inner", N / 2); /* nothing is known of it, and so many ops of the pauses have passed */
     autograph_region_end();
     autograph_region_begin(NULL);
     for (int i = 0; i < 40; i++)
