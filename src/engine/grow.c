@@ -22,7 +22,7 @@ static bool idle(struct ag_stream *stream)
     if (!ag_context_enter(stream->context, &pushed))
         return false;
     ag_depth++;
-    bool done = stream->held == 0 && ag_real.cuStreamQuery(stream->handle) == CUDA_SUCCESS;
+    bool done = stream->held == 0 && ag_stream_is_done(stream);
     ag_depth--;
     ag_context_leave(pushed);
     return done;

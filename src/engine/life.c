@@ -26,9 +26,8 @@ void ag_engine_stream_destroy(CUstream handle)
         if (ag_context_enter(stream->context, &pushed)) {
             ag_stream_end(stream, true, AG_REASON_DESTROY);
             /* What may still run in it cannot be asked for any more; nor now, during a capture,
-               which the question could end. */
-            if (atomic_load(&ag_captures) != 0 ||
-                ag_real.cuStreamQuery(stream->handle) != CUDA_SUCCESS)
+               which may be of this stream. */
+            if (atomic_load(&ag_captures) != 0 || !ag_stream_is_done(stream))
                 atomic_fetch_add(&stream->context->left, 1);
             ag_stream_kill(stream);
         }

@@ -329,6 +329,9 @@ void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head)
 /* Makes the traces that are wanted; the device is idle. */
 void ag_stream_grow(struct ag_stream *stream);
 
+/* Whether the stream has done all that was submitted. Its context is current; ends no capture. */
+bool ag_stream_is_done(struct ag_stream *stream);
+
 /* Forgets what is wanted: its nodes are going away. */
 void ag_stream_want_none(struct ag_stream *stream);
 

@@ -235,6 +235,35 @@ void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head)
    a loop of more sequences than there is room for, those that have some keep it.) */
 enum { STALE_REPLAYS = 256, STARVED = 48 };
 
+/*
+ * A capture of the program on another thread, in global mode, forbids this thread calls that may be
+ * unsafe in it, and is ended by them; ours touch no stream that it captures. False: the mode could
+ * not be set, else `mode` is what it was.
+ */
+static bool relax(struct ag_stream *stream, CUstreamCaptureMode *mode)
+{
+    *mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    CUresult result = ag_real.cuThreadExchangeStreamCaptureMode(mode);
+    note_error(stream, result, "setting the capture mode");
+    return result == CUDA_SUCCESS;
+}
+
+static void unrelax(struct ag_stream *stream, CUstreamCaptureMode mode)
+{
+    note_error(stream, ag_real.cuThreadExchangeStreamCaptureMode(&mode),
+               "setting the capture mode back");
+}
+
+bool ag_stream_is_done(struct ag_stream *stream)
+{
+    CUstreamCaptureMode mode;
+    if (!relax(stream, &mode))
+        return false;
+    bool done = ag_real.cuStreamQuery(stream->handle) == CUDA_SUCCESS;
+    unrelax(stream, mode);
+    return done;
+}
+
 static bool is_stale(const struct ag_stream *stream, const struct ag_trace *trace)
 {
     return stream->clock - trace->used >= STALE_REPLAYS ||
@@ -260,8 +289,8 @@ static bool take_exec(struct ag_stream *stream, uint32_t ops, bool idle)
             stream->starved += !idle; /* not each time that the same ones are tried again */
             return false;
         }
-        /* Whether what a launch that still runs has taken is given again at once is not known. */
-        if (!idle && ag_real.cuStreamQuery(stream->handle) != CUDA_SUCCESS)
+        /* A launch that still runs keeps some of what its exec has taken. */
+        if (!idle && !ag_stream_is_done(stream))
             return false;
         trace_drop(stream, oldest);
         stream->counters.evictions++;
@@ -420,19 +449,14 @@ static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
     if (ag_trial_rests(leaf, hot(stream, leaf)) || relayed(stream) ||
         atomic_load(&ag_captures) != 0 || capturing(stream))
         return;
-    /* A capture of the program on another thread, in global mode, forbids this thread calls that
-       may be unsafe in it, and is ended by them; ours touch no stream that it captures. */
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    CUresult result = ag_real.cuThreadExchangeStreamCaptureMode(&mode);
-    note_error(stream, result, "setting the capture mode");
-    if (result != CUDA_SUCCESS)
+    CUstreamCaptureMode mode;
+    if (!relax(stream, &mode))
         return;
     if (take_room(stream, leaf, idle))
         build(stream, leaf, idle);
     else
         want(stream, leaf);
-    note_error(stream, ag_real.cuThreadExchangeStreamCaptureMode(&mode),
-               "setting the capture mode back");
+    unrelax(stream, mode);
 }
 
 void ag_stream_grow(struct ag_stream *stream)
