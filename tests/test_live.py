@@ -56,6 +56,46 @@ def test_on_one_cpu_the_bound_is_ten_times_as_long(scenario):
     assert 5 * 4000 < longest < 10 * 4000 + SLACK
 
 
+THREADS = """
+#include <dirent.h>
+#include "sim_test.h"
+
+int main(int argc, char **argv)
+{
+    CUdeviceptr buffer;
+    start();
+    OK(cuMemAlloc(&buffer, 4));
+    for (int step = 0; argc == 2 && step < 300; step++) {
+        for (int i = 0; i < atoi(argv[1]); i++)
+            OK(launch_mix(buffer, 1, 7, 0));
+        OK(cuCtxSynchronize());
+    }
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; (task = readdir(tasks)) != NULL;) {
+        char path[300], name[32] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *file = fopen(path, "r");
+        if (file != NULL && fgets(name, sizeof name, file) != NULL)
+            fputs(name, stdout);
+    }
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("kernels, hot, replays, watchdog", [
+    (8, 3, True, True),
+    (1, 3, True, False),  # each goes out before its call returns
+    (8, 1000, False, False),
+])
+def test_a_watchdog_only_where_something_stays_held(kernels, hot, replays, watchdog):
+    """It looks up every 100 us, which takes time from threads on the same core."""
+    env = {"AGSIM_DELAY_US": 0, "AUTOGRAPH_TRACE_TRIAL": "false", "AUTOGRAPH_TRACE_HOT": hot}
+    done = helpers.run_logged([compiled.text(THREADS), kernels], env=env)
+    assert (done.report["replays"] > 0) == replays
+    assert ("ag-watchdog" in done.stdout.split()) == watchdog
+
+
 def slow(bound, *arguments):
     command = [compiled.program("live_slow"), *arguments]
     plain = helpers.run_logged(command, preload=False)

@@ -403,7 +403,7 @@ static void record(struct ag_stream *stream, const struct ag_described *call)
         ag_stream_end(stream, true, AG_REASON_SIDE_EXIT);
         return;
     }
-    (void)ag_stream_open(stream); /* nothing is held, so no watchdog is needed */
+    ag_stream_open(stream);
     /* Memset and copy nodes are made with addresses that are good now; kernels need none. */
     if (call->op.kind != AG_OP_KERNEL && !ag_recorder_is_unseen(rec) && ag_node_arguments(node))
         ag_node_store(node, call->from);

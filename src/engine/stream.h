@@ -108,6 +108,7 @@ struct ag_stream {
     const void *_Atomic thread; /* the thread that issued the last op */
 
     bool holding;           /* all ops of the open sequence have been held so far */
+    bool watched;           /* by the watchdog */
     bool plain;             /* never held: attributes, capture support or contexts are beyond us */
     bool captured;          /* the program began a capture on it */
     _Atomic uint32_t epoch; /* goes up when a hold begins; the watchdog compares */
@@ -317,8 +318,8 @@ void ag_stream_be_curious(struct ag_stream *stream, bool curious);
  */
 bool ag_stream_hold_begins(struct ag_stream *stream, struct ag_node *head);
 
-/* A sequence is open: doors have to tell of barriers now. False: there is no watchdog. */
-bool ag_stream_open(struct ag_stream *stream);
+/* A sequence is open: doors have to tell of barriers now. */
+void ag_stream_open(struct ag_stream *stream);
 
 /* Has the driver keep the arguments of a kernel that is to be held. False: it cannot be. */
 bool ag_stream_keep(struct ag_stream *stream, struct ag_node *node, void *const *from);
@@ -361,9 +362,10 @@ void ag_order_behind_all(const struct ag_stream *stream);
 /* Bounds (hold.bound_us) that a hold may take in all, while it gets longer in each of them. */
 enum { AG_MOST_BOUNDS = 4 };
 
-/* Wakes the watchdog if it sleeps, starting it if need be; cheap when it is awake. False: it could
-   not be started, and nothing may be held. */
-bool ag_watchdog_wake(void);
+/* A hold begins that may stay: wakes the watchdog if it sleeps, starting it if need be. False: it
+   could not be started, and nothing may be held. And: that hold has ended. */
+bool ag_watchdog_watch(void);
+void ag_watchdog_unwatch(void);
 void ag_watchdog_stop(void);
 
 /* Has the watchdog submit all that is held, for a thread that may not; waits for it, a second at

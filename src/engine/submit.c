@@ -121,15 +121,14 @@ void ag_stream_absorb(struct ag_stream *stream)
 
 /* -- Holds and sequences --------------------------------------------------- */
 
-bool ag_stream_open(struct ag_stream *stream)
+void ag_stream_open(struct ag_stream *stream)
 {
-    if (!atomic_load_explicit(&stream->open, memory_order_relaxed)) {
-        atomic_store_explicit(&stream->open, true, memory_order_relaxed);
-        if (!stream->relayed)
-            atomic_fetch_add(&ag_held_streams, 1);
-        ag_stream_update_busy(stream);
-    }
-    return ag_watchdog_wake();
+    if (atomic_load_explicit(&stream->open, memory_order_relaxed))
+        return;
+    atomic_store_explicit(&stream->open, true, memory_order_relaxed);
+    if (!stream->relayed)
+        atomic_fetch_add(&ag_held_streams, 1);
+    ag_stream_update_busy(stream);
 }
 
 static void stream_close(struct ag_stream *stream)
@@ -157,11 +156,21 @@ bool ag_stream_keep(struct ag_stream *stream, struct ag_node *node, void *const 
     return result == CUDA_SUCCESS;
 }
 
-/* Whether the stream can hold now, which has been prepared then. */
-static bool hold_prepare(struct ag_stream *stream)
+/* The watchdog looks after the hold that begins. A single op is submitted before its call returns,
+   and needs none. False: there is no watchdog. */
+static bool watch(struct ag_stream *stream, const struct ag_node *head)
 {
-    if (capturing(stream) || !ag_stream_open(stream))
+    bool stays = !ag_recorder_ends(&stream->recorder, head);
+    stream->watched = stays && ag_watchdog_watch();
+    return stream->watched == stays;
+}
+
+/* Whether the stream can hold now, which has been prepared then. */
+static bool hold_prepare(struct ag_stream *stream, const struct ag_node *head)
+{
+    if (capturing(stream))
         return false;
+    ag_stream_open(stream);
     if (stream->kind == AG_STREAM_PER_THREAD) {
         if (!relay_make(stream)) {
             stream->plain = true;
@@ -173,14 +182,14 @@ static bool hold_prepare(struct ag_stream *stream)
             return false;
         }
     }
-    return true;
+    return watch(stream, head);
 }
 
 bool ag_stream_hold_begins(struct ag_stream *stream, struct ag_node *head)
 {
     if (!ag_trial_holds(stream, head))
         return false;
-    if (!hold_prepare(stream)) {
+    if (!hold_prepare(stream, head)) {
         stream->timed.head = NULL;
         return false;
     }
@@ -197,6 +206,9 @@ static void hold_ends(struct ag_stream *stream)
 {
     atomic_store_explicit(&stream->held, 0, memory_order_release);
     stream->holding = false;
+    if (stream->watched)
+        ag_watchdog_unwatch();
+    stream->watched = false;
     if (stream->kind == AG_STREAM_LEGACY)
         atomic_store(&stream->context->legacy_held, false);
     else if (stream->kind != AG_STREAM_NONBLOCKING)

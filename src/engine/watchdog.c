@@ -6,8 +6,8 @@
  * It looks at every stream three times in the bound. A hold that it sees for the third time with
  * the same ops is submitted, between two thirds of the bound and all of it after the last of them:
  * no clock is read when ops are held. While a hold gets longer, its thread does not spin, and the
- * piece may well become whole: it is left alone, for some bounds. It sleeps when no sequence is
- * open.
+ * piece may well become whole: it is left alone, for some bounds. It sleeps when nothing is held
+ * that may stay so, for it would take time from the program.
  */
 #include <errno.h>
 #include <sched.h>
@@ -23,7 +23,7 @@
    takes the CPU from the program (docs/results.md, "One CPU"). */
 enum { LOOKS = 3, ALONE = 10 };
 
-/* Looks without an open sequence after which it goes to sleep. */
+/* Looks without such a hold after which it goes to sleep. */
 enum { IDLE_LOOKS = 32 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
@@ -32,6 +32,7 @@ static pthread_cond_t served = PTHREAD_COND_INITIALIZER;
 static bool started, stop;
 static unsigned requests, done;    /* flushes that other threads wait for */
 static _Atomic bool asleep = true; /* or not started */
+static _Atomic unsigned watched;   /* holds */
 
 /* Without the lock: the program's thread is about to want it. */
 static bool is_due(struct ag_stream *stream)
@@ -91,18 +92,19 @@ void ag_watchdog_flush(void)
     end.tv_sec++;
     pthread_mutex_lock(&lock);
     unsigned mine = ++requests;
+    pthread_cond_signal(&wake);
     while (started && !stop && (int)(done - mine) < 0)
         if (pthread_cond_timedwait(&served, &lock, &end) != 0)
             break;
     pthread_mutex_unlock(&lock);
 }
 
-/* Waits until a sequence is open; false: the process ends. */
+/* Waits until there is a hold to watch or a flush to serve; false: the process ends. */
 static bool rest(void)
 {
     pthread_mutex_lock(&lock);
-    /* The other side counts its sequence, then reads `asleep`: one of the two sees the other. */
-    while (atomic_store(&asleep, true), !stop && !ag_anything_held())
+    /* The other side counts its hold, then reads `asleep`: one of the two sees the other. */
+    while (atomic_store(&asleep, true), !stop && atomic_load(&watched) == 0 && requests == done)
         pthread_cond_wait(&wake, &lock);
     atomic_store(&asleep, false);
     bool go_on = !stop;
@@ -122,13 +124,14 @@ static struct timespec tick_now(void)
 static void *run(void *unused)
 {
     (void)unused;
+    (void)pthread_setname_np(pthread_self(), "ag-watchdog"); /* for debuggers */
     /* A thread may oversleep by 50 us otherwise, half of the time between two looks. */
     (void)prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
     while (rest()) {
         struct timespec tick = tick_now();
         for (unsigned idle = 0; idle < IDLE_LOOKS; idle++) {
             (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &tick, NULL); /* signals are blocked here */
-            if (ag_anything_held())
+            if (atomic_load(&watched) != 0)
                 idle = 0;
             look();
             serve();
@@ -151,7 +154,8 @@ static bool start(void)
     return made;
 }
 
-bool ag_watchdog_wake(void)
+/* False: there is no watchdog. */
+static bool awake(void)
 {
     if (__builtin_expect(!atomic_load(&asleep), 1))
         return true;
@@ -159,11 +163,25 @@ bool ag_watchdog_wake(void)
     if (!started && !stop)
         started = start();
     bool runs = started && !stop;
-    if (runs) /* it will be: the next op need not say so, too */
+    if (runs) /* it will be: the next hold need not say so, too */
         atomic_store(&asleep, false);
     pthread_cond_signal(&wake);
     pthread_mutex_unlock(&lock);
     return runs;
+}
+
+bool ag_watchdog_watch(void)
+{
+    atomic_fetch_add(&watched, 1);
+    if (awake())
+        return true;
+    ag_watchdog_unwatch();
+    return false;
+}
+
+void ag_watchdog_unwatch(void)
+{
+    atomic_fetch_sub(&watched, 1);
 }
 
 void ag_watchdog_stop(void)
