@@ -59,6 +59,16 @@ def test_pieces_stay_as_they_are_where_that_is_hardly_worse(tmp_path):
     assert any(32 not in lengths(tmp_path, "n=16 cpu=5 iterations=800") for _ in range(6))
 
 
+def test_first_graph_is_an_ordinary_one_where_sequences_get_no_longer(tmp_path):
+    """5 us of work: pieces of 4, the first graph's length. There are four, each with its own arguments. A
+    busy machine may be too slow for pieces of 4: tried more than once."""
+    for _ in range(6):
+        data = report(tmp_path, "n=16 sync=1 cpu=5 iterations=1000", AGSIM_LAUNCH_US=4)
+        if set(replays_of(data)) == {4}:
+            break
+    assert data["replays"] > 3000 and data["patches"] < 2000
+
+
 def test_single_op_between_waits(tmp_path):
     """A graph of one launch: it is cheaper than the launch, but making it must first pay."""
     data = report(tmp_path, "n=1 sync=1 iterations=200")

@@ -593,6 +593,8 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
     if (stream->held != 0) {
         bool whole = ag_stream_submit(stream, reason);
         struct ag_node *leaf = stream->recorder.cursor;
+        if (whole && leaf->trace != NULL && leaf->depth >= stream->recorder.max_length)
+            leaf->trace->rounds = false; /* no longer one will come */
         if (whole && leaf->trace != NULL && !leaf->trace->rounds &&
             ag_variant_wanted(leaf->trace) && !is_wanted(stream, leaf) &&
             ag_context_owes(stream->context) <= 0)
