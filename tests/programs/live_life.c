@@ -511,6 +511,39 @@ static void *launches_meanwhile(void *arg)
     return NULL;
 }
 
+/* A wait for an event is refused once it was recorded in a capture that has ended, until it is
+   recorded again. */
+static void captured_events(void)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING), other = made(CU_STREAM_NON_BLOCKING);
+    CUevent event;
+    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    for (unsigned round = 0; round < 3; round++) {
+        for (uint32_t step = 0; step < STEPS; step++) {
+            OK(cuEventRecord(event, other));
+            body(s, buffer[0], step);
+            OK(cuStreamWaitEvent(s, event, 0));
+            body(s, buffer[0], 7);
+            OK(cuStreamSynchronize(s));
+        }
+        CUgraph graph;
+        OK(cuStreamBeginCapture(other, CU_STREAM_CAPTURE_MODE_RELAXED));
+        body(other, buffer[1], round);
+        OK(cuEventRecord(event, other));
+        OK(cuStreamEndCapture(other, &graph));
+        OK(cuGraphDestroy(graph));
+        for (uint32_t step = 0; step < 2; step++) {
+            if (step == 1)
+                OK(cuEventRecord(event, other));
+            body(s, buffer[0], step);
+            printf("wait %d\n", cuStreamWaitEvent(s, event, 0));
+            body(s, buffer[0], 7);
+            OK(cuStreamSynchronize(s));
+        }
+    }
+    show("events", buffer[0]);
+}
+
 static void captures(void)
 {
     static const CUstreamCaptureMode modes[] = {CU_STREAM_CAPTURE_MODE_GLOBAL,
@@ -604,6 +637,7 @@ int main(int argc, char **argv)
                {"callbacks", callbacks},
                {"forbidden", forbidden},
                {"captures", captures},
+               {"captured_events", captured_events},
                {"plugins", plugins}};
     unsigned i = 0;
     CHECK(argc == 2);
