@@ -125,6 +125,37 @@ def test_an_older_driver_lacks_newer_functions():
     helpers.run(compiled.text(code), preload=False, env=older)
 
 
+TWO_DEVICES = """
+#include "sim_test.h"
+
+int main(void)
+{
+    CUevent events[3];
+    CUgraph graph;
+    CUgraphNode node;
+    CUgraphExec exec;
+    start();
+    for (int i = 0; i < 3; i++) {
+        CUcontext context;
+        OK(cuDevicePrimaryCtxRetain(&context, i / 2));
+        OK(cuCtxSetCurrent(context));
+        OK(cuEventCreate(&events[i], CU_EVENT_DISABLE_TIMING));
+    }
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphAddEventWaitNode(&node, graph, NULL, 0, events[0]));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    OK(cuGraphExecEventWaitNodeSetEvent(exec, node, events[1]));
+    EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphExecEventWaitNodeSetEvent(exec, node, events[2]));
+    return 0;
+}
+"""
+
+
+def test_an_exec_waits_for_events_of_one_device():
+    """As measured on two GPUs."""
+    helpers.run(compiled.text(TWO_DEVICES), preload=False, env={"AGSIM_DEVICES": 2})
+
+
 # -- Controls -----------------------------------------------------------------------
 
 LOOP = """

@@ -194,8 +194,22 @@ CUgraphExecUpdateResult work_may_become(const struct work *old, const struct wor
     }
 }
 
+static bool lives(const struct work *w)
+{
+    return w->event.event->o.alive && w->event.event->o.id == w->event.gen;
+}
+
+/* Whether both wait for events, which are of two GPUs. */
+static bool of_two_devices(const struct work *a, const struct work *b)
+{
+    return a->kind == WORK_WAIT && b->kind == WORK_WAIT && lives(a) && lives(b) &&
+           a->event.event->ctx->device != b->event.event->ctx->device;
+}
+
 static CUresult replace(struct plan_node *n, struct work *w)
 {
+    if (of_two_devices(&n->work, w))
+        return CUDA_ERROR_INVALID_VALUE;
     if (w->kind != n->work.kind || w->kind == WORK_ALLOC || w->kind == WORK_FREE)
         return CUDA_ERROR_INVALID_VALUE;
     if (w->kind == WORK_KERNEL)
