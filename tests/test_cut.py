@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Where long loops are cut that wait for nothing, and which of their traces stay."""
+import json
+
+import pytest
+
 import compiled
 import helpers
 
@@ -30,6 +34,19 @@ def test_sequences_end_where_the_program_pauses():
     """Else the piece with the pause in it would be submitted late and eagerly, each time. A machine can
     be so busy that others are late, too: tried more than once."""
     assert any(share(run(200, 179, 1, 4000, AUTOGRAPH_HOLD_BOUND_US=1000)) > 0.92 for _ in range(4))
+
+
+@pytest.mark.parametrize("attempt", range(4))
+def test_a_stream_that_its_thread_has_turned_from_is_no_pause(attempt, tmp_path):
+    """One thread, eight streams: while it makes a graph for one of them, the others' holds are late, at the
+    same ops again and again."""
+    report = tmp_path / "report.json"
+    helpers.run(helpers.build_dir() / "tests/bench/worker-sim",
+                input="eager n=64 streams=8 rounds=1 warmup=0 iterations=1500\n",
+                env={"AUTOGRAPH_REPORT": report, "AGSIM_DELAY_US": 0, "AGSIM_LAUNCH_US": 4,
+                     "AGSIM_GRAPH_LAUNCH_US": 2, "AGSIM_INSTANTIATE_US": 230})
+    data = json.loads(report.read_text())
+    assert data["traces"] > 8 and sum(t["replays"] for t in data["trace_list"] if t["length"] == 1) < 100
 
 
 def test_traces_of_a_loop_that_is_over_make_room():

@@ -79,6 +79,15 @@ __attribute__((noinline)) static bool kernel_slow(struct ag_stream *stream,
     return step(stream, described, &op);
 }
 
+/* The thread goes on from one stream to another. */
+static void turn_to(struct ag_stream *stream)
+{
+    if (ag_self.eager != NULL)
+        atomic_store_explicit(&ag_self.eager->left, true, memory_order_relaxed);
+    atomic_store_explicit(&stream->left, false, memory_order_relaxed);
+    ag_self.eager = stream;
+}
+
 /* Gets the stream of a call, after what CUDA orders before it, locked; NULL: nothing is held there.
  */
 static inline struct ag_stream *enter(CUstream handle, bool ptsz, CUcontext current)
@@ -92,7 +101,8 @@ static inline struct ag_stream *enter(CUstream handle, bool ptsz, CUcontext curr
     ag_order_before(stream);
     pthread_mutex_lock(&stream->lock);
     atomic_store_explicit(&stream->thread, &ag_self, memory_order_relaxed);
-    ag_self.eager = stream;
+    if (UNLIKELY(ag_self.eager != stream))
+        turn_to(stream);
     if (UNLIKELY(stream->relayed))
         ag_stream_absorb(stream);
     return stream;
@@ -360,8 +370,8 @@ bool ag_engine_event(const struct ag_event_call *call)
     ag_event_settle(call->event, !call->wait);
     struct ag_stream *stream = enter_op(call->stream, call->ptsz, current);
     AG_TRACE(ag_note_event(stream, call));
-    /* The driver refuses waits for an event of which the last record was captured, and its answer is
-       needed. */
+    /* The driver refuses waits for an event of which the last record was captured, and its answer
+       is needed. */
     bool captured = !call->wait && atomic_load(&ag_captures) > atomic_load(&ag_pauses);
     if (captured)
         ag_event_forget(call->event);

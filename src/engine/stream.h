@@ -106,6 +106,7 @@ struct ag_stream {
     _Atomic bool curious;  /* wants to hear of the next barrier: counted in ag_curious_streams */
     _Atomic bool relayed;  /* ops went out in its name, see submit.c: counted likewise */
     const void *_Atomic thread; /* the thread that issued the last op */
+    _Atomic bool left;          /* which has gone on to another stream since */
 
     bool holding;           /* all ops of the open sequence have been held so far */
     bool watched;           /* by the watchdog */

@@ -61,7 +61,8 @@ static void look(void)
         if (stream->held != 0 && stream->epoch == stream->epoch_seen &&
             ag_context_enter(stream->context, &pushed)) {
             ag_stream_submit(stream, AG_REASON_WATCHDOG);
-            ag_recorder_late(&stream->recorder);
+            if (!atomic_load_explicit(&stream->left, memory_order_relaxed))
+                ag_recorder_late(&stream->recorder);
             ag_context_leave(pushed);
         }
         pthread_mutex_unlock(&stream->lock);
