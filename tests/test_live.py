@@ -77,7 +77,10 @@ int main(int argc, char **argv)
         FILE *file = fopen(path, "r");
         if (file != NULL && fgets(name, sizeof name, file) != NULL)
             fputs(name, stdout);
+        if (file != NULL)
+            fclose(file);
     }
+    closedir(tasks);
     return 0;
 }
 """
