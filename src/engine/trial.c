@@ -33,8 +33,8 @@ enum { REST_FIRST = 1 << 10, REST_MOST = 1 << 18 };
    that counts for a pair that is won; and in a pair. */
 enum { SURE = 75, CLEARLY = 90, FASTER = 98 };
 
-/* What a replay of a single op must save where other threads issue some, too, ns: it takes the
-   driver longer than a launch, and less is chance where they meet in it. */
+/* What a replay of a single op must save where there are other threads, ns: it takes the driver
+   longer than a launch, and less is chance where they meet in it. */
 enum { SINGLE_NS = 1000 };
 
 /* Ops of other threads, in percent of the head's own, where single ops are not replayed at all: the
@@ -56,6 +56,18 @@ static uint64_t issued_by_others(void)
             sum += atomic_load_explicit(&stream->epoch, memory_order_relaxed) +
                    atomic_load_explicit(&stream->passed, memory_order_relaxed);
     return sum;
+}
+
+/* Whether no other thread has issued anything into a stream of those that there are. */
+static bool is_alone(void)
+{
+    const struct ag_stream *stream = ag_stream_all();
+    const void *thread = &ag_self;
+    while (stream != NULL && (thread == NULL || thread == &ag_self)) {
+        thread = atomic_load_explicit(&stream->thread, memory_order_relaxed);
+        stream = stream->next;
+    }
+    return thread == NULL || thread == &ag_self;
 }
 
 /* Nothing has been measured yet, or it is no more. */
@@ -122,12 +134,6 @@ static bool is_eager(const struct ag_trial *trial)
     return (trial->pair + trial->second) % 2 != 0;
 }
 
-/* What other threads have issued since the trial of a head of single ops began. */
-static int64_t issued_meanwhile(const struct ag_head *head)
-{
-    return head->longest == 1 ? (int64_t)(issued_by_others() - head->trial.others) : 0;
-}
-
 /* Whether held sequences took less than so many percent of the time of eager ones. */
 static bool faster(const struct ag_head *head, unsigned percent)
 {
@@ -137,7 +143,7 @@ static bool faster(const struct ag_head *head, unsigned percent)
     double held_ns = (double)held->ns / (double)held->ops;
     double eager_ns = (double)eager->ns / (double)eager->ops;
     return held_ns * 100 < eager_ns * percent &&
-           (held_ns + SINGLE_NS < eager_ns || issued_meanwhile(head) == 0);
+           (head->longest != 1 || held_ns + SINGLE_NS < eager_ns || is_alone());
 }
 
 /* The same of the fastest sequence of each window: one that met a pause makes no difference. */
@@ -149,8 +155,10 @@ static bool fastest_faster(const struct ag_window window[2], unsigned percent)
 /* Whether the head's ops are single ones, and those of other threads are many. */
 static bool is_crowded(const struct ag_head *head)
 {
-    int64_t own = (int64_t)(head->trial.all[0].ops + head->trial.all[1].ops);
-    return issued_meanwhile(head) * 100 > own * CROWD;
+    if (head->longest != 1)
+        return false;
+    int64_t others = (int64_t)(issued_by_others() - head->trial.others);
+    return others * 100 > (int64_t)(head->trial.all[0].ops + head->trial.all[1].ops) * CROWD;
 }
 
 static void over(struct ag_stream *stream, struct ag_node *node, bool lost)
