@@ -194,15 +194,10 @@ CUgraphExecUpdateResult work_may_become(const struct work *old, const struct wor
     }
 }
 
-static bool lives(const struct work *w)
-{
-    return w->event.event->o.alive && w->event.event->o.id == w->event.gen;
-}
-
 /* Whether both wait for events, which are of two GPUs. */
 static bool of_two_devices(const struct work *a, const struct work *b)
 {
-    return a->kind == WORK_WAIT && b->kind == WORK_WAIT && lives(a) && lives(b) &&
+    return a->kind == WORK_WAIT && b->kind == WORK_WAIT && event_lives(a) && event_lives(b) &&
            a->event.event->ctx->device != b->event.event->ctx->device;
 }
 

@@ -102,7 +102,7 @@ static bool stale(const struct work *w)
     if (w->kind == WORK_KERNEL)
         return !w->kernel.func->o.alive || w->kernel.func->o.gen != w->kernel.func_gen;
     if (w->kind == WORK_RECORD || w->kind == WORK_WAIT)
-        return !w->event.event->o.alive || w->event.event->o.id != w->event.gen;
+        return !event_lives(w);
     return false;
 }
 
@@ -223,7 +223,7 @@ static CUresult make_markers(const struct plan *p, struct stream *s, struct mark
                 return r;
         } else if (w->kind == WORK_RECORD || w->kind == WORK_WAIT) {
             struct event *e = w->event.event;
-            bool alive = e->o.alive && e->o.id == w->event.gen;
+            bool alive = event_lives(w);
             struct marker *now = alive ? e->marker : NULL;
             if (w->kind == WORK_RECORD && alive) {
                 now = marker_new(s, !(e->flags & CU_EVENT_DISABLE_TIMING));

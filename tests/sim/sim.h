@@ -424,6 +424,11 @@ struct event {
     struct capture_set capture_deps;
 };
 void event_free(struct event *e);
+/* Whether the event of a record or a wait has not been destroyed since. */
+static inline bool event_lives(const struct work *w)
+{
+    return w->event.event->o.alive && w->event.event->o.id == w->event.gen;
+}
 CUresult event_record(struct stream *s, struct event *e, unsigned flags); /* or captures it */
 
 /* -- Modules (module.c) -- */
