@@ -70,6 +70,7 @@ int main(int argc, char **argv)
             OK(launch_mix(buffer, 1, 7, 0));
         OK(cuCtxSynchronize());
     }
+    usleep(50000); /* until a thread has its name */
     DIR *tasks = opendir("/proc/self/task");
     for (struct dirent *task; (task = readdir(tasks)) != NULL;) {
         char path[300], name[32] = "";

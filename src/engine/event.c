@@ -140,12 +140,12 @@ void ag_event_forget(CUevent handle)
     pthread_mutex_unlock(&lock);
 }
 
-void ag_event_forget_context(const struct ag_context *context)
+void ag_event_distrust(const struct ag_context *context)
 {
     pthread_mutex_lock(&lock);
     for (unsigned i = 0; i < BUCKETS; i++)
         for (struct event *event = table[i]; event != NULL; event = event->next)
-            if (event->context == context)
+            if (context == NULL || event->context == context)
                 event->context = NULL;
     pthread_mutex_unlock(&lock);
 }

@@ -37,8 +37,10 @@ bool ag_event_recorded(CUevent event, const struct ag_context *context);
 void ag_event_hold(CUevent event, struct ag_stream *stream, bool wait);
 void ag_event_release(CUevent event, struct ag_stream *stream);
 
-/* The context goes away, and its events with it. */
-void ag_event_forget_context(const struct ag_context *context);
+/* None of the context's events is held until it is recorded again, NULL: no event at all: the
+   context goes away, or a capture ends, in which any may have been recorded last, also where it was
+   not seen. The driver refuses waits for such an event, and its answer is needed. */
+void ag_event_distrust(const struct ag_context *context);
 
 /* The event is destroyed. */
 void ag_event_forget(CUevent event);

@@ -83,9 +83,7 @@ void ag_engine_capture_ended(CUstream handle, bool ptsz)
     if (stream == NULL)
         return;
     pthread_mutex_lock(&stream->lock);
-    if (stream->captured)
-        atomic_fetch_sub(&ag_captures, 1);
-    stream->captured = false;
+    ag_stream_capture_ends(stream);
     pthread_mutex_unlock(&stream->lock);
 }
 
@@ -110,7 +108,7 @@ static void context_kill(struct ag_context *context)
     }
     if (entered)
         ag_context_leave(pushed);
-    ag_event_forget_context(context);
+    ag_event_distrust(context);
     ag_context_forget(context);
     ag_engine_functions_changed();
 }

@@ -370,11 +370,6 @@ bool ag_engine_event(const struct ag_event_call *call)
     ag_event_settle(call->event, !call->wait);
     struct ag_stream *stream = enter_op(call->stream, call->ptsz, current);
     AG_TRACE(ag_note_event(stream, call));
-    /* The driver refuses waits for an event of which the last record was captured, and its answer
-       is needed. */
-    bool captured = !call->wait && atomic_load(&ag_captures) > atomic_load(&ag_pauses);
-    if (captured)
-        ag_event_forget(call->event);
     if (stream == NULL)
         return false;
     const struct ag_context *context = stream->context;
@@ -393,7 +388,7 @@ bool ag_engine_event(const struct ag_event_call *call)
         }
     }
     pthread_mutex_unlock(&stream->lock);
-    if (!held && !call->wait && !captured)
+    if (!held && !call->wait)
         (void)ag_event_recorded(call->event, context); /* without room it is never held */
     return held;
 }

@@ -8,6 +8,7 @@
 
 #include "config/config.h"
 #include "driver/driver.h"
+#include "engine/event.h"
 #include "engine/memory.h"
 #include "engine/observe.h"
 
@@ -440,13 +441,20 @@ void ag_stream_reset(struct ag_stream *stream)
     ag_recorder_prune(&stream->recorder);
 }
 
+void ag_stream_capture_ends(struct ag_stream *stream)
+{
+    if (!stream->captured)
+        return;
+    stream->captured = false;
+    ag_event_distrust(NULL);
+    atomic_fetch_sub(&ag_captures, 1); /* events may be held again */
+}
+
 void ag_stream_kill(struct ag_stream *stream)
 {
     drop_traces(stream);
     ag_stream_be_curious(stream, false);
-    if (stream->captured)
-        atomic_fetch_sub(&ag_captures, 1);
-    stream->captured = false;
+    ag_stream_capture_ends(stream);
     if (atomic_exchange(&stream->relayed, false) && !stream->open)
         atomic_fetch_sub(&ag_held_streams, 1);
     ag_stream_update_busy(stream);

@@ -205,6 +205,9 @@ void ag_stream_update_busy(struct ag_stream *stream);
 /* Whether all work is done that streams of any context left behind when they went. */
 bool ag_contexts_settled(void);
 
+/* The program's capture on this stream has ended, if there was one. The stream's lock is held. */
+void ag_stream_capture_ends(struct ag_stream *stream);
+
 /* Kills a state that holds nothing. Wants its lock, and its context where that still lives. */
 void ag_stream_kill(struct ag_stream *stream);
 
@@ -331,7 +334,9 @@ void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head)
 /* Makes the traces that are wanted; the device is idle. */
 void ag_stream_grow(struct ag_stream *stream);
 
-/* Whether the stream has done all that was submitted. Its context is current; ends no capture. */
+/* Whether the stream, whose context is current, has done all that was submitted. Ends no capture of
+   another thread, but that of a blocking stream if this is the legacy one: not to be asked while
+   the program is known to capture. */
 bool ag_stream_is_done(struct ag_stream *stream);
 
 /* Forgets what is wanted: its nodes are going away. */

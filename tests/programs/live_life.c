@@ -512,14 +512,14 @@ static void *launches_meanwhile(void *arg)
 }
 
 /* A wait for an event is refused once it was recorded in a capture that has ended, until it is
-   recorded again. */
+   recorded again; also where the recorder of the captured stream rests, after so many records. */
 static void captured_events(void)
 {
     CUstream s = made(CU_STREAM_NON_BLOCKING), other = made(CU_STREAM_NON_BLOCKING);
     CUevent event;
     OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
     for (unsigned round = 0; round < 3; round++) {
-        for (uint32_t step = 0; step < STEPS; step++) {
+        for (uint32_t step = 0; step < (round == 0 ? STEPS : 10 * STEPS); step++) {
             OK(cuEventRecord(event, other));
             body(s, buffer[0], step);
             OK(cuStreamWaitEvent(s, event, 0));
