@@ -164,10 +164,10 @@ void ag_engine_counters(struct ag_counters *sum)
     *sum = (struct ag_counters){.errors = atomic_load(&ag_context_errors),
                                 .ops = atomic_load(&ag_unfollowed_ops)};
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
-        pthread_mutex_lock(&stream->lock);
+        ag_stream_lock(stream);
         add_counters(sum, &stream->counters);
         sum->ops += atomic_load_explicit(&stream->passed, memory_order_relaxed);
-        pthread_mutex_unlock(&stream->lock);
+        ag_stream_unlock(stream);
     }
 }
 
@@ -183,12 +183,12 @@ void ag_engine_peek(struct ag_counters *sum, uint64_t *streams)
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
         /* Whoever has the lock for longer may wait for the GPU. */
         int tries = 0;
-        while (tries < TRIES && pthread_mutex_trylock(&stream->lock) != 0)
+        while (tries < TRIES && !ag_stream_trylock(stream))
             tries++;
         if (tries < TRIES) {
             stream->seen = stream->counters;
             stream->seen_live = stream->live;
-            pthread_mutex_unlock(&stream->lock);
+            ag_stream_unlock(stream);
         }
         *streams += stream->seen_live;
         add_counters(sum, &stream->seen);
@@ -203,7 +203,7 @@ static bool lock_soon(struct ag_stream *stream)
     enum { TRIES = 50 };
     const struct timespec moment = {.tv_nsec = 200000};
     int tries = 0;
-    while (pthread_mutex_trylock(&stream->lock) != 0) {
+    while (!ag_stream_trylock(stream)) {
         if (++tries == TRIES)
             return false;
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
@@ -251,11 +251,11 @@ void ag_engine_account(struct ag_account *account, bool complete)
     if (account->streams != NULL && account->cuts != NULL)
         for (struct ag_stream *stream = first; stream != NULL; stream = stream->next) {
             if (complete)
-                pthread_mutex_lock(&stream->lock);
+                ag_stream_lock(stream);
             else if (!lock_soon(stream))
                 continue;
             gather_stream(account, stream);
-            pthread_mutex_unlock(&stream->lock);
+            ag_stream_unlock(stream);
         }
 
     struct ag_trace_account *newest = atomic_load(&traces);

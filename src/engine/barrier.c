@@ -14,8 +14,10 @@
    barrier comes at the same place each time, and sequences are cut where the program cuts them. */
 static void flush(struct ag_stream *stream, enum ag_reason reason)
 {
-    pthread_mutex_lock(&stream->lock);
     bool own = atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self;
+    if (!own && atomic_load_explicit(&stream->held, memory_order_acquire) == 0)
+        return;
+    ag_stream_lock(stream);
     if (own) {
         ag_stream_end(stream, true, reason);
         if (stream->relayed && stream->owner == &ag_self)
@@ -23,7 +25,7 @@ static void flush(struct ag_stream *stream, enum ag_reason reason)
     } else if (stream->held != 0) {
         ag_stream_submit(stream, reason);
     }
-    pthread_mutex_unlock(&stream->lock);
+    ag_stream_unlock(stream);
     AG_CALLSITE();
 }
 

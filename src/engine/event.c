@@ -32,12 +32,12 @@ static struct event **find(CUevent handle)
 
 static void flush(struct ag_stream *stream)
 {
-    pthread_mutex_lock(&stream->lock);
+    ag_stream_lock(stream);
     if (atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self)
         ag_stream_end(stream, true, AG_REASON_EVENT);
     else
         ag_stream_submit(stream, AG_REASON_EVENT);
-    pthread_mutex_unlock(&stream->lock);
+    ag_stream_unlock(stream);
     AG_CALLSITE();
 }
 

@@ -15,10 +15,7 @@ _Atomic bool ag_unfollowed;
 
 static bool idle(struct ag_stream *stream)
 {
-    const void *thread = atomic_load_explicit(&stream->thread, memory_order_relaxed);
     bool pushed;
-    if (thread != NULL && thread != &ag_self)
-        return false;
     if (!ag_context_enter(stream->context, &pushed))
         return false;
     ag_depth++;
@@ -28,15 +25,22 @@ static bool idle(struct ag_stream *stream)
     return done;
 }
 
+/* Whether another thread issued the last op there, and so may issue the next. */
+static bool is_of_another(const struct ag_stream *stream)
+{
+    const void *thread = atomic_load_explicit(&stream->thread, memory_order_relaxed);
+    return thread != NULL && thread != &ag_self;
+}
+
 static bool all_idle(void)
 {
     bool all =
         !atomic_load(&ag_unfollowed) && atomic_load(&ag_captures) == 0 && ag_contexts_settled();
     for (struct ag_stream *stream = ag_stream_all(); all && stream != NULL; stream = stream->next) {
-        if (pthread_mutex_trylock(&stream->lock) != 0)
-            return false; /* another thread is at work */
+        if ((stream->live && is_of_another(stream)) || !ag_stream_trylock(stream))
+            return false; /* which may be at work */
         all = !stream->live || idle(stream);
-        pthread_mutex_unlock(&stream->lock);
+        ag_stream_unlock(stream);
     }
     return all;
 }
@@ -47,7 +51,7 @@ void ag_engine_waited(void)
         return;
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
         bool pushed;
-        pthread_mutex_lock(&stream->lock);
+        ag_stream_lock(stream);
         if (stream->live && stream->wanted_count != 0 &&
             ag_context_enter(stream->context, &pushed)) {
             ag_depth++;
@@ -55,7 +59,7 @@ void ag_engine_waited(void)
             ag_depth--;
             ag_context_leave(pushed);
         }
-        pthread_mutex_unlock(&stream->lock);
+        ag_stream_unlock(stream);
     }
 }
 

@@ -20,7 +20,7 @@ void ag_engine_stream_destroy(CUstream handle)
     if (stream == NULL || stream->kind == AG_STREAM_LEGACY || stream->kind == AG_STREAM_PER_THREAD)
         return;
     ag_order_before(stream);
-    pthread_mutex_lock(&stream->lock);
+    ag_stream_lock(stream);
     bool pushed;
     if (stream->live && stream->handle == handle) {
         if (ag_context_enter(stream->context, &pushed)) {
@@ -33,7 +33,7 @@ void ag_engine_stream_destroy(CUstream handle)
         }
         ag_context_leave(pushed);
     }
-    pthread_mutex_unlock(&stream->lock);
+    ag_stream_unlock(stream);
     AG_CALLSITE();
 }
 
@@ -45,10 +45,10 @@ void ag_engine_stream_attributes(CUstream handle, bool ptsz)
         atomic_fetch_add(&ag_captures, 1);
         return;
     }
-    pthread_mutex_lock(&stream->lock);
+    ag_stream_lock(stream);
     ag_stream_end(stream, true, AG_REASON_ATTRIBUTES);
     stream->plain = true;
-    pthread_mutex_unlock(&stream->lock);
+    ag_stream_unlock(stream);
     AG_CALLSITE();
 }
 
@@ -72,9 +72,9 @@ void ag_engine_capture_begun(CUstream handle, bool ptsz)
     struct ag_stream *stream = ag_stream_peek(handle, ptsz, ag_context_current());
     if (stream == NULL)
         return; /* its end will not be known: nothing is held from now on */
-    pthread_mutex_lock(&stream->lock);
+    ag_stream_lock(stream);
     stream->captured = true;
-    pthread_mutex_unlock(&stream->lock);
+    ag_stream_unlock(stream);
 }
 
 void ag_engine_capture_ended(CUstream handle, bool ptsz)
@@ -82,9 +82,9 @@ void ag_engine_capture_ended(CUstream handle, bool ptsz)
     struct ag_stream *stream = ag_stream_peek(handle, ptsz, ag_context_current());
     if (stream == NULL)
         return;
-    pthread_mutex_lock(&stream->lock);
+    ag_stream_lock(stream);
     ag_stream_capture_ends(stream);
-    pthread_mutex_unlock(&stream->lock);
+    ag_stream_unlock(stream);
 }
 
 void ag_engine_program_execs(int change)
@@ -99,12 +99,12 @@ static void context_kill(struct ag_context *context)
     bool pushed;
     bool entered = ag_context_enter(context, &pushed);
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
-        pthread_mutex_lock(&stream->lock);
+        ag_stream_lock(stream);
         if (stream->live && stream->context == context) {
             ag_stream_end(stream, true, AG_REASON_DESTROY);
             ag_stream_kill(stream);
         }
-        pthread_mutex_unlock(&stream->lock);
+        ag_stream_unlock(stream);
     }
     if (entered)
         ag_context_leave(pushed);
@@ -133,7 +133,7 @@ void ag_engine_functions_changed(void)
     AG_TRACE(ag_note_functions_changed());
     bool all = true;
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
-        pthread_mutex_lock(&stream->lock);
+        ag_stream_lock(stream);
         bool pushed;
         if (stream->live && ag_context_enter(stream->context, &pushed)) {
             ag_stream_end(stream, true, AG_REASON_ATTRIBUTES);
@@ -145,7 +145,7 @@ void ag_engine_functions_changed(void)
             stream->plain = true;
             all = false;
         }
-        pthread_mutex_unlock(&stream->lock);
+        ag_stream_unlock(stream);
     }
     if (all)
         ag_functions_sweep();

@@ -99,7 +99,7 @@ static inline struct ag_stream *enter(CUstream handle, bool ptsz, CUcontext curr
         return NULL;
     }
     ag_order_before(stream);
-    pthread_mutex_lock(&stream->lock);
+    ag_stream_lock(stream);
     atomic_store_explicit(&stream->thread, &ag_self, memory_order_relaxed);
     if (UNLIKELY(ag_self.eager != stream))
         turn_to(stream);
@@ -237,7 +237,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
         function = ag_function_find(call->func, current);
         if (function != NULL || learnt)
             break;
-        pthread_mutex_unlock(&stream->lock);
+        ag_stream_unlock(stream);
         ag_engine_barrier_load(call->func);
         learnt = true;
     }
@@ -253,7 +253,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
                kernel_slow(stream, call, function, same ? node : NULL, current);
         ag_trial_spent(stream, began);
     }
-    pthread_mutex_unlock(&stream->lock);
+    ag_stream_unlock(stream);
     return held;
 }
 
@@ -272,7 +272,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
     if (!passes(stream, kind, NULL, 0))                                                            \
         held = step(stream, eligible(stream, current) && describe(&op, call), &op);                \
     ag_trial_spent(stream, began);                                                                 \
-    pthread_mutex_unlock(&stream->lock);                                                           \
+    ag_stream_unlock(stream);                                                           \
     AG_CALLSITE();                                                                                 \
     return held
 
@@ -355,7 +355,7 @@ bool ag_engine_free(CUdeviceptr address, CUstream handle, bool ptsz)
         stream->frees[stream->free_count++] = address;
     else if (stream->held != 0)
         ag_stream_end(stream, true, AG_REASON_STREAM_BARRIER);
-    pthread_mutex_unlock(&stream->lock);
+    ag_stream_unlock(stream);
     AG_CALLSITE();
     return waits;
 }
@@ -387,7 +387,7 @@ bool ag_engine_event(const struct ag_event_call *call)
             stream->events_open = true;
         }
     }
-    pthread_mutex_unlock(&stream->lock);
+    ag_stream_unlock(stream);
     if (!held && !call->wait)
         (void)ag_event_recorded(call->event, context); /* without room it is never held */
     return held;
@@ -485,11 +485,11 @@ void ag_engine_failed(void)
     struct ag_stream *stream = ag_self.eager;
     if (stream == NULL)
         return;
-    pthread_mutex_lock(&stream->lock);
+    ag_stream_lock(stream);
     if (stream->last != NULL) {
         stream->last->bad = true; /* no trace that contains it is made or used from now on */
         stream->last = NULL;
         ag_stream_end(stream, true, AG_REASON_FAILURE);
     }
-    pthread_mutex_unlock(&stream->lock);
+    ag_stream_unlock(stream);
 }

@@ -240,15 +240,15 @@ static struct ag_stream *state_take(void)
 {
     for (struct ag_stream **link = &unused, *stream; (stream = *link) != NULL;
          link = &stream->alike)
-        if (pthread_mutex_trylock(&stream->lock) == 0) {
+        if (ag_stream_trylock(stream)) {
             *link = stream->alike;
             return stream;
         }
     struct ag_stream *stream = state_count < AG_MOST_STREAMS ? calloc(1, sizeof *stream) : NULL;
     if (stream == NULL)
         return NULL;
-    pthread_mutex_init(&stream->lock, NULL);
-    (void)pthread_mutex_trylock(&stream->lock); /* nobody else knows it: not against the order */
+    ag_lock_init(&stream->lock);
+    (void)ag_stream_trylock(stream); /* nobody else knows it: not against the order */
     stream->index = state_count++;
     stream->next = ag_stream_all();
     atomic_store_explicit(&states[stream->index], stream, memory_order_release);
@@ -292,7 +292,7 @@ void ag_stream_update_busy(struct ag_stream *stream)
 }
 
 static pthread_key_t exit_key;
-static pthread_once_t exit_key_once = PTHREAD_ONCE_INIT;
+static pthread_once_t begun = PTHREAD_ONCE_INIT;
 static bool exit_key_made;
 
 /* A thread ends: its default streams go, and what they still hold is submitted by another route. */
@@ -304,7 +304,7 @@ static void thread_exits(void *self)
             atomic_compare_exchange_strong(&stream->thread, &thread, NULL);
         if (stream->owner != self)
             continue;
-        pthread_mutex_lock(&stream->lock);
+        ag_stream_lock(stream);
         bool pushed;
         if (stream->live && stream->owner == self && ag_engine_on &&
             ag_context_enter(stream->context, &pushed)) {
@@ -314,18 +314,20 @@ static void thread_exits(void *self)
             ag_stream_kill(stream);
             ag_context_leave(pushed);
         }
-        pthread_mutex_unlock(&stream->lock);
+        ag_stream_unlock(stream);
     }
 }
 
-static void exit_key_make(void)
+/* Before the first stream has a state. */
+static void begin(void)
 {
     exit_key_made = pthread_key_create(&exit_key, thread_exits) == 0;
+    ag_lock_prepare();
 }
 
 static bool watch_thread(void)
 {
-    pthread_once(&exit_key_once, exit_key_make);
+    pthread_once(&begun, begin);
     return exit_key_made && pthread_setspecific(exit_key, &ag_self) == 0;
 }
 
@@ -388,11 +390,11 @@ static struct ag_stream *make(CUstream name, CUcontext current, uint32_t *life)
             stream->alike = *stream->bucket;
             *stream->bucket = stream;
             AG_TRACE(ag_note_stream(stream));
-            pthread_mutex_unlock(&stream->lock);
+            ag_stream_unlock(stream);
         } else {
             ag_tree_clear(&stream->recorder.tree);
             state_give(stream);
-            pthread_mutex_unlock(&stream->lock);
+            ag_stream_unlock(stream);
             stream = NULL;
         }
     }

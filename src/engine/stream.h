@@ -17,6 +17,7 @@
 #include <pthread.h>
 
 #include "engine/engine.h"
+#include "engine/lock.h"
 #include "graph/keep.h"
 #include "graph/trace.h"
 #include "trace/recorder.h"
@@ -89,7 +90,7 @@ struct ag_timed {
 enum { AG_WANTED = 16, AG_FREES = 64, AG_CUTS = 32, AG_MOST_STREAMS = 4096 };
 
 struct ag_stream {
-    pthread_mutex_t lock; /* guards everything below but where it says otherwise */
+    struct ag_lock lock; /* guards everything below but where it says otherwise */
 
     /* Constant while the state is live; written under this lock and the registry's. */
     struct ag_context *context;
@@ -97,7 +98,7 @@ struct ag_stream {
     enum ag_stream_kind kind;
     uint32_t number;           /* of this life, in reports and traces; from 1 */
     const void *_Atomic owner; /* per-thread default stream: whose (address of its ag_thread) */
-    bool live;
+    _Atomic bool live;
     _Atomic uint32_t life; /* goes up when it dies, so that threads forget what they remember */
 
     /* Written under the lock, peeked at without: program order makes a thread see what it must. */
@@ -270,6 +271,21 @@ static inline struct ag_found *ag_stream_slot(CUstream handle)
 {
     uintptr_t bits = (uintptr_t)handle;
     return &ag_self.found[(bits >> 4 ^ bits >> 10) % AG_FOUND];
+}
+
+static inline void ag_stream_lock(struct ag_stream *stream)
+{
+    ag_lock_take(&stream->lock, &ag_self);
+}
+
+static inline bool ag_stream_trylock(struct ag_stream *stream)
+{
+    return ag_lock_try(&stream->lock, &ag_self);
+}
+
+static inline void ag_stream_unlock(struct ag_stream *stream)
+{
+    ag_lock_give(&stream->lock, &ag_self);
 }
 
 /* Whether the thread remembers the stream there. */

@@ -11,12 +11,12 @@
  */
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <time.h>
 
 #include "config/config.h"
 #include "engine/stream.h"
+#include "observe/thread.h"
 
 /* Looks in a bound; and how many times as long the bound is where the thread may run on one CPU
    only, as where a launcher of parallel programs binds each process to a core. There each look
@@ -55,7 +55,7 @@ static void look(void)
     for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;) {
         /* A lock that is taken: somebody works on the stream, it is not forgotten, and this thread
            must not wait for a driver call that waits for the GPU. */
-        if (!is_due(stream) || pthread_mutex_trylock(&stream->lock) != 0)
+        if (!is_due(stream) || !ag_stream_trylock(stream))
             continue;
         bool pushed;
         if (stream->held != 0 && stream->epoch == stream->epoch_seen &&
@@ -65,7 +65,7 @@ static void look(void)
                 ag_recorder_late(&stream->recorder);
             ag_context_leave(pushed);
         }
-        pthread_mutex_unlock(&stream->lock);
+        ag_stream_unlock(stream);
     }
 }
 
@@ -125,7 +125,6 @@ static struct timespec tick_now(void)
 static void *run(void *unused)
 {
     (void)unused;
-    (void)pthread_setname_np(pthread_self(), "ag-watchdog"); /* for debuggers */
     /* A thread may oversleep by 50 us otherwise, half of the time between two looks. */
     (void)prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
     while (rest()) {
@@ -141,20 +140,6 @@ static void *run(void *unused)
     return NULL;
 }
 
-static bool start(void)
-{
-    sigset_t all, before;
-    pthread_t thread;
-    sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
-        return false;
-    bool made = pthread_create(&thread, NULL, run, NULL) == 0;
-    if (made)
-        pthread_detach(thread);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* a mask that was in force is valid */
-    return made;
-}
-
 /* False: there is no watchdog. */
 static bool awake(void)
 {
@@ -162,7 +147,7 @@ static bool awake(void)
         return true;
     pthread_mutex_lock(&lock);
     if (!started && !stop)
-        started = start();
+        started = ag_thread_start(run, "ag-watchdog");
     bool runs = started && !stop;
     if (runs) /* it will be: the next hold need not say so, too */
         atomic_store(&asleep, false);

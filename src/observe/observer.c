@@ -3,8 +3,9 @@
 #include "observe/observer.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <time.h>
+
+#include "observe/thread.h"
 
 enum { STOP_SECONDS = 10, NS_PER_S = 1000000000 };
 
@@ -33,7 +34,6 @@ static bool rest(void)
 static void *run(void *unused)
 {
     (void)unused;
-    (void)pthread_setname_np(pthread_self(), "ag-observer"); /* for debuggers */
     work(false); /* what it begins is there even if the program ends at once */
     for (bool last = false; !last;) {
         last = rest();
@@ -48,21 +48,14 @@ static void *run(void *unused)
 
 bool ag_observer_start(void (*to_do)(bool last), long interval_ns)
 {
-    sigset_t all, before;
-    pthread_t thread;
     pthread_condattr_t monotonic;
     work = to_do;
     interval = interval_ns;
-    sigfillset(&all);
     if (pthread_condattr_init(&monotonic) != 0 ||
         pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) != 0 ||
-        pthread_cond_init(&wake, &monotonic) != 0 || pthread_cond_init(&done, &monotonic) != 0 ||
-        pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
+        pthread_cond_init(&wake, &monotonic) != 0 || pthread_cond_init(&done, &monotonic) != 0)
         return false;
-    running = pthread_create(&thread, NULL, run, NULL) == 0;
-    if (running)
-        pthread_detach(thread);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* a mask that was in force is valid */
+    running = ag_thread_start(run, "ag-observer");
     return running;
 }
 

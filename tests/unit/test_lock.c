@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* The biased lock. Threads are named by the address of a variable each. */
+#include <pthread.h>
+#include <time.h>
+
+#include "engine/lock.h"
+#include "unit/test.h"
+
+enum { FIRST_RUN = 64, LOCKS = 100, REVOCATIONS = 8 };
+
+static const char first = 1, second = 2, third = 3; /* names of threads */
+
+static void take_often(struct ag_lock *lock, const void *self, int times)
+{
+    while (times-- > 0) {
+        ag_lock_take(lock, self);
+        ag_lock_give(lock, self);
+    }
+}
+
+static const void *biased(struct ag_lock *lock)
+{
+    return atomic_load(&lock->biased);
+}
+
+/* Whether the machine has it: else the locks are mutexes, and there is nothing to see here. */
+static bool prepared(void)
+{
+    static bool asked;
+    struct ag_lock lock;
+    ag_lock_init(&lock);
+    if (!asked)
+        ag_lock_prepare();
+    asked = true;
+    for (int i = 0; biased(&lock) == NULL && i < 1000; i++) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        take_often(&lock, &first, FIRST_RUN);
+    }
+    return biased(&lock) != NULL;
+}
+
+/* Before any other test: they prepare it. */
+TEST(a_mutex_until_it_is_prepared)
+{
+    struct ag_lock lock;
+    ag_lock_init(&lock);
+    take_often(&lock, &first, FIRST_RUN * 2);
+    CHECK(biased(&lock) == NULL);
+    CHECK(ag_lock_try(&lock, &first) && !ag_lock_try(&lock, &second));
+    ag_lock_give(&lock, &first);
+    CHECK(ag_lock_try(&lock, &second));
+    ag_lock_give(&lock, &second);
+}
+
+TEST(who_takes_it_in_a_row_gets_it)
+{
+    struct ag_lock lock;
+    ag_lock_init(&lock);
+    if (!prepared())
+        return;
+    for (int i = 0; i < FIRST_RUN; i++) {
+        take_often(&lock, &first, FIRST_RUN - 1);
+        take_often(&lock, &second, 1);
+    }
+    CHECK(biased(&lock) == NULL);
+    take_often(&lock, &first, FIRST_RUN - 1);
+    CHECK(biased(&lock) == NULL);
+    take_often(&lock, &first, 1);
+    CHECK(biased(&lock) == &first);
+}
+
+TEST(never_to_a_second_thread_and_later_each_time)
+{
+    struct ag_lock lock;
+    ag_lock_init(&lock);
+    if (!prepared())
+        return;
+    take_often(&lock, &first, FIRST_RUN);
+    take_often(&lock, &second, FIRST_RUN * 10);
+    CHECK(biased(&lock) == NULL);
+    take_often(&lock, &first, FIRST_RUN * 2 - 1);
+    CHECK(biased(&lock) == NULL);
+    take_often(&lock, &first, 1);
+    CHECK(biased(&lock) == &first);
+}
+
+TEST(who_is_inside_is_seen)
+{
+    struct ag_lock lock;
+    ag_lock_init(&lock);
+    if (!prepared())
+        return;
+    take_often(&lock, &first, FIRST_RUN);
+    ag_lock_take(&lock, &first);
+    CHECK(!ag_lock_try(&lock, &second) && !ag_lock_try(&lock, &second));
+    ag_lock_give(&lock, &first);
+    CHECK(ag_lock_try(&lock, &second) && !ag_lock_try(&lock, &first));
+    ag_lock_give(&lock, &second);
+}
+
+static struct waiting {
+    struct ag_lock lock;
+    _Atomic bool came, went;
+} waiting;
+
+static void *come(void *unused)
+{
+    ag_lock_take(&waiting.lock, &second);
+    atomic_store(&waiting.came, true);
+    ag_lock_give(&waiting.lock, &second);
+    return unused;
+}
+
+/* Who sleeps until the other is out is woken, and not before; also where a try has revoked it. */
+static bool waits(bool tried)
+{
+    pthread_t thread;
+    ag_lock_init(&waiting.lock);
+    atomic_store(&waiting.came, false);
+    take_often(&waiting.lock, &first, FIRST_RUN);
+    ag_lock_take(&waiting.lock, &first);
+    if (tried && ag_lock_try(&waiting.lock, &third))
+        return false;
+    if (pthread_create(&thread, NULL, come, NULL) != 0)
+        return false;
+    (void)nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+    bool early = atomic_load(&waiting.came);
+    ag_lock_give(&waiting.lock, &first);
+    pthread_join(thread, NULL);
+    return !early && atomic_load(&waiting.came);
+}
+
+TEST(a_waiting_thread_is_woken)
+{
+    CHECK(waits(false) && waits(true));
+}
+
+static struct crowd {
+    struct ag_lock lock;
+    _Atomic bool ready;
+    int inside, most; /* guarded by the lock */
+    long taken;
+} crowd[LOCKS];
+
+static void visit(struct crowd *place)
+{
+    volatile int *inside = &place->inside;
+    int now = *inside + 1;
+    *inside = now;
+    if (now > place->most)
+        place->most = now;
+    place->taken++;
+    *inside = now - 1;
+}
+
+static _Atomic long visits, lost;
+
+static void *disturb(void *self)
+{
+    bool tries = self == &third;
+    for (int i = 0; i < LOCKS; i++) {
+        struct crowd *place = &crowd[i];
+        while (!atomic_load(&place->ready)) {
+            if (biased(&place->lock) == NULL)
+                continue; /* waits for the next one */
+            if (tries && !ag_lock_try(&place->lock, self)) {
+                atomic_fetch_add(&lost, 1);
+                continue;
+            }
+            if (!tries)
+                ag_lock_take(&place->lock, self);
+            visit(place);
+            ag_lock_give(&place->lock, self);
+            atomic_fetch_add(&visits, 1);
+        }
+    }
+    return NULL;
+}
+
+/* The usual thread enters all the time, and all others as soon as it has the bias. */
+TEST(one_at_a_time)
+{
+    if (!prepared())
+        return;
+    for (int i = 0; i < LOCKS; i++)
+        ag_lock_init(&crowd[i].lock);
+    pthread_t threads[2];
+    CHECK(pthread_create(&threads[0], NULL, disturb, (void *)&second) == 0);
+    CHECK(pthread_create(&threads[1], NULL, disturb, (void *)&third) == 0);
+    long own = 0, taken = 0;
+    int most = 0;
+    for (int i = 0; i < LOCKS; i++) {
+        struct crowd *place = &crowd[i];
+        for (bool go_on = true; go_on; own++) {
+            ag_lock_take(&place->lock, &first);
+            visit(place);
+            go_on = !place->lock.shared || place->lock.needed < FIRST_RUN << REVOCATIONS;
+            ag_lock_give(&place->lock, &first);
+        }
+        atomic_store(&place->ready, true);
+    }
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+    for (int i = 0; i < LOCKS; i++) {
+        taken += crowd[i].taken;
+        most = crowd[i].most > most ? crowd[i].most : most;
+    }
+    printf("%ld times, %ld by others, who tried %ld times in vain\n", own, atomic_load(&visits),
+           atomic_load(&lost));
+    CHECK(most == 1 && taken == own + atomic_load(&visits));
+}
