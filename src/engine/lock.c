@@ -117,7 +117,7 @@ static __attribute__((noinline)) void bias(struct ag_lock *lock, const void *sel
     lock->run = 0;
     if (!atomic_load(&usable) || (lock->owner != NULL && lock->owner != self))
         return;
-    lock->owner = self;
+    atomic_store(&lock->owner, self);
     atomic_store(&lock->biased, self);
 }
 
@@ -126,6 +126,16 @@ void ag_lock_give_slow(struct ag_lock *lock, const void *self)
     lock->shared = false;
     if (lock->run >= lock->needed)
         bias(lock, self);
+    pthread_mutex_unlock(&lock->mutex);
+}
+
+void ag_lock_disown(struct ag_lock *lock, const void *self)
+{
+    if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != self) /* nor will it be */
+        return;
+    pthread_mutex_lock(&lock->mutex);
+    atomic_store(&lock->biased, NULL);
+    atomic_store(&lock->owner, NULL);
     pthread_mutex_unlock(&lock->mutex);
 }
 

@@ -9,8 +9,9 @@
  * memory barrier into all threads of the process (membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED):
  * then either the thread sees that it has lost the bias, or it is seen inside, and waited for.
  *
- * A lock is biased to one thread only, again and again, never to a second one: a thread that is
- * stopped between finding the bias and writing `inside` would write over what the second wrote.
+ * While a thread lives to which a lock has been biased, it is never biased to a second one: a
+ * thread that is stopped between finding the bias and writing `inside` would write over what that
+ * one wrote.
  *
  * Each revocation doubles how often the lock must be taken in a row, so that their cost, some
  * microseconds of every thread, stays below what the bias saves.
@@ -30,10 +31,10 @@ struct ag_lock {
     pthread_mutex_t mutex;
 
     /* Guarded by the mutex. */
-    const void *owner; /* the only thread to which it may be biased; NULL: not chosen yet */
-    const void *last;  /* who had the mutex last */
-    uint32_t run;      /* times in a row */
-    uint32_t needed;   /* of these, for the bias */
+    const void *_Atomic owner; /* the only thread to which it may be biased; NULL: not chosen yet */
+    const void *last;          /* who had the mutex last */
+    uint32_t run;              /* times in a row */
+    uint32_t needed;           /* of these, for the bias */
 };
 
 void ag_lock_init(struct ag_lock *lock);
@@ -41,6 +42,9 @@ void ag_lock_init(struct ag_lock *lock);
 /* Lets locks be biased where the kernel can do it, soon: a thread asks it, for that takes ten
    milliseconds and more. */
 void ag_lock_prepare(void);
+
+/* The thread ends, and has not taken the lock: another one may have the bias. */
+void ag_lock_disown(struct ag_lock *lock, const void *self);
 
 /* The parts of the functions below that make calls. */
 void ag_lock_take_slow(struct ag_lock *lock, const void *self);

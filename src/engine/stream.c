@@ -302,6 +302,7 @@ static void thread_exits(void *self)
         const void *thread = self;
         if (atomic_load_explicit(&stream->thread, memory_order_relaxed) == self)
             atomic_compare_exchange_strong(&stream->thread, &thread, NULL);
+        ag_lock_disown(&stream->lock, self);
         if (stream->owner != self)
             continue;
         ag_stream_lock(stream);

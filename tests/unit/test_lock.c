@@ -84,6 +84,21 @@ TEST(never_to_a_second_thread_and_later_each_time)
     CHECK(biased(&lock) == &first);
 }
 
+TEST(to_a_second_thread_when_the_first_has_ended)
+{
+    struct ag_lock lock;
+    ag_lock_init(&lock);
+    if (!prepared())
+        return;
+    take_often(&lock, &first, FIRST_RUN);
+    ag_lock_disown(&lock, &second);
+    CHECK(biased(&lock) == &first);
+    ag_lock_disown(&lock, &first);
+    CHECK(biased(&lock) == NULL);
+    take_often(&lock, &second, FIRST_RUN);
+    CHECK(biased(&lock) == &second);
+}
+
 TEST(who_is_inside_is_seen)
 {
     struct ag_lock lock;
