@@ -108,12 +108,17 @@ def run(command, preload=True, sim=True, env=None, timeout=TIMEOUT, status=0, **
 Run = collections.namedtuple("Run", "stdout stderr report log")
 
 
+# The watchdog waits: what is counted does not depend on how busy the machine is.
+PATIENT = {"AUTOGRAPH_HOLD_BOUND_US": "100000"}
+HASTY = {"AUTOGRAPH_HOLD_BOUND_US": None}  # as in real life
+
+
 def run_logged(command, preload=True, env=None, **options):
-    """Runs a program on the simulated driver: its output, its exit report (None without the library),
-    and what the device executed."""
+    """Runs a program on the simulated driver, with a patient watchdog: its output, its exit report
+    (None without the library), and what the device executed."""
     with tempfile.TemporaryDirectory() as scratch:
         report, log = pathlib.Path(scratch, "report.json"), pathlib.Path(scratch, "log")
-        extra = {"AUTOGRAPH_REPORT": report, "AGSIM_LOG": log, **(env or {})}
+        extra = {"AUTOGRAPH_REPORT": report, "AGSIM_LOG": log, **PATIENT, **(env or {})}
         done = run(command, preload=preload, env=extra, **options)
         return Run(done.stdout, done.stderr,
                    json.loads(report.read_text()) if preload else None,

@@ -27,9 +27,7 @@ def printed(done):
 
 @pytest.fixture(scope="module")
 def run():
-    # Nothing goes out late, and whole loops are held.
-    return helpers.run_logged(program(), env={"AUTOGRAPH_HOLD_BOUND_US": 100000,
-                                              "AUTOGRAPH_TRACE_UNROLL": 12})
+    return helpers.run_logged(program(), env={"AUTOGRAPH_TRACE_UNROLL": 12})  # whole loops are held
 
 
 def test_without_the_library_it_does_nothing(run):

@@ -21,8 +21,7 @@ def run(tmp_path, ops, phases, streams=1, instantiate_us=0, **options):
     done = helpers.run_logged(command, env={"AGSIM_CALLS": tmp_path / "calls", "AGSIM_DELAY_US": 0,
                                             "AGSIM_INSTANTIATE_US": instantiate_us,
                                             "AUTOGRAPH_TRACE_LENGTH": "fixed",
-                                            "AUTOGRAPH_TRACE_UNROLL": 128,
-                                            "AUTOGRAPH_HOLD_BOUND_US": 100000, **env})
+                                            "AUTOGRAPH_TRACE_UNROLL": 128, **env})
     assert (done.stdout, done.stderr, done.log) == (plain.stdout, "", plain.log)
     assert done.report["errors"] == 0
     calls = dict(line.split() for line in (tmp_path / "calls").read_text().splitlines())

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from helpers import SOURCE, config, library, run, run_logged, sample
+from helpers import HASTY, SOURCE, config, library, run, run_logged, sample
 
 # How much of a pattern's work the library must submit by replays where nothing delays it. In decode
 # and scan the sequence changes every few steps, on purpose.
@@ -72,7 +72,7 @@ def called(count, function):
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_library_changes_nothing(name, variant, seed, tmp_path):
     without, _ = run_pattern(name, variant, False, tmp_path, AGSIM_SEED=seed)
-    within, _ = run_pattern(name, variant, True, tmp_path, AGSIM_SEED=seed)
+    within, _ = run_pattern(name, variant, True, tmp_path, AGSIM_SEED=seed, **HASTY)
     assert output(within) == output(without)
     assert executed(name, within) == executed(name, without)
     assert sum(map(len, without.log.values())) > 400
@@ -98,8 +98,8 @@ def test_checksum_depends_on_the_work(name, tmp_path):
 @every_pattern
 def test_plain_loop_is_replayed(name, tmp_path):
     slow = 2 if config()["sanitize"] else 1  # the slower the program, the shorter the traces
-    report = run_pattern(name, ["--iterations", 800], True, tmp_path, AGSIM_DELAY_US=0,
-                         AUTOGRAPH_HOLD_BOUND_US=100000)[0].report
+    report = run_pattern(name, ["--iterations", 800], True, tmp_path,
+                         AGSIM_DELAY_US=0)[0].report
     assert report["replays"] > 0
     assert report["ops"]["replayed"] >= PATTERNS[name] / slow * report["ops"]["total"]
     assert report["errors"] == 0

@@ -6,8 +6,7 @@ import helpers
 LOOP, NOVEL = 2 * 60 * 16, 3000
 
 
-FIXED = {"AGSIM_DELAY_US": 0, "AUTOGRAPH_TRACE_MEMORY": 256, "AUTOGRAPH_TRACE_LENGTH": "fixed",
-         "AUTOGRAPH_HOLD_BOUND_US": 100000}
+FIXED = {"AGSIM_DELAY_US": 0, "AUTOGRAPH_TRACE_MEMORY": 256, "AUTOGRAPH_TRACE_LENGTH": "fixed"}
 
 
 def test_a_loop_that_comes_back_is_replayed_at_once():

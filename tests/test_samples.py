@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from helpers import run, run_logged, sample
+from helpers import HASTY, run, run_logged, sample
 
 # Few enough operations for random delays between them, enough iterations for a loop to get hot.
 LOOP = ["--iterations", "60", "--warmup", "4", "--kernels", "8", "--size", "40"]
@@ -102,9 +102,7 @@ def test_hand_written_graph_gives_the_same(variant, preload):
 @every_variant
 @pytest.mark.parametrize("seed", SEEDS)
 def test_library_changes_nothing(variant, seed):
-    env = {"AGSIM_SEED": seed}
-    if VARIANTS[variant][0] == "perthread":
-        env["AUTOGRAPH_HOLD_BOUND_US"] = 100000
+    env = {"AGSIM_SEED": seed, **({} if VARIANTS[variant][0] == "perthread" else HASTY)}
     plain = run_logged(command(variant), preload=False, env=env)
     library = run_logged(command(variant), env=env)
     assert values(library.stdout) == values(plain.stdout)
@@ -131,7 +129,7 @@ KEPT = {"recapture": {"AUTOGRAPH_UPDATE_STRATEGY": "recapture"},
 @pytest.mark.parametrize("way", KEPT)
 def test_without_parameter_layouts(variant, way):
     """The same results, the same order, and as much is replayed."""
-    fixed = {"AUTOGRAPH_HOLD_BOUND_US": 100000, "AUTOGRAPH_TRACE_LENGTH": "fixed"}
+    fixed = {"AUTOGRAPH_TRACE_LENGTH": "fixed"}
     env = {**KEPT[way], **fixed}
     plain = run_logged(command(variant), preload=False, env=env)
     library = run_logged(command(variant), env=env)
@@ -157,6 +155,6 @@ def test_events_cut_no_sequence_once_submitted():
     that is still looked for in a sequence long submitted would end the sequences of later ones."""
     name, options = VARIANTS["events"]
     report = run_logged([sample(f"{name}-sim"), *options, "--iterations", "400"],
-                        env={"AGSIM_DELAY_US": 0, "AUTOGRAPH_HOLD_BOUND_US": 100000}).report
+                        env={"AGSIM_DELAY_US": 0}).report
     assert report["ops"]["replayed"] > report["ops"]["total"] * 0.9
     assert report["replays"] <= 2 * 404
