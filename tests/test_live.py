@@ -100,6 +100,38 @@ def test_a_watchdog_only_where_something_stays_held(kernels, hot, replays, watch
     assert ("ag-watchdog" in done.stdout.split()) == watchdog
 
 
+PER_THREAD = """
+#include "sim_test.h"
+
+int main(int argc, char **argv)
+{
+    CUdeviceptr buffer;
+    uint32_t sum;
+    start();
+    OK(cuMemAlloc(&buffer, 4));
+    for (int step = 0; argc == 2 && step < 300; step++) {
+        for (int i = 0; i < atoi(argv[1]); i++)
+            OK(launch_mix(buffer, 1, 7, CU_STREAM_PER_THREAD));
+        OK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    }
+    OK(cuMemcpyDtoH(&sum, buffer, 4));
+    printf("%08x\\n", sum);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("kernels, relay", [(8, True), (1, False)])
+def test_a_relay_only_where_something_stays_held(tmp_path, kernels, relay):
+    """A stream and two events for each thread, and a record for each hold, would be for nothing."""
+    command = [compiled.text(PER_THREAD), kernels]
+    plain = helpers.run(command, preload=False)
+    done = helpers.run_logged(command, env={"AGSIM_CALLS": tmp_path / "calls", "AGSIM_DELAY_US": 0})
+    calls = dict(line.split() for line in (tmp_path / "calls").read_text().splitlines())
+    assert done.stdout == plain.stdout and done.report["replays"] > 200
+    assert ("cuStreamCreate" in calls) == ("cuEventRecord" in calls) == relay
+
+
 def slow(bound, *arguments):
     command = [compiled.program("live_slow"), *arguments]
     plain = helpers.run_logged(command, preload=False)

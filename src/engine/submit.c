@@ -156,33 +156,31 @@ bool ag_stream_keep(struct ag_stream *stream, struct ag_node *node, void *const 
     return result == CUDA_SUCCESS;
 }
 
-/* The watchdog looks after the hold that begins. A single op is submitted before its call returns,
-   and needs none. False: there is no watchdog. */
-static bool watch(struct ag_stream *stream, const struct ag_node *head)
+/* Another thread may have to submit what this per-thread default stream holds from now on. */
+static bool relay_prepare(struct ag_stream *stream)
 {
-    bool stays = !ag_recorder_ends(&stream->recorder, head);
-    stream->watched = stays && ag_watchdog_watch();
-    return stream->watched == stays;
+    if (!relay_make(stream)) {
+        stream->plain = true;
+        return false;
+    }
+    CUresult result = ag_real.cuEventRecord(stream->mark, stream->handle);
+    note_error(stream, result, "marking where a hold begins");
+    return result == CUDA_SUCCESS;
 }
 
-/* Whether the stream can hold now, which has been prepared then. */
+/* Whether the stream can hold now, which has been prepared then. A single op is submitted before
+   its call returns: no other thread will do it. */
 static bool hold_prepare(struct ag_stream *stream, const struct ag_node *head)
 {
     if (capturing(stream))
         return false;
     ag_stream_open(stream);
-    if (stream->kind == AG_STREAM_PER_THREAD) {
-        if (!relay_make(stream)) {
-            stream->plain = true;
-            return false;
-        }
-        CUresult result = ag_real.cuEventRecord(stream->mark, stream->handle);
-        if (result != CUDA_SUCCESS) {
-            note_error(stream, result, "marking where a hold begins");
-            return false;
-        }
-    }
-    return watch(stream, head);
+    if (ag_recorder_ends(&stream->recorder, head))
+        return true;
+    if (stream->kind == AG_STREAM_PER_THREAD && !relay_prepare(stream))
+        return false;
+    stream->watched = ag_watchdog_watch();
+    return stream->watched;
 }
 
 bool ag_stream_hold_begins(struct ag_stream *stream, struct ag_node *head)
