@@ -22,7 +22,7 @@ CEILINGS = {
     "held-driver-changing": 323,
     "held-memset": 460,
     "held-copy": 799,
-    "held-event": 729,
+    "held-event": 623,
     "whole-runtime": 411,
     "whole-runtime-changing": 528,
     "whole-driver": 365,

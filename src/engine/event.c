@@ -17,17 +17,34 @@ struct event {
     struct ag_stream *waiters[MOST_WAITERS]; /* hold waits for it */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
-static struct event *table[BUCKETS];
-static unsigned known;
-static uint64_t last_serial;
+/* A bucket's events are used by the same thread again and again: so its lock is biased to it. */
+static struct bucket {
+    struct ag_lock lock; /* guards the list and its events */
+    struct event *_Atomic first;
+} table[BUCKETS];
 
-static struct event **find(CUevent handle)
+static _Atomic unsigned known;
+static _Atomic uint64_t last_serial;
+
+/* The bucket of an event, locked. */
+static struct bucket *enter(CUevent handle)
 {
-    struct event **link = &table[((uintptr_t)handle * 0x9e3779b97f4a7c15u) >> 54];
-    while (*link != NULL && (*link)->handle != handle)
-        link = &(*link)->next;
-    return link;
+    struct bucket *bucket = &table[((uintptr_t)handle * 0x9e3779b97f4a7c15u) >> 54];
+    ag_lock_take(&bucket->lock, &ag_self);
+    return bucket;
+}
+
+static void leave(struct bucket *bucket)
+{
+    ag_lock_give(&bucket->lock, &ag_self);
+}
+
+static struct event *find(const struct bucket *bucket, CUevent handle)
+{
+    struct event *event = bucket->first;
+    while (event != NULL && event->handle != handle)
+        event = event->next;
+    return event;
 }
 
 static void flush(struct ag_stream *stream)
@@ -45,50 +62,63 @@ void ag_event_settle(CUevent handle, bool all)
 {
     struct ag_stream *holders[1 + MOST_WAITERS];
     unsigned count = 0;
-    pthread_mutex_lock(&lock);
-    const struct event *event = *find(handle);
+    struct bucket *bucket = enter(handle);
+    const struct event *event = find(bucket, handle);
     if (event != NULL && event->recorder != NULL)
         holders[count++] = event->recorder;
     for (unsigned i = 0; event != NULL && all && i < MOST_WAITERS; i++)
         if (event->waiters[i] != NULL)
             holders[count++] = event->waiters[i];
-    pthread_mutex_unlock(&lock);
+    leave(bucket);
     while (count > 0)
         flush(holders[--count]);
 }
 
+/* NULL: no memory, or there are too many. */
+static struct event *add(struct bucket *bucket, CUevent handle)
+{
+    struct event *event = NULL;
+    if (atomic_fetch_add(&known, 1) < MOST_EVENTS)
+        event = calloc(1, sizeof *event);
+    if (event == NULL) {
+        atomic_fetch_sub(&known, 1);
+        return NULL;
+    }
+    event->handle = handle;
+    event->serial = atomic_fetch_add(&last_serial, 1) + 1;
+    event->next = bucket->first;
+    bucket->first = event;
+    return event;
+}
+
 bool ag_event_recorded(CUevent handle, const struct ag_context *context)
 {
-    pthread_mutex_lock(&lock);
-    struct event **link = find(handle);
-    if (*link == NULL && known < MOST_EVENTS && (*link = calloc(1, sizeof **link)) != NULL) {
-        (*link)->handle = handle;
-        (*link)->serial = ++last_serial;
-        known++;
-    }
-    if (*link != NULL)
-        (*link)->context = context;
-    bool found = *link != NULL;
-    pthread_mutex_unlock(&lock);
-    return found;
+    struct bucket *bucket = enter(handle);
+    struct event *event = find(bucket, handle);
+    if (event == NULL)
+        event = add(bucket, handle);
+    if (event != NULL)
+        event->context = context;
+    leave(bucket);
+    return event != NULL;
 }
 
 uint64_t ag_event_serial(CUevent handle, const struct ag_context *context, bool wait)
 {
-    pthread_mutex_lock(&lock);
-    const struct event *event = *find(handle);
+    struct bucket *bucket = enter(handle);
+    const struct event *event = find(bucket, handle);
     uint64_t serial = 0;
     if (event != NULL && event->context == context &&
         (!wait || event->waiters[MOST_WAITERS - 1] == NULL))
         serial = event->serial;
-    pthread_mutex_unlock(&lock);
+    leave(bucket);
     return serial;
 }
 
 void ag_event_hold(CUevent handle, struct ag_stream *stream, bool wait)
 {
-    pthread_mutex_lock(&lock);
-    struct event *event = *find(handle);
+    struct bucket *bucket = enter(handle);
+    struct event *event = find(bucket, handle);
     if (event != NULL && !wait)
         event->recorder = stream;
     unsigned i = 0;
@@ -97,7 +127,7 @@ void ag_event_hold(CUevent handle, struct ag_stream *stream, bool wait)
         i++;
     if (event != NULL && wait && i < MOST_WAITERS)
         event->waiters[i] = stream;
-    pthread_mutex_unlock(&lock);
+    leave(bucket);
 }
 
 static void release(struct event *event, const struct ag_stream *stream)
@@ -113,39 +143,63 @@ static void release(struct event *event, const struct ag_stream *stream)
         event->waiters[kept++] = NULL;
 }
 
+/* The next bucket that is not empty, locked; NULL: there is none. `last`: the one before, or NULL.
+ */
+static struct bucket *enter_next(struct bucket *last)
+{
+    struct bucket *bucket = last != NULL ? last + 1 : table;
+    while (bucket < table + BUCKETS && bucket->first == NULL)
+        bucket++;
+    if (bucket == table + BUCKETS)
+        return NULL;
+    ag_lock_take(&bucket->lock, &ag_self);
+    return bucket;
+}
+
 void ag_event_release(CUevent handle, struct ag_stream *stream)
 {
-    pthread_mutex_lock(&lock);
+    struct bucket *bucket = NULL;
     if (handle != NULL) {
-        struct event *event = *find(handle);
+        bucket = enter(handle);
+        struct event *event = find(bucket, handle);
         if (event != NULL)
             release(event, stream);
-    } else {
-        for (unsigned i = 0; i < BUCKETS; i++)
-            for (struct event *event = table[i]; event != NULL; event = event->next)
-                release(event, stream);
+        leave(bucket);
+        return;
     }
-    pthread_mutex_unlock(&lock);
+    while ((bucket = enter_next(bucket)) != NULL) {
+        for (struct event *event = bucket->first; event != NULL; event = event->next)
+            release(event, stream);
+        leave(bucket);
+    }
 }
 
 void ag_event_forget(CUevent handle)
 {
-    pthread_mutex_lock(&lock);
-    struct event **link = find(handle), *event = *link;
-    if (event != NULL) {
-        *link = event->next;
-        free(event);
-        known--;
+    struct bucket *bucket = enter(handle);
+    struct event *before = NULL, *event = bucket->first;
+    while (event != NULL && event->handle != handle) {
+        before = event;
+        event = event->next;
     }
-    pthread_mutex_unlock(&lock);
+    if (event != NULL) {
+        if (before != NULL)
+            before->next = event->next;
+        else
+            bucket->first = event->next;
+        free(event);
+        atomic_fetch_sub(&known, 1);
+    }
+    leave(bucket);
 }
 
 void ag_event_distrust(const struct ag_context *context)
 {
-    pthread_mutex_lock(&lock);
-    for (unsigned i = 0; i < BUCKETS; i++)
-        for (struct event *event = table[i]; event != NULL; event = event->next)
+    struct bucket *bucket = NULL;
+    while ((bucket = enter_next(bucket)) != NULL) {
+        for (struct event *event = bucket->first; event != NULL; event = event->next)
             if (context == NULL || event->context == context)
                 event->context = NULL;
-    pthread_mutex_unlock(&lock);
+        leave(bucket);
+    }
 }

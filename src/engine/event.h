@@ -8,8 +8,8 @@
  *  - before it is recorded, every sequence that has a record of it or a wait for it is;
  *  - before it is destroyed likewise; and whoever asks about any event flushes everything.
  *
- * The table's lock is a leaf: it may be taken with a stream's lock held. Streams are flushed
- * without it.
+ * The table's locks are leaves: one may be taken with a stream's lock held. Streams are flushed
+ * without any.
  */
 #ifndef AG_EVENT_H
 #define AG_EVENT_H

@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* All zero: free, and biased to nobody. (So is glibc's mutex.) */
 struct ag_lock {
     const void *_Atomic biased; /* to the thread of this name; NULL: to none */
     _Atomic uint32_t inside;    /* that thread is, without the mutex; a futex */
@@ -34,10 +35,8 @@ struct ag_lock {
     const void *_Atomic owner; /* the only thread to which it may be biased; NULL: not chosen yet */
     const void *last;          /* who had the mutex last */
     uint32_t run;              /* times in a row */
-    uint32_t needed;           /* of these, for the bias */
+    uint32_t doubled;          /* how often was doubled what is needed of these for the bias */
 };
-
-void ag_lock_init(struct ag_lock *lock);
 
 /* Lets locks be biased where the kernel can do it, soon: a thread asks it, for that takes ten
    milliseconds and more. */

@@ -247,7 +247,6 @@ static struct ag_stream *state_take(void)
     struct ag_stream *stream = state_count < AG_MOST_STREAMS ? calloc(1, sizeof *stream) : NULL;
     if (stream == NULL)
         return NULL;
-    ag_lock_init(&stream->lock);
     (void)ag_stream_trylock(stream); /* nobody else knows it: not against the order */
     stream->index = state_count++;
     stream->next = ag_stream_all();

@@ -27,8 +27,7 @@ static const void *biased(struct ag_lock *lock)
 static bool prepared(void)
 {
     static bool asked;
-    struct ag_lock lock;
-    ag_lock_init(&lock);
+    struct ag_lock lock = {0};
     if (!asked)
         ag_lock_prepare();
     asked = true;
@@ -42,8 +41,7 @@ static bool prepared(void)
 /* Before any other test: they prepare it. */
 TEST(a_mutex_until_it_is_prepared)
 {
-    struct ag_lock lock;
-    ag_lock_init(&lock);
+    struct ag_lock lock = {0};
     take_often(&lock, &first, FIRST_RUN * 2);
     CHECK(biased(&lock) == NULL);
     CHECK(ag_lock_try(&lock, &first) && !ag_lock_try(&lock, &second));
@@ -54,8 +52,7 @@ TEST(a_mutex_until_it_is_prepared)
 
 TEST(who_takes_it_in_a_row_gets_it)
 {
-    struct ag_lock lock;
-    ag_lock_init(&lock);
+    struct ag_lock lock = {0};
     if (!prepared())
         return;
     for (int i = 0; i < FIRST_RUN; i++) {
@@ -71,8 +68,7 @@ TEST(who_takes_it_in_a_row_gets_it)
 
 TEST(never_to_a_second_thread_and_later_each_time)
 {
-    struct ag_lock lock;
-    ag_lock_init(&lock);
+    struct ag_lock lock = {0};
     if (!prepared())
         return;
     take_often(&lock, &first, FIRST_RUN);
@@ -86,8 +82,7 @@ TEST(never_to_a_second_thread_and_later_each_time)
 
 TEST(to_a_second_thread_when_the_first_has_ended)
 {
-    struct ag_lock lock;
-    ag_lock_init(&lock);
+    struct ag_lock lock = {0};
     if (!prepared())
         return;
     take_often(&lock, &first, FIRST_RUN);
@@ -101,8 +96,7 @@ TEST(to_a_second_thread_when_the_first_has_ended)
 
 TEST(who_is_inside_is_seen)
 {
-    struct ag_lock lock;
-    ag_lock_init(&lock);
+    struct ag_lock lock = {0};
     if (!prepared())
         return;
     take_often(&lock, &first, FIRST_RUN);
@@ -130,7 +124,7 @@ static void *come(void *unused)
 static bool waits(bool tried)
 {
     pthread_t thread;
-    ag_lock_init(&waiting.lock);
+    waiting.lock = (struct ag_lock){0};
     atomic_store(&waiting.came, false);
     take_often(&waiting.lock, &first, FIRST_RUN);
     ag_lock_take(&waiting.lock, &first);
@@ -197,8 +191,6 @@ TEST(one_at_a_time)
 {
     if (!prepared())
         return;
-    for (int i = 0; i < LOCKS; i++)
-        ag_lock_init(&crowd[i].lock);
     pthread_t threads[2];
     CHECK(pthread_create(&threads[0], NULL, disturb, (void *)&second) == 0);
     CHECK(pthread_create(&threads[1], NULL, disturb, (void *)&third) == 0);
@@ -209,7 +201,7 @@ TEST(one_at_a_time)
         for (bool go_on = true; go_on; own++) {
             ag_lock_take(&place->lock, &first);
             visit(place);
-            go_on = !place->lock.shared || place->lock.needed < FIRST_RUN << REVOCATIONS;
+            go_on = !place->lock.shared || place->lock.doubled < REVOCATIONS;
             ag_lock_give(&place->lock, &first);
         }
         atomic_store(&place->ready, true);
