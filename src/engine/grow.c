@@ -39,7 +39,7 @@ static bool all_idle(void)
     for (struct ag_stream *stream = ag_stream_all(); all && stream != NULL; stream = stream->next) {
         if ((stream->live && is_of_another(stream)) || !ag_stream_trylock(stream))
             return false; /* which may be at work */
-        all = !stream->live || idle(stream);
+        all = !stream->live || (!is_of_another(stream) && idle(stream));
         ag_stream_unlock(stream);
     }
     return all;

@@ -12,9 +12,6 @@
 
 #include "observe/thread.h"
 
-/* How often a lock must be taken in a row for its first bias; and how often that is doubled. */
-enum { FIRST_RUN = 64, MOST_DOUBLED = 10 };
-
 /* Looks before a thread sleeps: usually the other one is inside for as long as an op takes. */
 enum { SPINS = 100 };
 
@@ -59,7 +56,7 @@ static void unbias(struct ag_lock *lock)
     if (atomic_load_explicit(&lock->biased, memory_order_relaxed) == NULL)
         return;
     atomic_store(&lock->biased, NULL);
-    if (lock->doubled < MOST_DOUBLED)
+    if (lock->doubled < AG_LOCK_DOUBLED)
         lock->doubled++;
     if (quietly(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) {
         /* Forbidden since it was registered: what that thread has written comes out by itself. */
@@ -119,7 +116,7 @@ static __attribute__((noinline)) void bias(struct ag_lock *lock, const void *sel
 void ag_lock_give_slow(struct ag_lock *lock, const void *self)
 {
     lock->shared = false;
-    if (lock->run >= (uint32_t)FIRST_RUN << lock->doubled)
+    if (lock->run >= (uint32_t)AG_LOCK_RUN << lock->doubled)
         bias(lock, self);
     pthread_mutex_unlock(&lock->mutex);
 }

@@ -24,6 +24,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* How often a lock must be taken in a row for its first bias; and how often that is doubled. */
+enum { AG_LOCK_RUN = 64, AG_LOCK_DOUBLED = 10 };
+
 /* All zero: free, and biased to nobody. (So is glibc's mutex.) */
 struct ag_lock {
     const void *_Atomic biased; /* to the thread of this name; NULL: to none */

@@ -6,7 +6,7 @@
 #include "engine/lock.h"
 #include "unit/test.h"
 
-enum { FIRST_RUN = 64, LOCKS = 100, REVOCATIONS = 8 };
+enum { LOCKS = 100, REVOCATIONS = AG_LOCK_DOUBLED - 2 };
 
 static const char first = 1, second = 2, third = 3; /* names of threads */
 
@@ -33,8 +33,10 @@ static bool prepared(void)
     asked = true;
     for (int i = 0; biased(&lock) == NULL && i < 1000; i++) {
         (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-        take_often(&lock, &first, FIRST_RUN);
+        take_often(&lock, &first, AG_LOCK_RUN);
     }
+    if (biased(&lock) == NULL)
+        puts("not tested: locks stay mutexes here");
     return biased(&lock) != NULL;
 }
 
@@ -42,7 +44,7 @@ static bool prepared(void)
 TEST(a_mutex_until_it_is_prepared)
 {
     struct ag_lock lock = {0};
-    take_often(&lock, &first, FIRST_RUN * 2);
+    take_often(&lock, &first, AG_LOCK_RUN * 2);
     CHECK(biased(&lock) == NULL);
     CHECK(ag_lock_try(&lock, &first) && !ag_lock_try(&lock, &second));
     ag_lock_give(&lock, &first);
@@ -55,12 +57,12 @@ TEST(who_takes_it_in_a_row_gets_it)
     struct ag_lock lock = {0};
     if (!prepared())
         return;
-    for (int i = 0; i < FIRST_RUN; i++) {
-        take_often(&lock, &first, FIRST_RUN - 1);
+    for (int i = 0; i < AG_LOCK_RUN; i++) {
+        take_often(&lock, &first, AG_LOCK_RUN - 1);
         take_often(&lock, &second, 1);
     }
     CHECK(biased(&lock) == NULL);
-    take_often(&lock, &first, FIRST_RUN - 1);
+    take_often(&lock, &first, AG_LOCK_RUN - 1);
     CHECK(biased(&lock) == NULL);
     take_often(&lock, &first, 1);
     CHECK(biased(&lock) == &first);
@@ -71,10 +73,10 @@ TEST(never_to_a_second_thread_and_later_each_time)
     struct ag_lock lock = {0};
     if (!prepared())
         return;
-    take_often(&lock, &first, FIRST_RUN);
-    take_often(&lock, &second, FIRST_RUN * 10);
+    take_often(&lock, &first, AG_LOCK_RUN);
+    take_often(&lock, &second, AG_LOCK_RUN * 10);
     CHECK(biased(&lock) == NULL);
-    take_often(&lock, &first, FIRST_RUN * 2 - 1);
+    take_often(&lock, &first, AG_LOCK_RUN * 2 - 1);
     CHECK(biased(&lock) == NULL);
     take_often(&lock, &first, 1);
     CHECK(biased(&lock) == &first);
@@ -85,12 +87,12 @@ TEST(to_a_second_thread_when_the_first_has_ended)
     struct ag_lock lock = {0};
     if (!prepared())
         return;
-    take_often(&lock, &first, FIRST_RUN);
+    take_often(&lock, &first, AG_LOCK_RUN);
     ag_lock_disown(&lock, &second);
     CHECK(biased(&lock) == &first);
     ag_lock_disown(&lock, &first);
     CHECK(biased(&lock) == NULL);
-    take_often(&lock, &second, FIRST_RUN);
+    take_often(&lock, &second, AG_LOCK_RUN);
     CHECK(biased(&lock) == &second);
 }
 
@@ -99,7 +101,7 @@ TEST(who_is_inside_is_seen)
     struct ag_lock lock = {0};
     if (!prepared())
         return;
-    take_often(&lock, &first, FIRST_RUN);
+    take_often(&lock, &first, AG_LOCK_RUN);
     ag_lock_take(&lock, &first);
     CHECK(!ag_lock_try(&lock, &second) && !ag_lock_try(&lock, &second));
     ag_lock_give(&lock, &first);
@@ -109,7 +111,7 @@ TEST(who_is_inside_is_seen)
 
 static struct waiting {
     struct ag_lock lock;
-    _Atomic bool came, went;
+    _Atomic bool came;
 } waiting;
 
 static void *come(void *unused)
@@ -126,7 +128,7 @@ static bool waits(bool tried)
     pthread_t thread;
     waiting.lock = (struct ag_lock){0};
     atomic_store(&waiting.came, false);
-    take_often(&waiting.lock, &first, FIRST_RUN);
+    take_often(&waiting.lock, &first, AG_LOCK_RUN);
     ag_lock_take(&waiting.lock, &first);
     if (tried && ag_lock_try(&waiting.lock, &third))
         return false;
