@@ -258,6 +258,48 @@ def test_life(scenario, seed, tmp_path):
         assert counters["replays"] > 0
 
 
+LEAVES = """
+#include <signal.h>
+#include <sys/time.h>
+#include "sim_test.h"
+
+static void leave(int number)
+{
+    exit(number == SIGALRM ? 3 : 4);
+}
+
+int main(int argc, char **argv)
+{
+    CUdeviceptr buffer;
+    struct itimerval soon = {.it_value.tv_usec = argc == 2 ? atoi(argv[1]) : 0};
+    start();
+    OK(cuMemAlloc(&buffer, 4));
+    CHECK(signal(SIGALRM, leave) != SIG_ERR && setitimer(ITIMER_REAL, &soon, NULL) == 0);
+    for (int i = 0;; i++)
+        OK(launch_mix(buffer, 1, i % 16, 0));
+}
+"""
+
+
+@pytest.mark.parametrize("reports", [False, True])
+def test_exit_in_a_signal_handler(reports, tmp_path):
+    """It may have interrupted a call: the thread has locks of the library's, or the driver's. The
+    program ends with its status all the same, and its report is written."""
+    report = tmp_path / "report.json"
+    env = {"AGSIM_DELAY_US": 0, "AGSIM_LAUNCH_US": 4, **helpers.NO_LEAK_CHECK,
+           **({"AUTOGRAPH_REPORT": report} if reports else {})}
+    replays = 0
+    for i in range(30):
+        done = helpers.run([compiled.text(LEAVES), 30_000 + i * 37], env=env, status=3)
+        assert done.stderr == ""
+        if reports:
+            counters = json.loads(report.read_text())
+            assert counters["complete"]
+            replays += counters["replays"]
+            report.unlink()
+    assert replays > 0 or not reports
+
+
 # -- Soak ---------------------------------------------------------------------------------
 
 SOAK_OPS = int(os.environ.get("AG_SOAK_OPS", 2_000_000))

@@ -200,6 +200,7 @@ def test_no_thread_unless_asked(tmp_path):
             names = [(task / "comm").read_text().strip() for task in tasks.iterdir()]
             ends(process)
         return names.count("ag-observer")
-    assert observers({"AUTOGRAPH_REPORT": tmp_path / "report"}) == 0
-    assert observers({"AUTOGRAPH_REPORT_LIVE": "true", "AUTOGRAPH_TRACE_FILE": tmp_path / "trace",
+    assert observers({}) == 0
+    assert observers({"AUTOGRAPH_REPORT": tmp_path / "report", "AUTOGRAPH_REPORT_LIVE": "true",
+                      "AUTOGRAPH_TRACE_FILE": tmp_path / "trace",
                       "AUTOGRAPH_REPORT_SIGNAL": "true"}) == 1

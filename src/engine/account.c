@@ -159,19 +159,14 @@ static void add_counters(struct ag_counters *sum, const struct ag_counters *more
         sum->refusals[i] += more->refusals[i];
 }
 
-void ag_engine_counters(struct ag_counters *sum)
-{
-    *sum = (struct ag_counters){.errors = atomic_load(&ag_context_errors),
-                                .ops = atomic_load(&ag_unfollowed_ops)};
-    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
-        ag_stream_lock(stream);
-        add_counters(sum, &stream->counters);
-        sum->ops += atomic_load_explicit(&stream->passed, memory_order_relaxed);
-        ag_stream_unlock(stream);
-    }
-}
-
 static pthread_mutex_t peek_lock = PTHREAD_MUTEX_INITIALIZER; /* guards each stream's `seen` */
+
+/* Both locks held. */
+static void see(struct ag_stream *stream)
+{
+    stream->seen = stream->counters;
+    stream->seen_live = stream->live;
+}
 
 void ag_engine_peek(struct ag_counters *sum, uint64_t *streams)
 {
@@ -186,8 +181,7 @@ void ag_engine_peek(struct ag_counters *sum, uint64_t *streams)
         while (tries < TRIES && !ag_stream_trylock(stream))
             tries++;
         if (tries < TRIES) {
-            stream->seen = stream->counters;
-            stream->seen_live = stream->live;
+            see(stream);
             ag_stream_unlock(stream);
         }
         *streams += stream->seen_live;
@@ -232,15 +226,11 @@ static void gather_stream(struct ag_account *account, const struct ag_stream *st
         add_cut(account->cuts, &account->cut_count, MOST_CUTS, &stream->cuts[i]);
 }
 
-void ag_engine_account(struct ag_account *account, bool complete)
+void ag_engine_account(struct ag_account *account)
 {
     uint64_t living;
     *account = (struct ag_account){.traces_left_out = atomic_load(&traces_left_out),
                                    .graph_memory_kb = atomic_load(&ag_most_graph_memory)};
-    if (complete)
-        ag_engine_counters(&account->counters);
-    else
-        ag_engine_peek(&account->counters, &living);
 
     uint32_t streams = 0, count = 0;
     struct ag_stream *first = ag_stream_all();
@@ -250,13 +240,15 @@ void ag_engine_account(struct ag_account *account, bool complete)
     account->cuts = calloc(MOST_CUTS, sizeof *account->cuts);
     if (account->streams != NULL && account->cuts != NULL)
         for (struct ag_stream *stream = first; stream != NULL; stream = stream->next) {
-            if (complete)
-                ag_stream_lock(stream);
-            else if (!lock_soon(stream))
+            if (!lock_soon(stream))
                 continue;
             gather_stream(account, stream);
+            pthread_mutex_lock(&peek_lock);
+            see(stream);
+            pthread_mutex_unlock(&peek_lock);
             ag_stream_unlock(stream);
         }
+    ag_engine_peek(&account->counters, &living);
 
     struct ag_trace_account *newest = atomic_load(&traces);
     for (struct ag_trace_account *trace = newest; trace != NULL; trace = trace->next)

@@ -56,7 +56,7 @@ void ag_order_behind_all(const struct ag_stream *last)
 {
     CUcontext current;
     if (ag_context_refused(&current)) {
-        ag_watchdog_flush();
+        (void)ag_watchdog_flush(AG_REASON_BARRIER);
         return;
     }
     for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;)
@@ -70,7 +70,7 @@ void ag_engine_barrier_stream(CUstream handle, bool ptsz, enum ag_reason reason)
 {
     CUcontext current;
     if (ag_context_refused(&current)) {
-        ag_watchdog_flush();
+        (void)ag_watchdog_flush(AG_REASON_BARRIER);
         return;
     }
     struct ag_stream *stream = ag_stream_peek(handle, ptsz, current);
@@ -95,7 +95,7 @@ void ag_engine_barrier_all(enum ag_reason reason)
 {
     CUcontext current;
     if (ag_context_refused(&current)) {
-        ag_watchdog_flush();
+        (void)ag_watchdog_flush(AG_REASON_BARRIER);
         return;
     }
     for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;)

@@ -321,7 +321,7 @@ extern bool ag_accounting;
 /* After CUDA was initialised: starts what the options ask for. */
 void ag_watch_start(void);
 
-/* At exit, after ag_engine_stop(): ends it and writes the report. */
+/* At exit, after ag_engine_leave(): ends it and writes the report. */
 void ag_watch_stop(void);
 
 /* In a forked child: it is all the parent's. From now on ag_unwatched: what takes a lock that a
@@ -334,21 +334,25 @@ extern _Atomic bool ag_unwatched;
 /* Sets the engine up; called once by the first door that sees a loaded driver. */
 void ag_engine_start(void);
 
-/* Flushes everything and stops holding; called at exit. */
+/* Flushes everything and stops holding. */
 void ag_engine_stop(void);
 
-/* Adds up the counters of all streams, living and gone. */
-void ag_engine_counters(struct ag_counters *sum);
+/*
+ * The same at exit, where it may be a signal handler that calls exit(), in a thread that has locks
+ * of the library's and the driver's. So the watchdog submits what is held, for a second at most.
+ * Where that did not succeed, or the thread has the lock of a stream, all of its later calls go
+ * past the library.
+ */
+void ag_engine_leave(void);
 
-/* The same without waiting for a thread that waits for the GPU: of a stream that is in use, the
-   numbers of the last look. Counts the streams that live. */
+/* Adds up the counters of all streams, living and gone, without waiting for a thread that waits for
+   the GPU: of a stream that is in use, the numbers of the last look. Counts the streams that live.
+ */
 void ag_engine_peek(struct ag_counters *sum, uint64_t *streams);
 
-/*
- * All that the report has of the engine, to be given back by the second. Not `complete`: while the
- * program runs; leaves out streams whose threads wait for the GPU.
- */
-void ag_engine_account(struct ag_account *account, bool complete);
+/* All that the report has of the engine but streams whose threads wait for the GPU, to be given
+   back by the second. */
+void ag_engine_account(struct ag_account *account);
 void ag_engine_account_free(struct ag_account *account);
 
 #endif

@@ -13,7 +13,7 @@ void ag_engine_stream_destroy(CUstream handle)
 {
     CUcontext current;
     if (ag_context_refused(&current)) { /* and so is the call that follows */
-        ag_watchdog_flush();
+        (void)ag_watchdog_flush(AG_REASON_BARRIER);
         return;
     }
     struct ag_stream *stream = ag_stream_peek(handle, false, current);
@@ -171,5 +171,29 @@ void ag_engine_stop(void)
     /* As during a capture: other threads go on, and each flushes before it launches eagerly. */
     atomic_fetch_add(&ag_captures, 1);
     ag_engine_barrier_all(AG_REASON_EXIT);
+    ag_watchdog_stop();
+}
+
+/* Whether this thread has been interrupted while it had locks of streams, which are given back
+   never: they are marked. */
+static bool interrupted(void)
+{
+    bool any = false;
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next)
+        if (ag_lock_is_mine(&stream->lock, &ag_self)) {
+            atomic_store(&stream->stuck, true);
+            any = true;
+        }
+    return any;
+}
+
+void ag_engine_leave(void)
+{
+    if (!ag_engine_on)
+        return;
+    atomic_fetch_add(&ag_captures, 1);
+    bool past = interrupted();
+    if (!ag_watchdog_flush(AG_REASON_EXIT) || past)
+        ag_depth++;
     ag_watchdog_stop();
 }

@@ -76,11 +76,11 @@ static __attribute__((noinline)) void unbias_and_wait(struct ag_lock *lock)
 /* The thread has the mutex, and no other is inside. */
 static void own(struct ag_lock *lock, const void *self)
 {
-    lock->shared = true;
-    if (lock->last != self)
+    if (atomic_load_explicit(&lock->last, memory_order_relaxed) != self)
         lock->run = 0;
-    lock->last = self;
     lock->run++;
+    atomic_store_explicit(&lock->last, self, memory_order_relaxed);
+    atomic_store_explicit(&lock->shared, true, memory_order_release); /* `last` holds it */
 }
 
 void ag_lock_take_slow(struct ag_lock *lock, const void *self)
@@ -115,7 +115,7 @@ static __attribute__((noinline)) void bias(struct ag_lock *lock, const void *sel
 
 void ag_lock_give_slow(struct ag_lock *lock, const void *self)
 {
-    lock->shared = false;
+    atomic_store_explicit(&lock->shared, false, memory_order_relaxed);
     if (lock->run >= (uint32_t)AG_LOCK_RUN << lock->doubled)
         bias(lock, self);
     pthread_mutex_unlock(&lock->mutex);

@@ -31,12 +31,12 @@ enum { AG_LOCK_RUN = 64, AG_LOCK_DOUBLED = 10 };
 struct ag_lock {
     const void *_Atomic biased; /* to the thread of this name; NULL: to none */
     _Atomic uint32_t inside;    /* that thread is, without the mutex; a futex */
-    bool shared;                /* who holds the lock has the mutex, and the lock is not biased */
+    _Atomic bool shared;        /* who holds the lock has the mutex, and the lock is not biased */
     pthread_mutex_t mutex;
 
-    /* Guarded by the mutex. */
+    /* Written under the mutex. */
     const void *_Atomic owner; /* the only thread to which it may be biased; NULL: not chosen yet */
-    const void *last;          /* who had the mutex last */
+    const void *_Atomic last;  /* who had the mutex last */
     uint32_t run;              /* times in a row */
     uint32_t doubled;          /* how often was doubled what is needed of these for the bias */
 };
@@ -90,10 +90,19 @@ static inline bool ag_lock_try(struct ag_lock *lock, const void *self)
 
 static inline void ag_lock_give(struct ag_lock *lock, const void *self)
 {
-    if (__builtin_expect(lock->shared, 0))
+    if (__builtin_expect(atomic_load_explicit(&lock->shared, memory_order_relaxed), 0))
         ag_lock_give_slow(lock, self);
     else
         ag_lock_leave(lock, self);
+}
+
+/* Whether the calling thread has the lock. For a signal handler, which may have interrupted it. */
+static inline bool ag_lock_is_mine(const struct ag_lock *lock, const void *self)
+{
+    return atomic_load(&lock->shared)
+               ? atomic_load_explicit(&lock->last, memory_order_relaxed) == self
+               : atomic_load_explicit(&lock->inside, memory_order_relaxed) != 0 &&
+                     atomic_load_explicit(&lock->owner, memory_order_relaxed) == self;
 }
 
 #endif

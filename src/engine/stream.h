@@ -118,6 +118,8 @@ struct ag_stream {
     uint32_t held_seen;     /* ops in that hold; watchdog only */
     uint32_t looks_alike;   /* how often it has seen these; watchdog only */
     uint32_t looks;         /* how often it has seen that hold; watchdog only */
+    unsigned served;        /* the last flush that was asked for and is done here; watchdog only */
+    _Atomic bool stuck;     /* the lock is not given back any more: its thread is at exit */
     uint64_t clock;         /* replays so far */
     uint64_t starved;       /* hot sequences that found no exec */
     struct ag_pace pace;
@@ -391,7 +393,7 @@ void ag_watchdog_unwatch(void);
 void ag_watchdog_stop(void);
 
 /* Has the watchdog submit all that is held, for a thread that may not; waits for it, a second at
- * most. */
-void ag_watchdog_flush(void);
+   most. False: that was not enough. Takes no lock. */
+bool ag_watchdog_flush(enum ag_reason reason);
 
 #endif

@@ -17,14 +17,14 @@
 enum { TRACE_NS = 2000000, SHOW_NS = 100000000 };
 
 static uint64_t began; /* ns; constant once CUDA is initialised */
-static bool live;
+static bool live, observed;
 
 static void report(bool complete)
 {
     struct ag_account account;
     if (!*ag_opt.report_file)
         return;
-    ag_engine_account(&account, complete);
+    ag_engine_account(&account);
     account.complete = complete;
     account.seconds = (double)(ag_trace_clock() - began) * 1e-9;
     ag_report_write(&account);
@@ -52,8 +52,8 @@ static void work(bool last)
     shown = now;
     if (live)
         show();
-    if (!last && ag_signal_taken())
-        report(false);
+    if (last || ag_signal_taken())
+        report(last);
 }
 
 void ag_watch_start(void)
@@ -66,8 +66,9 @@ void ag_watch_start(void)
         ag_log(AG_LOG_ALWAYS, "SIGUSR2 cannot be handled: %m");
     bool trace = ag_trace_open();
     live = ag_opt.report_live && ag_live_open();
-    if ((trace || live || ag_opt.report_signal) &&
-        !ag_observer_start(work, trace ? TRACE_NS : SHOW_NS)) {
+    bool any = trace || live || ag_opt.report_signal || *ag_opt.report_file;
+    observed = any && ag_observer_start(work, trace ? TRACE_NS : SHOW_NS);
+    if (any && !observed) {
         ag_log(AG_LOG_ALWAYS, "there is no thread for trace file, live counters and reports");
         ag_trace_child();
         ag_live_close();
@@ -82,9 +83,11 @@ void ag_watch_start(void)
 void ag_watch_stop(void)
 {
     ag_trace_stop();
-    ag_observer_stop();
+    if (observed) /* the report is its last work: this thread may have any lock, see the engine */
+        ag_observer_stop();
+    else
+        report(true);
     ag_live_close();
-    report(true);
 }
 
 _Atomic bool ag_unwatched;

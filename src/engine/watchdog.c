@@ -9,12 +9,13 @@
  * piece may well become whole: it is left alone, for some bounds. It sleeps when nothing is held
  * that may stay so, for it would take time from the program.
  */
-#include <errno.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <sys/prctl.h>
 #include <time.h>
 
 #include "config/config.h"
+#include "engine/pace.h"
 #include "engine/stream.h"
 #include "observe/thread.h"
 
@@ -26,13 +27,24 @@ enum { LOOKS = 3, ALONE = 10 };
 /* Looks without such a hold after which it goes to sleep. */
 enum { IDLE_LOOKS = 32 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
-static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
-static pthread_cond_t served = PTHREAD_COND_INITIALIZER;
-static bool started, stop;
-static unsigned requests, done;    /* flushes that other threads wait for */
-static _Atomic bool asleep = true; /* or not started */
-static _Atomic unsigned watched;   /* holds */
+/* How long a thread waits for a flush, and between two looks whether it is done. */
+enum { FLUSH_NS = 1000000000, FLUSH_LOOK_NS = 20000 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the start */
+static _Atomic bool started;
+static sem_t wake; /* there once it is started */
+static _Atomic bool stop;
+static _Atomic unsigned requests, done;  /* flushes that other threads wait for */
+static _Atomic enum ag_reason requested; /* why the last one was asked for */
+static _Atomic bool asleep = true;       /* or not started */
+static _Atomic unsigned watched;         /* holds */
+
+/* Started it is. */
+static void wake_up(void)
+{
+    if (atomic_exchange(&asleep, false))
+        (void)sem_post(&wake); /* fails only where there is none */
+}
 
 /* Without the lock: the program's thread is about to want it. */
 static bool is_due(struct ag_stream *stream)
@@ -69,48 +81,57 @@ static void look(void)
     }
 }
 
-/* Submits all, if another thread has asked for it. */
+/* Submits what each stream has held at some time since the last flush was asked for. Where a lock
+   is taken it tries again at the next look. */
 static void serve(void)
 {
-    pthread_mutex_lock(&lock);
-    unsigned last = requests;
-    bool wanted = last != done;
-    pthread_mutex_unlock(&lock);
-    if (!wanted)
+    unsigned last = atomic_load(&requests);
+    bool all = true;
+    if (last == atomic_load(&done))
         return;
-    ag_engine_barrier_all(AG_REASON_BARRIER);
-    pthread_mutex_lock(&lock);
-    done = last;
-    pthread_cond_broadcast(&served);
-    pthread_mutex_unlock(&lock);
+    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;) {
+        if (stream->served == last || atomic_load(&stream->stuck))
+            continue;
+        if (atomic_load_explicit(&stream->held, memory_order_acquire) != 0) {
+            if (!ag_stream_trylock(stream)) {
+                all = false;
+                continue;
+            }
+            ag_stream_submit(stream, atomic_load(&requested));
+            ag_stream_unlock(stream);
+        }
+        stream->served = last;
+    }
+    if (all)
+        atomic_store(&done, last);
 }
 
-void ag_watchdog_flush(void)
+bool ag_watchdog_flush(enum ag_reason reason)
 {
-    struct timespec end;
-    if (!ag_anything_held() || clock_gettime(CLOCK_REALTIME, &end) != 0)
-        return;
-    end.tv_sec++;
-    pthread_mutex_lock(&lock);
-    unsigned mine = ++requests;
-    pthread_cond_signal(&wake);
-    while (started && !stop && (int)(done - mine) < 0)
-        if (pthread_cond_timedwait(&served, &lock, &end) != 0)
-            break;
-    pthread_mutex_unlock(&lock);
+    const struct timespec moment = {.tv_nsec = FLUSH_LOOK_NS};
+    if (!ag_anything_held() || !atomic_load(&started)) /* then nothing stays held */
+        return true;
+    atomic_store(&requested, reason);
+    unsigned mine = atomic_fetch_add(&requests, 1) + 1;
+    wake_up();
+    uint64_t began = ag_pace_clock();
+    while ((int)(atomic_load(&done) - mine) < 0) {
+        if (atomic_load(&stop) || ag_pace_clock() - began > FLUSH_NS)
+            return false;
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
+    }
+    return true;
 }
 
 /* Waits until there is a hold to watch or a flush to serve; false: the process ends. */
 static bool rest(void)
 {
-    pthread_mutex_lock(&lock);
     /* The other side counts its hold, then reads `asleep`: one of the two sees the other. */
-    while (atomic_store(&asleep, true), !stop && atomic_load(&watched) == 0 && requests == done)
-        pthread_cond_wait(&wake, &lock);
+    while (atomic_store(&asleep, true), !atomic_load(&stop) && atomic_load(&watched) == 0 &&
+                                            atomic_load(&requests) == atomic_load(&done))
+        (void)sem_wait(&wake); /* however it ends: it is looked again */
     atomic_store(&asleep, false);
-    bool go_on = !stop;
-    pthread_mutex_unlock(&lock);
-    return go_on;
+    return !atomic_load(&stop);
 }
 
 /* The time between two looks. */
@@ -147,12 +168,11 @@ static bool awake(void)
         return true;
     pthread_mutex_lock(&lock);
     if (!started && !stop)
-        started = ag_thread_start(run, "ag-watchdog");
+        started = sem_init(&wake, 0, 0) == 0 && ag_thread_start(run, "ag-watchdog");
     bool runs = started && !stop;
-    if (runs) /* it will be: the next hold need not say so, too */
-        atomic_store(&asleep, false);
-    pthread_cond_signal(&wake);
     pthread_mutex_unlock(&lock);
+    if (runs) /* it will be: the next hold need not say so, too */
+        wake_up();
     return runs;
 }
 
@@ -172,8 +192,7 @@ void ag_watchdog_unwatch(void)
 
 void ag_watchdog_stop(void)
 {
-    pthread_mutex_lock(&lock);
-    stop = true;
-    pthread_cond_signal(&wake);
-    pthread_mutex_unlock(&lock);
+    atomic_store(&stop, true);
+    if (atomic_load(&started))
+        wake_up();
 }

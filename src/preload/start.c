@@ -30,7 +30,8 @@ static void at_exit(void)
 {
     if (!initialised) /* a forked child: the report is its parent's */
         return;
-    ag_give_up();
+    if (!atomic_exchange(&gave_up, true))
+        ag_engine_leave();
     ag_watch_stop();
 }
 

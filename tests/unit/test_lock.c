@@ -109,6 +109,31 @@ TEST(who_is_inside_is_seen)
     ag_lock_give(&lock, &second);
 }
 
+static bool is_only_of_the_first(const struct ag_lock *lock)
+{
+    return ag_lock_is_mine(lock, &first) && !ag_lock_is_mine(lock, &second);
+}
+
+TEST(a_thread_knows_what_it_has)
+{
+    struct ag_lock lock = {0};
+    CHECK(!ag_lock_is_mine(&lock, &first));
+    ag_lock_take(&lock, &first);
+    CHECK(is_only_of_the_first(&lock));
+    ag_lock_give(&lock, &first);
+    CHECK(!ag_lock_is_mine(&lock, &first));
+    if (!prepared())
+        return;
+    take_often(&lock, &first, AG_LOCK_RUN);
+    CHECK(!ag_lock_is_mine(&lock, &first));
+    ag_lock_take(&lock, &first);
+    CHECK(is_only_of_the_first(&lock));
+    CHECK(!ag_lock_try(&lock, &second)); /* which revokes the bias */
+    CHECK(is_only_of_the_first(&lock));
+    ag_lock_give(&lock, &first);
+    CHECK(!ag_lock_is_mine(&lock, &first));
+}
+
 static struct waiting {
     struct ag_lock lock;
     _Atomic bool came;
