@@ -223,7 +223,7 @@ LIFE = {"children": (0, True), "simple": (0, True), "leaves_by_exit": (7, True),
         "contexts": (0, True), "devices": (0, True), "back_and_forth": (0, True),
         "reset": (0, True), "modules": (0, True), "attributes": (0, True), "callbacks": (0, True),
         "forbidden": (0, True), "captures": (0, True),
-        "captured_events": (0, True), "plugins": (0, True)}
+        "captured_events": (0, True), "passing_events": (0, True), "plugins": (0, True)}
 FAILING = {}
 
 

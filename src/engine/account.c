@@ -170,17 +170,12 @@ static void see(struct ag_stream *stream)
 
 void ag_engine_peek(struct ag_counters *sum, uint64_t *streams)
 {
-    enum { TRIES = 64 };
     *sum = (struct ag_counters){.errors = atomic_load(&ag_context_errors),
                                 .ops = atomic_load(&ag_unfollowed_ops)};
     *streams = 0;
     pthread_mutex_lock(&peek_lock);
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
-        /* Whoever has the lock for longer may wait for the GPU. */
-        int tries = 0;
-        while (tries < TRIES && !ag_stream_trylock(stream))
-            tries++;
-        if (tries < TRIES) {
+        if (ag_stream_trylock_soon(stream)) {
             see(stream);
             ag_stream_unlock(stream);
         }

@@ -15,6 +15,7 @@ struct event {
     const struct ag_context *context;        /* of its last record */
     struct ag_stream *recorder;              /* holds its record */
     struct ag_stream *waiters[MOST_WAITERS]; /* hold waits for it */
+    struct ag_stream *users[AG_EVENT_USERS]; /* that have ever held it */
 };
 
 /* A bucket's events are used by the same thread again and again: so its lock is biased to it. */
@@ -115,6 +116,15 @@ uint64_t ag_event_serial(CUevent handle, const struct ag_context *context, bool 
     return serial;
 }
 
+bool ag_event_is(CUevent handle, uint64_t serial)
+{
+    struct bucket *bucket = enter(handle);
+    const struct event *event = find(bucket, handle);
+    bool is = event != NULL && event->serial == serial;
+    leave(bucket);
+    return is;
+}
+
 void ag_event_hold(CUevent handle, struct ag_stream *stream, bool wait)
 {
     struct bucket *bucket = enter(handle);
@@ -127,6 +137,13 @@ void ag_event_hold(CUevent handle, struct ag_stream *stream, bool wait)
         i++;
     if (event != NULL && wait && i < MOST_WAITERS)
         event->waiters[i] = stream;
+    i = 0;
+    while (event != NULL && i < AG_EVENT_USERS && event->users[i] != stream) {
+        if (event->users[i] == NULL)
+            event->users[i] = stream;
+        else
+            i++;
+    }
     leave(bucket);
 }
 
@@ -174,8 +191,9 @@ void ag_event_release(CUevent handle, struct ag_stream *stream)
     }
 }
 
-void ag_event_forget(CUevent handle)
+unsigned ag_event_forget(CUevent handle, struct ag_stream *users[AG_EVENT_USERS])
 {
+    unsigned count = 0;
     struct bucket *bucket = enter(handle);
     struct event *before = NULL, *event = bucket->first;
     while (event != NULL && event->handle != handle) {
@@ -187,10 +205,15 @@ void ag_event_forget(CUevent handle)
             before->next = event->next;
         else
             bucket->first = event->next;
+        while (count < AG_EVENT_USERS && event->users[count] != NULL) {
+            users[count] = event->users[count];
+            count++;
+        }
         free(event);
         atomic_fetch_sub(&known, 1);
     }
     leave(bucket);
+    return count;
 }
 
 void ag_event_distrust(const struct ag_context *context)

@@ -27,6 +27,9 @@ void ag_event_settle(CUevent event, bool all);
  */
 uint64_t ag_event_serial(CUevent event, const struct ag_context *context, bool wait);
 
+/* Whether the event lives, and that is the number of its life. */
+bool ag_event_is(CUevent event, uint64_t serial);
+
 /* The event is being recorded in this context. False: no memory, and it will not be held. */
 bool ag_event_recorded(CUevent event, const struct ag_context *context);
 
@@ -42,7 +45,9 @@ void ag_event_release(CUevent event, struct ag_stream *stream);
    not seen. The driver refuses waits for such an event, and its answer is needed. */
 void ag_event_distrust(const struct ag_context *context);
 
-/* The event is destroyed. */
-void ag_event_forget(CUevent event);
+/* The event is destroyed. Returns how many streams have held a record of it or a wait for it, and
+   some of them: their graphs may name it. */
+enum { AG_EVENT_USERS = 4 };
+unsigned ag_event_forget(CUevent event, struct ag_stream *users[AG_EVENT_USERS]);
 
 #endif

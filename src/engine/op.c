@@ -395,8 +395,14 @@ bool ag_engine_event(const struct ag_event_call *call)
 
 void ag_engine_event_destroy(CUevent event)
 {
+    CUcontext current;
+    struct ag_stream *users[AG_EVENT_USERS];
     ag_event_settle(event, true);
-    ag_event_forget(event);
+    unsigned count = ag_event_forget(event, users);
+    if (count == 0 || atomic_load(&ag_captures) != 0 || ag_context_refused(&current))
+        return;
+    while (count > 0)
+        ag_stream_forget_event(users[--count], event);
 }
 
 /* The op goes out eagerly: records it. */

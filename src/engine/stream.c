@@ -467,6 +467,9 @@ void ag_stream_kill(struct ag_stream *stream)
         stream->relay = NULL;
         atomic_fetch_sub(&stream->context->relays, 1);
     }
+    if (stream->placeholder != NULL)
+        stream->counters.errors += ag_real.cuEventDestroy_v2(stream->placeholder) != CUDA_SUCCESS;
+    stream->placeholder = NULL;
     ag_tree_clear(&stream->recorder.tree);
     ag_memory_forget(stream->answers);
     pthread_mutex_lock(&registry);

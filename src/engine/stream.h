@@ -143,7 +143,8 @@ struct ag_stream {
     /* Per-thread default stream; see submit.c. */
     CUstream relay;
     CUevent mark, done;
-    bool unmarked; /* `done` could not be recorded behind the relayed work */
+    CUevent placeholder; /* in execs, for events that have been destroyed; NULL: not needed yet */
+    bool unmarked;       /* `done` could not be recorded behind the relayed work */
 
     _Atomic uint64_t passed; /* ops that passed while the recorder rested */
     struct ag_counters counters;
@@ -285,6 +286,16 @@ static inline bool ag_stream_trylock(struct ag_stream *stream)
     return ag_lock_try(&stream->lock, &ag_self);
 }
 
+/* Looks some times; whoever has the lock for longer may wait for the GPU. */
+static inline bool ag_stream_trylock_soon(struct ag_stream *stream)
+{
+    enum { TRIES = 64 };
+    int tries = 0;
+    while (tries < TRIES && !ag_stream_trylock(stream))
+        tries++;
+    return tries < TRIES;
+}
+
 static inline void ag_stream_unlock(struct ag_stream *stream)
 {
     ag_lock_give(&stream->lock, &ag_self);
@@ -348,6 +359,13 @@ bool ag_stream_keep(struct ag_stream *stream, struct ag_node *node, void *const 
 
 /* Destroys all traces of sequences that begin at `head`; none of them may be in use. */
 void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head);
+
+/*
+ * The event is about to be destroyed, and no exec may name it then: the driver would refuse that
+ * node another one, and die of a launch if it is a wait (driver 580). A stream whose thread works
+ * on it right now keeps such execs; they are made anew when they are refused.
+ */
+void ag_stream_forget_event(struct ag_stream *stream, CUevent event);
 
 /* Makes the traces that are wanted; the device is idle. */
 void ag_stream_grow(struct ag_stream *stream);

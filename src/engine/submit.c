@@ -416,13 +416,66 @@ static void failed(struct ag_node *leaf)
     leaf->bad |= ++leaf->failures == MOST_FAILURES;
 }
 
+/* The stream's event that stands for those that have been destroyed; NULL: it cannot be made. It is
+   never waited for: who uses its place sets the program's event first. */
+static CUevent placeholder(struct ag_stream *stream)
+{
+    if (stream->placeholder == NULL &&
+        ag_real.cuEventCreate(&stream->placeholder, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
+        stream->counters.errors++;
+        stream->placeholder = NULL;
+    }
+    return stream->placeholder;
+}
+
+void ag_stream_forget_event(struct ag_stream *stream, CUevent event)
+{
+    bool pushed;
+    if (!ag_stream_trylock_soon(stream))
+        return;
+    if (stream->live && ag_context_enter(stream->context, &pushed)) {
+        ag_depth++;
+        for (struct ag_trace *trace = stream->traces; trace != NULL; trace = trace->next)
+            if (trace->events && placeholder(stream) != NULL)
+                stream->counters.errors +=
+                    ag_trace_replace_event(trace, event, placeholder(stream)) != CUDA_SUCCESS;
+        ag_depth--;
+        ag_context_leave(pushed);
+    }
+    ag_stream_unlock(stream);
+}
+
+/*
+ * The program may have destroyed an event since it was recorded or waited for, and the driver makes
+ * no node of it. A variant can wait until there is another one. False: no graph can be made now.
+ */
+static bool avoid_destroyed(struct ag_stream *stream, struct ag_node *leaf)
+{
+    for (struct ag_node *node = leaf; node->parent != NULL; node = node->parent) {
+        struct ag_event_arguments arguments;
+        if (!ag_node_is_event(node) || !ag_node_arguments(node))
+            continue;
+        memcpy(&arguments, node->args, sizeof arguments);
+        if (ag_event_is(arguments.event, arguments.serial))
+            continue;
+        arguments = (struct ag_event_arguments){.event = placeholder(stream)};
+        if (leaf->trace != NULL || arguments.event == NULL)
+            return false;
+        memcpy(node->args, &arguments, sizeof arguments);
+        node->version++;
+    }
+    return true;
+}
+
 /* There is room for a trace of this leaf. */
 static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
-    CUresult result;
+    CUresult result = CUDA_SUCCESS;
     stream->timed.head = NULL; /* what follows takes its time */
     uint64_t began = ag_pace_now();
-    struct ag_trace *trace = ag_trace_build(leaf, stream->context->ctx, stream->handle, &result);
+    struct ag_trace *trace = NULL;
+    if (avoid_destroyed(stream, leaf))
+        trace = ag_trace_build(leaf, stream->context->ctx, stream->handle, &result);
     owe(stream, leaf, ag_pace_now() - began);
     note_error(stream, result, "making a trace");
     if (trace == NULL) {
@@ -563,7 +616,7 @@ static void release_events(struct ag_stream *stream)
         ag_event_release(NULL, stream);
     for (; node->depth != 0; node = node->parent) {
         struct ag_event_arguments arguments;
-        if (node->args == NULL || (node->op.kind != AG_OP_RECORD && node->op.kind != AG_OP_WAIT))
+        if (node->args == NULL || !ag_node_is_event(node))
             continue;
         memcpy(&arguments, node->args, sizeof arguments);
         ag_event_release(arguments.event, stream);

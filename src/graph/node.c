@@ -302,9 +302,8 @@ CUresult ag_node_patch(const struct ag_node *node, CUfunction func, CUgraphExec 
         return ag_real.cuGraphExecMemcpyNodeSetParams(exec, graph_node, &params, ctx);
     }
     case AG_OP_RECORD:
-        return ag_real.cuGraphExecEventRecordNodeSetEvent(exec, graph_node, event_of(node));
     case AG_OP_WAIT:
-        return ag_real.cuGraphExecEventWaitNodeSetEvent(exec, graph_node, event_of(node));
+        return ag_node_patch_event(node, exec, graph_node, event_of(node));
     case AG_OP_VALUE: {
         CUstreamBatchMemOpParams value = value_params(node);
         CUDA_BATCH_MEM_OP_NODE_PARAMS params = value_node(&value, ctx);
@@ -312,6 +311,14 @@ CUresult ag_node_patch(const struct ag_node *node, CUfunction func, CUgraphExec 
     }
     }
     return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult ag_node_patch_event(const struct ag_node *node, CUgraphExec exec, CUgraphNode graph_node,
+                             CUevent event)
+{
+    return node->op.kind == AG_OP_RECORD
+               ? ag_real.cuGraphExecEventRecordNodeSetEvent(exec, graph_node, event)
+               : ag_real.cuGraphExecEventWaitNodeSetEvent(exec, graph_node, event);
 }
 
 CUresult ag_node_patch_source(const struct ag_node *node, CUfunction func, CUgraphNode graph_node,

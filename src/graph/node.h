@@ -102,6 +102,10 @@ CUresult ag_node_add(const struct ag_node *node, CUfunction func, CUgraph graph,
 CUresult ag_node_patch(const struct ag_node *node, CUfunction func, CUgraphExec exec,
                        CUgraphNode graph_node, CUcontext ctx);
 
+/* Gives the node of an exec, of a record or a wait, another event than the op's. */
+CUresult ag_node_patch_event(const struct ag_node *node, CUgraphExec exec, CUgraphNode graph_node,
+                             CUevent event);
+
 /* The same for the source graph, whose exec is then updated as a whole. */
 CUresult ag_node_patch_source(const struct ag_node *node, CUfunction func, CUgraphNode graph_node,
                               CUcontext ctx);
@@ -123,6 +127,11 @@ static inline uint64_t ag_words(const uint32_t *low)
 static inline bool ag_node_is_kept(const struct ag_node *node)
 {
     return node->op.shape[AG_KERNEL_FLAGS] & AG_KERNEL_KEPT; /* no other kind uses that word */
+}
+
+static inline bool ag_node_is_event(const struct ag_node *node)
+{
+    return node->op.kind == AG_OP_RECORD || node->op.kind == AG_OP_WAIT;
 }
 
 /* Bytes of a memset's row. */

@@ -188,6 +188,7 @@ struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream st
         step->func = ag_node_function(node);
         step->source_version = node->version;
         given(step);
+        trace->events |= ag_node_is_event(node);
     }
     if (!avoid_freed(trace)) {
         free(trace);
@@ -291,6 +292,27 @@ static CUresult patch(struct ag_trace *trace, uint32_t changed, struct ag_counte
         given(step);
     }
     return CUDA_SUCCESS;
+}
+
+CUresult ag_trace_replace_event(struct ag_trace *trace, CUevent event, CUevent other)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (uint32_t i = 0; i < trace->length && result == CUDA_SUCCESS; i++) {
+        struct ag_step *step = &trace->step[i];
+        struct ag_event_arguments arguments;
+        if (!ag_node_is_event(step->node))
+            continue;
+        memcpy(&arguments, step->args, sizeof arguments);
+        if (arguments.event != event)
+            continue;
+        arguments = (struct ag_event_arguments){.event = other};
+        result = ag_node_patch_event(step->node, trace->exec, step->graph_node, other);
+        if (result != CUDA_SUCCESS)
+            break;
+        memcpy(step->args, &arguments, sizeof arguments);
+        step->version = step->node->version - 1; /* another one than it will ever have */
+    }
+    return result;
 }
 
 CUresult ag_trace_replay(struct ag_trace *trace, CUstream stream, struct ag_counters *counters)

@@ -31,6 +31,7 @@ struct ag_trace {
     CUcontext ctx;
     uint32_t length;
     bool update_refused; /* cuGraphExecUpdate has refused it once */
+    bool events;         /* some of its ops are records or waits */
     struct ag_step {
         struct ag_node *node;
         CUgraphNode graph_node;
@@ -70,6 +71,9 @@ struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream st
  * refused updates. Nothing has been executed when it fails.
  */
 CUresult ag_trace_replay(struct ag_trace *trace, CUstream stream, struct ag_counters *counters);
+
+/* Where the exec names the event it gets `other`, until the op is given its event again. */
+CUresult ag_trace_replace_event(struct ag_trace *trace, CUevent event, CUevent other);
 
 /*
  * Device memory of an exec with so many ops, KiB: an estimate, not too low, from what was measured

@@ -99,6 +99,24 @@ static void pass_over(struct thread *t, const struct step *step)
 
 /* -- Edges ---------------------------------------------------------------- */
 
+/* The lane's events in turn. In every other lane they are replaced from time to time, while work
+   may still wait for them: before the new one is made, which may get the old one's handle, or
+   behind. */
+static CUevent next_event(struct thread *t, struct lane *l)
+{
+    unsigned turn = l->event_turn++;
+    CUevent *event = &l->event[turn % 2], old = *event;
+    if (l->index % 2 == 0 || turn % 8 < 6 || captures(t) != 0 || (t->par && t->world->par_captures))
+        return old;
+    world_enter(t, l->context);
+    if (turn / 8 % 2 == 0)
+        MUST(t, l->api->cuEventDestroy(old));
+    MUST(t, l->api->cuEventCreate(event, turn % 2 ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING));
+    if (turn / 8 % 2 != 0)
+        MUST(t, l->api->cuEventDestroy(old));
+    return *event;
+}
+
 static CUdeviceptr word_address(const struct lane *l, int word)
 {
     return l->mapped + (PINNED_WORDS * BUFFER_WORDS + (CUdeviceptr)word) * 4;
@@ -127,7 +145,7 @@ void order_wait(struct thread *t, struct lane *l, int how)
         take(t, &(struct step){how == EDGE_HOST ? synchronize : query, l, NULL, 0, 0, 0, NULL});
         return;
     }
-    CUevent event = l->event[l->event_turn++ % 2];
+    CUevent event = next_event(t, l);
     take(t, &(struct step){record, l, event, 0, 0, 0, NULL});
     if (how == EDGE_HOST_EVENT) {
         MUST(t, call->cuEventSynchronize(event));
@@ -153,7 +171,7 @@ bool order_edge(struct thread *t, struct lane *from, struct lane *to, int how)
         take(t, &(struct step){write_value, from, NULL, address, 0, ++from->flag, NULL});
         take(t, &(struct step){wait_value, to, NULL, address, 0, from->flag, NULL});
     } else {
-        CUevent event = from->event[from->event_turn++ % 2];
+        CUevent event = next_event(t, from);
         take(t, &(struct step){record, from, event, 0, 0, 0, &failed});
         take(t, &(struct step){wait, to, event, 0, 0, 0, &failed});
     }
@@ -289,7 +307,7 @@ static void renew(struct thread *t, struct lane *l, const struct statement *s)
 {
     if (l->kind == LANE_LEGACY || l->kind == LANE_PER_THREAD || l->share != NULL || l->shared)
         return;
-    CUevent event = l->event[l->event_turn++ % 2];
+    CUevent event = next_event(t, l);
     bool late = s->n == 2 && !(t->par && t->world->par_captures);
     if (s->n == 1)
         MUST(t, l->api->cuEventRecord(event, l->stream));

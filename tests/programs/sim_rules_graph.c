@@ -350,9 +350,41 @@ static void updating(void)
     update("memset 1D, width", x, h);
 }
 
+/* -- Events of an exec that are destroyed -- */
+
+static void losing(void)
+{
+    for (int waits = 0; waits < 2; waits++) {
+        CUevent first, second;
+        CUgraph g;
+        CUgraphNode n;
+        CUgraphExec x;
+        in = waits ? "exec, wait" : "exec, record";
+        OK(cuEventCreate(&first, CU_EVENT_DISABLE_TIMING));
+        OK(cuEventCreate(&second, CU_EVENT_DISABLE_TIMING));
+        OK(cuGraphCreate(&g, 0));
+        OK(waits ? cuGraphAddEventWaitNode(&n, g, NULL, 0, first)
+                 : cuGraphAddEventRecordNode(&n, g, NULL, 0, first));
+        OK(cuGraphInstantiateWithFlags(&x, g, 0));
+        OK(cuEventDestroy(first));
+        SAY("set event, the old one is gone",
+            waits ? cuGraphExecEventWaitNodeSetEvent(x, n, second)
+                  : cuGraphExecEventRecordNodeSetEvent(x, n, second));
+        if (!waits) /* a GPU's driver dies of a wait */
+            SAY("launch, the event is gone", cuGraphLaunch(x, stream));
+        SAY("set event of the source", waits ? cuGraphEventWaitNodeSetEvent(n, second)
+                                             : cuGraphEventRecordNodeSetEvent(n, second));
+        update("the old event is gone", x, g);
+        OK(cuStreamSynchronize(stream));
+        OK(cuGraphExecDestroy(x));
+        OK(cuEventDestroy(second));
+    }
+}
+
 void rules_graph(void)
 {
     building();
     setting();
     updating();
+    losing();
 }

@@ -189,6 +189,10 @@ CUgraphExecUpdateResult work_may_become(const struct work *old, const struct wor
     case WORK_FREE:
         return old->mem.ptr == now->mem.ptr ? CU_GRAPH_EXEC_UPDATE_SUCCESS
                                             : CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
+    case WORK_RECORD:
+    case WORK_WAIT: /* driver 580 looks whether some event has the old one's handle */
+        return old->event.event->o.alive ? CU_GRAPH_EXEC_UPDATE_SUCCESS
+                                         : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
     default:
         return CU_GRAPH_EXEC_UPDATE_SUCCESS;
     }
@@ -343,6 +347,7 @@ static bool stale(const struct plan *p)
         if (p->nodes[i].disabled)
             continue;
         if ((w->kind == WORK_COPY && copy_is_stale(w)) ||
+            (w->kind == WORK_WAIT && !event_lives(w)) ||
             (w->kind == WORK_GRAPH && w->graph.plan && stale(w->graph.plan)))
             return true;
     }
@@ -359,8 +364,10 @@ CUresult sim_cuGraphLaunch(CUgraphExec handle, CUstream stream)
     if (r == CUDA_SUCCESS && stale(e->plan)) {
         /* Driver 580 dies of a node between host and device whose memory has gone, be the same
            address in use again or not, until its parameters are set anew. Other copies and memsets
-           it forgives. */
-        fprintf(stderr, "simulated driver: a graph with a copy of freed memory is launched\n");
+           it forgives. It also dies of a wait for an event that has been destroyed, or waits for
+           ever, and forgives a record of it. */
+        fprintf(stderr, "simulated driver: a graph with a copy of freed memory, or a wait for an "
+                        "event that is gone, is launched\n");
         abort();
     }
     if (r == CUDA_SUCCESS)
