@@ -241,6 +241,12 @@ void ag_engine_stop(void)
     ag_engine_on = false;
 }
 
+void ag_engine_leave(void)
+{
+    NOTE("leave ");
+    ag_engine_on = false;
+}
+
 void ag_config_load(void)
 {
     const char *slow = getenv("DOOR_SLOW"); /* us */
