@@ -3,7 +3,6 @@
 #include "engine/account.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "driver/driver.h"
 #include "engine/trial.h"
@@ -170,12 +169,17 @@ static void see(struct ag_stream *stream)
 
 void ag_engine_peek(struct ag_counters *sum, uint64_t *streams)
 {
+    enum { TRIES = 64 };
     *sum = (struct ag_counters){.errors = atomic_load(&ag_context_errors),
                                 .ops = atomic_load(&ag_unfollowed_ops)};
     *streams = 0;
     pthread_mutex_lock(&peek_lock);
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
-        if (ag_stream_trylock_soon(stream)) {
+        /* Whoever has the lock for longer may wait for the GPU. */
+        int tries = 0;
+        while (tries < TRIES && !ag_stream_trylock(stream))
+            tries++;
+        if (tries < TRIES) {
             see(stream);
             ag_stream_unlock(stream);
         }
@@ -184,20 +188,6 @@ void ag_engine_peek(struct ag_counters *sum, uint64_t *streams)
         sum->ops += atomic_load_explicit(&stream->passed, memory_order_relaxed);
     }
     pthread_mutex_unlock(&peek_lock);
-}
-
-/* Gets the lock of a stream that is in use, unless its thread waits for the GPU. */
-static bool lock_soon(struct ag_stream *stream)
-{
-    enum { TRIES = 50 };
-    const struct timespec moment = {.tv_nsec = 200000};
-    int tries = 0;
-    while (!ag_stream_trylock(stream)) {
-        if (++tries == TRIES)
-            return false;
-        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
-    }
-    return true;
 }
 
 enum { MOST_CUTS = 256 };
@@ -235,7 +225,7 @@ void ag_engine_account(struct ag_account *account)
     account->cuts = calloc(MOST_CUTS, sizeof *account->cuts);
     if (account->streams != NULL && account->cuts != NULL)
         for (struct ag_stream *stream = first; stream != NULL; stream = stream->next) {
-            if (!lock_soon(stream))
+            if (!ag_stream_lock_soon(stream))
                 continue;
             gather_stream(account, stream);
             pthread_mutex_lock(&peek_lock);

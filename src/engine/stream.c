@@ -5,6 +5,7 @@
 #include "engine/pace.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "config/config.h"
 #include "driver/driver.h"
@@ -39,6 +40,19 @@ static struct ag_stream *_Atomic states[AG_MOST_STREAMS];
 struct ag_stream *ag_stream_all(void)
 {
     return atomic_load_explicit(&streams, memory_order_acquire);
+}
+
+bool ag_stream_lock_soon(struct ag_stream *stream)
+{
+    enum { TRIES = 100 };
+    const struct timespec moment = {.tv_nsec = 20000};
+    int tries = 0;
+    while (!ag_stream_trylock(stream)) {
+        if (++tries == TRIES)
+            return false;
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
+    }
+    return true;
 }
 
 /* -- Contexts ------------------------------------------------------------- */

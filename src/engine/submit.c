@@ -431,7 +431,7 @@ static CUevent placeholder(struct ag_stream *stream)
 void ag_stream_forget_event(struct ag_stream *stream, CUevent event)
 {
     bool pushed;
-    if (!ag_stream_trylock_soon(stream))
+    if (!ag_stream_lock_soon(stream))
         return;
     if (stream->live && ag_context_enter(stream->context, &pushed)) {
         ag_depth++;
