@@ -15,7 +15,7 @@ struct event {
     const struct ag_context *context;        /* of its last record */
     struct ag_stream *recorder;              /* holds its record */
     struct ag_stream *waiters[MOST_WAITERS]; /* hold waits for it */
-    struct ag_stream *users[AG_EVENT_USERS]; /* that have ever held it */
+    struct ag_stream *users[AG_EVENT_USERS]; /* that have ever held a record or a wait */
 };
 
 /* A bucket's events are used by the same thread again and again: so its lock is biased to it. */
@@ -137,13 +137,11 @@ void ag_event_hold(CUevent handle, struct ag_stream *stream, bool wait)
         i++;
     if (event != NULL && wait && i < MOST_WAITERS)
         event->waiters[i] = stream;
-    i = 0;
-    while (event != NULL && i < AG_EVENT_USERS && event->users[i] != stream) {
-        if (event->users[i] == NULL)
+    for (i = 0; event != NULL && i < AG_EVENT_USERS && event->users[i] != stream; i++)
+        if (event->users[i] == NULL) {
             event->users[i] = stream;
-        else
-            i++;
-    }
+            break;
+        }
     leave(bucket);
 }
 

@@ -45,8 +45,8 @@ void ag_event_release(CUevent event, struct ag_stream *stream);
    not seen. The driver refuses waits for such an event, and its answer is needed. */
 void ag_event_distrust(const struct ag_context *context);
 
-/* The event is destroyed. Returns how many streams have held a record of it or a wait for it, and
-   some of them: their graphs may name it. */
+/* The event is destroyed. `users` gets the streams that have held a record of it or a wait for it,
+   whose graphs may name it, or as many as there is room for. Returns how many. */
 enum { AG_EVENT_USERS = 4 };
 unsigned ag_event_forget(CUevent event, struct ag_stream *users[AG_EVENT_USERS]);
 

@@ -399,7 +399,8 @@ void ag_engine_event_destroy(CUevent event)
     struct ag_stream *users[AG_EVENT_USERS];
     ag_event_settle(event, true);
     unsigned count = ag_event_forget(event, users);
-    if (count == 0 || atomic_load(&ag_captures) != 0 || ag_context_refused(&current))
+    if (count == 0 || atomic_load(&ag_captures) > atomic_load(&ag_pauses) ||
+        ag_context_refused(&current))
         return;
     while (count > 0)
         ag_stream_forget_event(users[--count], event);

@@ -417,7 +417,7 @@ static void failed(struct ag_node *leaf)
 }
 
 /* The stream's event that stands for those that have been destroyed; NULL: it cannot be made. It is
-   never waited for: who uses its place sets the program's event first. */
+   never recorded or waited for: a node that has it is given the program's event before a launch. */
 static CUevent placeholder(struct ag_stream *stream)
 {
     if (stream->placeholder == NULL &&
