@@ -190,7 +190,7 @@ void ag_engine_peek(struct ag_counters *sum, uint64_t *streams)
     pthread_mutex_unlock(&peek_lock);
 }
 
-enum { MOST_CUTS = 256 };
+enum { MOST_CUTS = 256, PATIENCE_NS = 10000000 };
 
 static void gather_stream(struct ag_account *account, const struct ag_stream *stream)
 {
@@ -225,7 +225,7 @@ void ag_engine_account(struct ag_account *account)
     account->cuts = calloc(MOST_CUTS, sizeof *account->cuts);
     if (account->streams != NULL && account->cuts != NULL)
         for (struct ag_stream *stream = first; stream != NULL; stream = stream->next) {
-            if (!ag_stream_lock_soon(stream))
+            if (!ag_stream_lock_within(stream, PATIENCE_NS))
                 continue;
             gather_stream(account, stream);
             pthread_mutex_lock(&peek_lock);

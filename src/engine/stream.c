@@ -42,13 +42,12 @@ struct ag_stream *ag_stream_all(void)
     return atomic_load_explicit(&streams, memory_order_acquire);
 }
 
-bool ag_stream_lock_soon(struct ag_stream *stream)
+bool ag_stream_lock_within(struct ag_stream *stream, uint64_t ns)
 {
-    enum { TRIES = 100 };
     const struct timespec moment = {.tv_nsec = 20000};
-    int tries = 0;
+    uint64_t began = ag_pace_clock();
     while (!ag_stream_trylock(stream)) {
-        if (++tries == TRIES)
+        if (ag_pace_clock() - began > ns)
             return false;
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
     }

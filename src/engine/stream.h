@@ -291,8 +291,8 @@ static inline void ag_stream_unlock(struct ag_stream *stream)
     ag_lock_give(&stream->lock, &ag_self);
 }
 
-/* The same, but for a thread that has it for some milliseconds: that may wait for the GPU. */
-bool ag_stream_lock_soon(struct ag_stream *stream);
+/* Takes the lock unless another thread, which may wait for the GPU, has it for longer than `ns`. */
+bool ag_stream_lock_within(struct ag_stream *stream, uint64_t ns);
 
 /* Whether the thread remembers the stream there. */
 static inline bool ag_stream_is_found(const struct ag_found *found, CUstream handle, bool ptsz,
@@ -355,8 +355,8 @@ void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head)
 
 /*
  * The event is about to be destroyed, and no exec may name it then: the driver would refuse that
- * node another one, and die of a launch if it is a wait (driver 580). A stream whose thread waits
- * for the GPU keeps such execs; they are made anew when they are refused.
+ * node another one, and die of a launch if it is a wait (driver 580). A stream whose lock another
+ * thread keeps for a millisecond also keeps such execs; they are made anew when they are refused.
  */
 void ag_stream_forget_event(struct ag_stream *stream, CUevent event);
 

@@ -430,8 +430,9 @@ static CUevent placeholder(struct ag_stream *stream)
 
 void ag_stream_forget_event(struct ag_stream *stream, CUevent event)
 {
+    enum { PATIENCE_NS = 1000000 };
     bool pushed;
-    if (!ag_stream_lock_soon(stream))
+    if (!ag_stream_lock_within(stream, PATIENCE_NS))
         return;
     if (stream->live && ag_context_enter(stream->context, &pushed)) {
         ag_depth++;
