@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 
 import pytest
 
@@ -298,6 +299,44 @@ def test_exit_in_a_signal_handler(reports, tmp_path):
             replays += counters["replays"]
             report.unlink()
     assert replays > 0 or not reports
+
+
+HOLDS_AND_LEAVES = """
+#include "sim_test.h"
+
+int main(void)
+{
+    CUdeviceptr buffer;
+    start();
+    OK(cuMemAlloc(&buffer, 4));
+    for (int i = 0; i < 300; i++) {
+        OK(launch_mix(buffer, 1, i % 6, 0));
+        if (i % 6 == 5)
+            OK(cuCtxSynchronize());
+    }
+    for (int i = 0; i < 3; i++)
+        OK(launch_mix(buffer, 1, i, 0));
+    return 0;
+}
+"""
+
+
+@pytest.mark.skipif(bool(helpers.config()["sanitize"]), reason="a program starts slowly with it")
+def test_exit_does_not_wait_for_the_watchdogs_next_look(tmp_path):
+    """Which comes after 0.3 s here: the longest bound, on one CPU."""
+    report = tmp_path / "report.json"
+    cpu = min(os.sched_getaffinity(0))
+    program = compiled.text(HOLDS_AND_LEAVES)
+
+    def seconds():
+        began = time.monotonic()
+        helpers.run(program, env={"AGSIM_DELAY_US": 0, **helpers.PATIENT,
+                                  "AUTOGRAPH_REPORT": report},
+                    preexec_fn=lambda: os.sched_setaffinity(0, {cpu}))
+        return time.monotonic() - began
+    assert min(seconds() for _ in range(3)) < 0.25
+    counters = json.loads(report.read_text())
+    assert counters["replays"] > 0 and counters["flushes"]["exit"] > 0
 
 
 # -- Soak ---------------------------------------------------------------------------------

@@ -9,10 +9,12 @@
  * piece may well become whole: it is left alone, for some bounds. It sleeps when nothing is held
  * that may stay so, for it would take time from the program.
  */
+#include <linux/futex.h>
 #include <sched.h>
-#include <semaphore.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "config/config.h"
 #include "engine/pace.h"
@@ -32,18 +34,25 @@ enum { FLUSH_NS = 1000000000, FLUSH_LOOK_NS = 20000 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the start */
 static _Atomic bool started;
-static sem_t wake; /* there once it is started */
+static _Atomic uint32_t calls; /* times that it was woken; a futex */
 static _Atomic bool stop;
 static _Atomic unsigned requests, done;  /* flushes that other threads wait for */
 static _Atomic enum ag_reason requested; /* why the last one was asked for */
 static _Atomic bool asleep = true;       /* or not started */
 static _Atomic unsigned watched;         /* holds */
 
-/* Started it is. */
 static void wake_up(void)
 {
-    if (atomic_exchange(&asleep, false))
-        (void)sem_post(&wake); /* fails only where there is none */
+    atomic_store(&asleep, false);
+    atomic_fetch_add(&calls, 1);
+    (void)syscall(SYS_futex, &calls, FUTEX_WAKE_PRIVATE, 1, NULL); /* cannot fail */
+}
+
+/* Sleeps until it is woken, or has been since it was the `seen` time, or `time` (not NULL) is over.
+   However that ends: it is looked again. */
+static void nap(uint32_t seen, const struct timespec *time)
+{
+    (void)syscall(SYS_futex, &calls, FUTEX_WAIT_PRIVATE, seen, time);
 }
 
 /* Without the lock: the program's thread is about to want it. */
@@ -126,10 +135,15 @@ bool ag_watchdog_flush(enum ag_reason reason)
 /* Waits until there is a hold to watch or a flush to serve; false: the process ends. */
 static bool rest(void)
 {
-    /* The other side counts its hold, then reads `asleep`: one of the two sees the other. */
-    while (atomic_store(&asleep, true), !atomic_load(&stop) && atomic_load(&watched) == 0 &&
-                                            atomic_load(&requests) == atomic_load(&done))
-        (void)sem_wait(&wake); /* however it ends: it is looked again */
+    for (;;) {
+        uint32_t seen = atomic_load(&calls);
+        /* The other side counts its hold, then reads `asleep`: one of the two sees the other. */
+        atomic_store(&asleep, true);
+        if (atomic_load(&stop) || atomic_load(&watched) != 0 ||
+            atomic_load(&requests) != atomic_load(&done))
+            break;
+        nap(seen, NULL);
+    }
     atomic_store(&asleep, false);
     return !atomic_load(&stop);
 }
@@ -151,11 +165,12 @@ static void *run(void *unused)
     while (rest()) {
         struct timespec tick = tick_now();
         for (unsigned idle = 0; idle < IDLE_LOOKS; idle++) {
-            (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &tick, NULL); /* signals are blocked here */
+            uint32_t seen = atomic_load(&calls);
+            serve();
+            nap(seen, &tick); /* signals are blocked here */
             if (atomic_load(&watched) != 0)
                 idle = 0;
             look();
-            serve();
         }
     }
     return NULL;
@@ -168,7 +183,7 @@ static bool awake(void)
         return true;
     pthread_mutex_lock(&lock);
     if (!started && !stop)
-        started = sem_init(&wake, 0, 0) == 0 && ag_thread_start(run, "ag-watchdog");
+        started = ag_thread_start(run, "ag-watchdog");
     bool runs = started && !stop;
     pthread_mutex_unlock(&lock);
     if (runs) /* it will be: the next hold need not say so, too */
@@ -193,6 +208,5 @@ void ag_watchdog_unwatch(void)
 void ag_watchdog_stop(void)
 {
     atomic_store(&stop, true);
-    if (atomic_load(&started))
-        wake_up();
+    wake_up();
 }
