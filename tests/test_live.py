@@ -282,12 +282,13 @@ int main(int argc, char **argv)
 """
 
 
-@pytest.mark.parametrize("reports", [False, True])
-def test_exit_in_a_signal_handler(reports, tmp_path):
+@pytest.mark.parametrize("reports, length", [(False, "auto"), (True, "auto"), (True, "fixed")])
+def test_exit_in_a_signal_handler(reports, length, tmp_path):
     """It may have interrupted a call: the thread has locks of the library's, or the driver's. The
     program ends with its status all the same, and its report is written."""
     report = tmp_path / "report.json"
     env = {"AGSIM_DELAY_US": 0, "AGSIM_LAUNCH_US": 4, **helpers.NO_LEAK_CHECK,
+           "AUTOGRAPH_TRACE_LENGTH": length,
            **({"AUTOGRAPH_REPORT": report} if reports else {})}
     replays = 0
     for i in range(30):

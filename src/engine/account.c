@@ -158,7 +158,9 @@ static void add_counters(struct ag_counters *sum, const struct ag_counters *more
         sum->refusals[i] += more->refusals[i];
 }
 
-static pthread_mutex_t peek_lock = PTHREAD_MUTEX_INITIALIZER; /* guards each stream's `seen` */
+/* Guards each stream's `seen`. Taken with a stream's lock held; with it held, those are only tried.
+ */
+static pthread_mutex_t peek_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Both locks held. */
 static void see(struct ag_stream *stream)

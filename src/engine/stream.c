@@ -45,9 +45,9 @@ struct ag_stream *ag_stream_all(void)
 bool ag_stream_lock_within(struct ag_stream *stream, uint64_t ns)
 {
     const struct timespec moment = {.tv_nsec = 20000};
-    uint64_t began = ag_pace_clock();
+    uint64_t began = ag_pace_now();
     while (!ag_stream_trylock(stream)) {
-        if (ag_pace_clock() - began > ns)
+        if (ag_pace_now() - began > ns)
             return false;
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
     }

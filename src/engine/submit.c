@@ -459,9 +459,9 @@ static bool avoid_destroyed(struct ag_stream *stream, struct ag_node *leaf)
         memcpy(&arguments, node->args, sizeof arguments);
         if (ag_event_is(arguments.event, arguments.serial))
             continue;
-        arguments = (struct ag_event_arguments){.event = placeholder(stream)};
-        if (leaf->trace != NULL || arguments.event == NULL)
+        if (leaf->trace != NULL || placeholder(stream) == NULL)
             return false;
+        arguments = (struct ag_event_arguments){.event = placeholder(stream)};
         memcpy(node->args, &arguments, sizeof arguments);
         node->version++;
     }

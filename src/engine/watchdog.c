@@ -43,7 +43,6 @@ static _Atomic unsigned watched;         /* holds */
 
 static void wake_up(void)
 {
-    atomic_store(&asleep, false);
     atomic_fetch_add(&calls, 1);
     (void)syscall(SYS_futex, &calls, FUTEX_WAKE_PRIVATE, 1, NULL); /* cannot fail */
 }
@@ -123,29 +122,32 @@ bool ag_watchdog_flush(enum ag_reason reason)
     atomic_store(&requested, reason);
     unsigned mine = atomic_fetch_add(&requests, 1) + 1;
     wake_up();
-    uint64_t began = ag_pace_clock();
+    uint64_t began = ag_pace_now();
     while ((int)(atomic_load(&done) - mine) < 0) {
-        if (atomic_load(&stop) || ag_pace_clock() - began > FLUSH_NS)
+        if (atomic_load(&stop) || ag_pace_now() - began > FLUSH_NS)
             return false;
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
     }
     return true;
 }
 
-/* Waits until there is a hold to watch or a flush to serve; false: the process ends. */
+/* Waits until there is a hold to watch or a flush to serve. False: it is to stop, and stays asleep
+   for who asks: nothing is held any more. */
 static bool rest(void)
 {
     for (;;) {
         uint32_t seen = atomic_load(&calls);
         /* The other side counts its hold, then reads `asleep`: one of the two sees the other. */
         atomic_store(&asleep, true);
-        if (atomic_load(&stop) || atomic_load(&watched) != 0 ||
-            atomic_load(&requests) != atomic_load(&done))
+        bool holds = atomic_load(&watched) != 0;
+        if (!holds && atomic_load(&stop))
+            return false;
+        if (holds || atomic_load(&requests) != atomic_load(&done))
             break;
         nap(seen, NULL);
     }
     atomic_store(&asleep, false);
-    return !atomic_load(&stop);
+    return true;
 }
 
 /* The time between two looks. */
@@ -186,8 +188,10 @@ static bool awake(void)
         started = ag_thread_start(run, "ag-watchdog");
     bool runs = started && !stop;
     pthread_mutex_unlock(&lock);
-    if (runs) /* it will be: the next hold need not say so, too */
+    if (runs) {
+        atomic_store(&asleep, false); /* it will be: the next hold need not say so, too */
         wake_up();
+    }
     return runs;
 }
 
