@@ -10,7 +10,8 @@ import pytest
 import helpers
 
 RUNTIME_DOORS = {name + suffix for suffix in ("", "_ptsz") for name in (
-    "cudaLaunchKernel", "__cudaLaunchKernel", "cudaLaunchKernelExC", "cudaLaunchCooperativeKernel")}
+    "cudaLaunchKernel", "__cudaLaunchKernel", "cudaLaunchKernelExC", "cudaLaunchCooperativeKernel")} | \
+    {"__cudaPushCallConfiguration", "__cudaPopCallConfiguration"}
 
 unsanitized = pytest.mark.skipif(bool(helpers.config()["sanitize"]),
                                  reason="a sanitizer adds its runtime library and constructors")

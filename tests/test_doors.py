@@ -6,6 +6,7 @@ Most of it runs over a driver and an engine that only write down how they are ca
 import collections
 import concurrent.futures
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -484,6 +485,78 @@ def test_runtime_that_is_looked_up(built):
                          "handle __cudaLaunchKernel_ptsz", "self cudaLaunchKernelExC")
         assert out[2:4] == [f"handle cudaLaunchKernel: libcudart.so.{number} cudaLaunchKernel",
                             "default cudaLaunchKernel: libcudart.so.12 cudaLaunchKernel"]
+
+
+# -- What <<<>>> pushes and pops -----------------------------------------------------
+
+QUIET_CONTACT = "open libcuda.so.1 handle cuDeviceGet"
+USERS = ["libuse12.so", "libuse13.so", "libown.so"]
+
+
+def configure(library, *scripts):
+    """Opens the library, and has it push (1, 2) and pop (3, past the library 4), as the digits of
+    each script say, the first one first."""
+    calls = (f"handle configure call 0x{script[::-1]}" for script in scripts)
+    return f"open {library} " + " ".join(calls)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_configurations_are_the_runtimes(built, seed):
+    """In any order, of several runtimes in turn, with more of them than are kept, and with pops
+    where there is nothing."""
+    chance = random.Random(seed)
+    words = [QUIET_CONTACT] if seed % 4 else []
+    if seed % 2:  # what is pushed stays in the library from now on
+        words += [configure(library, "13", "23") for library in USERS]
+    for _ in range(60):
+        weights = chance.choice([(5, 5, 10), (8, 2, 4), (2, 2, 5)])
+        scripts = ("".join(chance.choices("123", weights, k=chance.randint(1, 12)))
+                   for _ in range(chance.randint(1, 4)))
+        words.append(configure(chance.choice(USERS), *scripts))
+    built.same(*words)
+
+
+def test_configurations_of_two_runtimes_in_turn(built):
+    """Each is popped by its own, also the first ones."""
+    turns = [configure(USERS[i], script) for _ in range(4)
+             for i, script in ((1, "1"), (2, "1"), (1, "3"), (2, "3"))]
+    built.same(QUIET_CONTACT, *turns, *(configure(library, "13") for library in USERS))
+    built.same(QUIET_CONTACT, configure(USERS[1], "13"), configure(USERS[2], "13"), *turns)
+
+
+PAIRS = configure("libuse13.so", "13", "23", *["13" * 7, "1233" * 3, "23" * 7] * 5)
+
+
+def pushes(out):
+    """How often the runtime's own function was called before each question."""
+    return [int(line.split()[1]) for before, line in zip(out, out[1:])
+            if before.startswith("handle runtime_pushes")]
+
+
+ASK = "handle runtime_pushes call 0"
+
+
+def test_configurations_do_not_go_to_the_runtime(built):
+    """But for the first of each place, and all of other versions, and while the library is off."""
+    assert pushes(built.run(QUIET_CONTACT, PAIRS, ASK)) == [2]
+    old = PAIRS.replace("13.so", "12.so")
+    everything = pushes(built.run(QUIET_CONTACT, PAIRS, ASK, preload=()))
+    assert everything[0] > 100
+    assert pushes(built.run(QUIET_CONTACT, old, ASK)) == everything
+    assert pushes(built.run(QUIET_CONTACT, PAIRS, ASK, env={"AUTOGRAPH_DISABLE": "1"})) == everything
+    assert pushes(built.run(PAIRS, ASK)) == everything  # no driver yet
+
+
+def test_configurations_that_are_popped_past_the_library(built):
+    """They stay in the runtime; also those that were kept before one of them is pushed."""
+    past = configure("libuse13.so", *["14" * 7] * 9)
+    assert pushes(built.run(QUIET_CONTACT, past, ASK)) == pushes(built.same(QUIET_CONTACT, past, ASK)) == [63]
+    built.same(QUIET_CONTACT, configure("libuse13.so", *["13" * 7, "24", "112433"] * 9))
+
+
+def test_configurations_in_signal_handlers(built):
+    done = built.run(QUIET_CONTACT, PAIRS, "handle configure_with_signals call 20000", ASK)
+    assert done[-3].startswith("call: 0") and pushes(done)[0] < 100
 
 
 # -- The shortcut past the runtime --------------------------------------------------

@@ -4,6 +4,7 @@ driver_sources = src/driver/driver.c src/driver/driver.h
 
 preload_sources = \
 	src/preload/arch.h \
+	src/preload/configuration.c \
 	src/preload/dlsym.c \
 	src/preload/doors.S \
 	src/preload/life.c \
@@ -12,6 +13,7 @@ preload_sources = \
 	src/preload/preload.h \
 	src/preload/route.c \
 	src/preload/runtime.c \
+	src/preload/runtime.h \
 	src/preload/shortcut.c \
 	src/preload/start.c
 if ARCH_X86_64

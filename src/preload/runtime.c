@@ -3,8 +3,7 @@
  * The doors of the runtime's launch functions, for programs that link libcudart.so.
  *
  * They call what the program would have been bound to without this library; that function's own
- * driver call comes through the driver's doors. What that is depends on the caller: a process can
- * hold several runtimes. So it is looked up once for each call instruction.
+ * driver call comes through the driver's doors.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -14,19 +13,11 @@
 #include <string.h>
 
 #include "preload/preload.h"
+#include "preload/runtime.h"
 
 #define RUNTIME "libcudart.so"
 
 typedef int error; /* cudaError_t */
-
-enum {
-    SUCCESS = 0,
-    STUB_LIBRARY = 34, /* cudaErrorStubLibrary */
-};
-
-struct dim3 {
-    unsigned x, y, z;
-};
 
 /* -- What a caller would be bound to --------------------------------------- */
 
@@ -53,9 +44,28 @@ static const char *version_asked(const struct link_map *object)
     return NULL;
 }
 
+/* The object around an address; NULL if there is none. */
+static struct link_map *object_of(const void *address)
+{
+    Dl_info info;
+    struct link_map *object = NULL;
+    return dladdr1(address, &info, (void **)&object, RTLD_DL_LINKMAP) ? object : NULL;
+}
+
+static bool defines_versions(const struct link_map *object)
+{
+    for (const ElfW(Dyn) *entry = object->l_ld; entry && entry->d_tag != DT_NULL; entry++)
+        if (entry->d_tag == DT_VERDEF)
+            return true;
+    return false;
+}
+
+/* A definition without a version does for any, where the linker binds a call; dlvsym() skips it. */
 static void *find(void *handle, const char *name, const char *version)
 {
-    return version ? dlvsym(handle, name, version) : ag_dlsym(handle, name);
+    void *first = ag_dlsym(handle, name);
+    const struct link_map *object = version && first ? object_of(first) : NULL;
+    return version && (!object || defines_versions(object)) ? dlvsym(handle, name, version) : first;
 }
 
 static void *find_in(const char *path, const char *name, const char *version)
@@ -89,10 +99,7 @@ static int note_runtime(struct dl_phdr_info *info, size_t size, void *context)
  */
 static void *find_runtime(const char *name, const void *caller)
 {
-    Dl_info info;
-    struct link_map *object = NULL;
-    if (!dladdr1(caller, &info, (void **)&object, RTLD_DL_LINKMAP))
-        object = NULL;
+    const struct link_map *object = object_of(caller);
     const char *version = object ? version_asked(object) : NULL;
 
     void *found = find(RTLD_NEXT, name, version);
@@ -112,93 +119,73 @@ static void *find_runtime(const char *name, const void *caller)
 /* Keeps the object around `address` loaded, so that the address stays valid. */
 static bool pin(const void *address)
 {
-    Dl_info info;
-    struct link_map *object = NULL;
-    if (!dladdr1(address, &info, (void **)&object, RTLD_DL_LINKMAP) || !object)
+    const struct link_map *object = object_of(address);
+    if (!object)
         return false;
     return !object->l_name[0] || dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 /* -- Remembering it -------------------------------------------------------- */
 
-enum function {
-    LAUNCH,
-    LAUNCH_PTSZ,
-    LAUNCH_HANDLE,
-    LAUNCH_HANDLE_PTSZ,
-    LAUNCH_EX,
-    LAUNCH_EX_PTSZ,
-    LAUNCH_COOPERATIVE,
-    LAUNCH_COOPERATIVE_PTSZ,
-    FUNCTIONS
+static const char *const names[AG_RUNTIME_FUNCTIONS] = {
+    [AG_LAUNCH] = "cudaLaunchKernel",
+    [AG_LAUNCH_PTSZ] = "cudaLaunchKernel_ptsz",
+    [AG_LAUNCH_HANDLE] = "__cudaLaunchKernel",
+    [AG_LAUNCH_HANDLE_PTSZ] = "__cudaLaunchKernel_ptsz",
+    [AG_LAUNCH_EX] = "cudaLaunchKernelExC",
+    [AG_LAUNCH_EX_PTSZ] = "cudaLaunchKernelExC_ptsz",
+    [AG_LAUNCH_COOPERATIVE] = "cudaLaunchCooperativeKernel",
+    [AG_LAUNCH_COOPERATIVE_PTSZ] = "cudaLaunchCooperativeKernel_ptsz",
+    [AG_PUSH] = "__cudaPushCallConfiguration",
+    [AG_POP] = "__cudaPopCallConfiguration",
 };
 
-static const char *const names[FUNCTIONS] = {
-    "cudaLaunchKernel",
-    "cudaLaunchKernel_ptsz",
-    "__cudaLaunchKernel",
-    "__cudaLaunchKernel_ptsz",
-    "cudaLaunchKernelExC",
-    "cudaLaunchKernelExC_ptsz",
-    "cudaLaunchCooperativeKernel",
-    "cudaLaunchCooperativeKernel_ptsz",
-};
+struct ag_binding ag_bindings[AG_RUNTIME_FUNCTIONS][AG_BINDINGS];
 
-/*
- * One entry for each call instruction, set once: the caller first, then the function. A caller that
- * finds all its entries taken is looked up at each call.
- */
-enum { PLACES = 1024, PROBES = 8 };
-
-static struct place {
-    _Atomic uintptr_t caller;
-    _Atomic(void *) function;
-} places[FUNCTIONS][PLACES];
-
-static struct place *place_of(enum function which, uintptr_t caller, unsigned probe)
+void ag_runtime_remember(enum ag_runtime_function which, uintptr_t caller, void *function)
 {
-    return &places[which][((caller * 0x9e3779b97f4a7c15u >> 40) + probe) % PLACES];
-}
-
-static __attribute__((noinline)) void *bind(enum function which, const void *address)
-{
-    uintptr_t caller = (uintptr_t)address;
-    int saved = errno;
-    void *found = find_runtime(names[which], address);
-    if (found && pin(found)) {
-        for (unsigned i = 0; i < PROBES; i++) {
-            struct place *place = place_of(which, caller, i);
-            uintptr_t there = 0;
-            if (atomic_compare_exchange_strong(&place->caller, &there, caller) || there == caller) {
-                atomic_store_explicit(&place->function, found, memory_order_release);
-                break;
-            }
+    for (unsigned i = 0; i < AG_PROBES; i++) {
+        struct ag_binding *binding = ag_binding_of(which, caller, i);
+        uintptr_t there = 0;
+        if (atomic_compare_exchange_strong(&binding->caller, &there, caller) || there == caller) {
+            atomic_store_explicit(&binding->function, function, memory_order_release);
+            break;
         }
     }
+}
+
+void *ag_runtime_bind(enum ag_runtime_function which, uintptr_t caller)
+{
+    int saved = errno;
+    void *found = find_runtime(names[which], (const void *)caller);
+    if (found && pin(found))
+        ag_runtime_remember(which, caller, found);
     errno = saved;
     return found;
 }
 
-static inline void *bound(enum function which, const void *address)
+bool ag_runtime_is_one(const void *function, const void *other)
 {
-    uintptr_t caller = (uintptr_t)address;
-    for (unsigned i = 0; i < PROBES; i++) {
-        struct place *place = place_of(which, caller, i);
-        uintptr_t there = atomic_load_explicit(&place->caller, memory_order_relaxed);
-        if (there == caller) {
-            void *function = atomic_load_explicit(&place->function, memory_order_acquire);
-            if (__builtin_expect(function != NULL, 1))
-                return function;
-        }
-        if (there == caller || !there)
-            break;
-    }
-    return bind(which, address);
+    const struct link_map *object = object_of(function);
+    return object && object == object_of(other);
+}
+
+int ag_runtime_version(const void *function)
+{
+    int saved = errno;
+    Dl_info info;
+    int version = 0;
+    void *handle = dladdr(function, &info) ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    int (*get)(int *) = handle ? ag_dlsym(handle, "cudaRuntimeGetVersion") : NULL;
+    if (get && get(&version) != 0)
+        version = 0;
+    if (handle)
+        dlclose(handle);
+    errno = saved;
+    return version;
 }
 
 /* -- Doors ------------------------------------------------------------------ */
-
-#define DOOR(name) __attribute__((visibility("default"))) error name
 
 /* Whether the library has nothing to do before the driver's door. */
 static inline bool unconcerned(CUstream stream)
@@ -212,12 +199,12 @@ static inline bool unconcerned(CUstream stream)
      void *stream)
 
 #define GRID_LAUNCH(name, which)                                                                   \
-    DOOR(name) GRID_PARAMETERS;                                                                    \
-    DOOR(name) GRID_PARAMETERS                                                                     \
+    AG_RUNTIME_DOOR error name GRID_PARAMETERS;                                                    \
+    AG_RUNTIME_DOOR error name GRID_PARAMETERS                                                     \
     {                                                                                              \
-        __typeof__(name) *real = bound(which, __builtin_return_address(0));                        \
+        __typeof__(name) *real = ag_runtime_bound(which, AG_CALLER());                             \
         if (!real)                                                                                 \
-            return STUB_LIBRARY;                                                                   \
+            return AG_STUB_LIBRARY;                                                                \
         if (unconcerned(stream))                                                                   \
             return real(kernel, grid, block, params, shared, stream);                              \
         struct ag_kernel_call call = {                                                             \
@@ -226,34 +213,34 @@ static inline bool unconcerned(CUstream stream)
             .params = params,                                                                      \
         };                                                                                         \
         if (shared <= UINT32_MAX && ag_shortcut_taken(real, kernel, &call))                        \
-            return SUCCESS;                                                                        \
+            return AG_RUNTIME_SUCCESS;                                                             \
         error result = real(kernel, grid, block, params, shared, stream);                          \
         if (ag_shortcut.call == &call)                                                             \
-            ag_shortcut_learn(real, kernel, result == SUCCESS);                                    \
+            ag_shortcut_learn(real, kernel, result == AG_RUNTIME_SUCCESS);                         \
         return result;                                                                             \
     }
 
 #define COOPERATIVE_LAUNCH(name, which)                                                            \
-    DOOR(name) GRID_PARAMETERS;                                                                    \
-    DOOR(name) GRID_PARAMETERS                                                                     \
+    AG_RUNTIME_DOOR error name GRID_PARAMETERS;                                                    \
+    AG_RUNTIME_DOOR error name GRID_PARAMETERS                                                     \
     {                                                                                              \
-        __typeof__(name) *real = bound(which, __builtin_return_address(0));                        \
-        return real ? real(kernel, grid, block, params, shared, stream) : STUB_LIBRARY;            \
+        __typeof__(name) *real = ag_runtime_bound(which, AG_CALLER());                             \
+        return real ? real(kernel, grid, block, params, shared, stream) : AG_STUB_LIBRARY;         \
     }
 
 #define CONFIG_LAUNCH(name, which)                                                                 \
-    DOOR(name)(const void *config, const void *kernel, void **params);                             \
-    DOOR(name)(const void *config, const void *kernel, void **params)                              \
+    AG_RUNTIME_DOOR error name(const void *config, const void *kernel, void **params);             \
+    AG_RUNTIME_DOOR error name(const void *config, const void *kernel, void **params)              \
     {                                                                                              \
-        __typeof__(name) *real = bound(which, __builtin_return_address(0));                        \
-        return real ? real(config, kernel, params) : STUB_LIBRARY;                                 \
+        __typeof__(name) *real = ag_runtime_bound(which, AG_CALLER());                             \
+        return real ? real(config, kernel, params) : AG_STUB_LIBRARY;                              \
     }
 
-GRID_LAUNCH(cudaLaunchKernel, LAUNCH)
-GRID_LAUNCH(cudaLaunchKernel_ptsz, LAUNCH_PTSZ)
-GRID_LAUNCH(__cudaLaunchKernel, LAUNCH_HANDLE)
-GRID_LAUNCH(__cudaLaunchKernel_ptsz, LAUNCH_HANDLE_PTSZ)
-COOPERATIVE_LAUNCH(cudaLaunchCooperativeKernel, LAUNCH_COOPERATIVE)
-COOPERATIVE_LAUNCH(cudaLaunchCooperativeKernel_ptsz, LAUNCH_COOPERATIVE_PTSZ)
-CONFIG_LAUNCH(cudaLaunchKernelExC, LAUNCH_EX)
-CONFIG_LAUNCH(cudaLaunchKernelExC_ptsz, LAUNCH_EX_PTSZ)
+GRID_LAUNCH(cudaLaunchKernel, AG_LAUNCH)
+GRID_LAUNCH(cudaLaunchKernel_ptsz, AG_LAUNCH_PTSZ)
+GRID_LAUNCH(__cudaLaunchKernel, AG_LAUNCH_HANDLE)
+GRID_LAUNCH(__cudaLaunchKernel_ptsz, AG_LAUNCH_HANDLE_PTSZ)
+COOPERATIVE_LAUNCH(cudaLaunchCooperativeKernel, AG_LAUNCH_COOPERATIVE)
+COOPERATIVE_LAUNCH(cudaLaunchCooperativeKernel_ptsz, AG_LAUNCH_COOPERATIVE_PTSZ)
+CONFIG_LAUNCH(cudaLaunchKernelExC, AG_LAUNCH_EX)
+CONFIG_LAUNCH(cudaLaunchKernelExC_ptsz, AG_LAUNCH_EX_PTSZ)

@@ -10,12 +10,12 @@
  * Runtimes before 12.0 make a context current only within the launch, so the current one does not
  * tell what they will do: no shortcut. A thread learns for itself: there are no locks.
  */
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "driver/driver.h"
 #include "preload/preload.h"
+#include "preload/runtime.h"
 
 _Thread_local struct ag_shortcut ag_shortcut __attribute__((tls_model("initial-exec")));
 
@@ -84,20 +84,6 @@ bool ag_shortcut_asked(const struct ag_kernel_call *call)
     return launch->asked && call->func == launch->call->func && call->ptsz == launch->call->ptsz;
 }
 
-/* Is the library of this function a runtime of 12.0 or later? */
-static bool is_modern(const void *real)
-{
-    Dl_info info;
-    int version = 0;
-    void *handle = dladdr(real, &info) ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-    int (*get)(int *) = handle ? ag_dlsym(handle, "cudaRuntimeGetVersion") : NULL;
-    if (get && get(&version) != 0)
-        version = 0;
-    if (handle)
-        dlclose(handle);
-    return version >= 12000;
-}
-
 void ag_shortcut_learn(void *real, const void *kernel, bool success)
 {
     const struct ag_shortcut launch = ag_shortcut;
@@ -113,6 +99,6 @@ void ag_shortcut_learn(void *real, const void *kernel, bool success)
         .context = context,
         .generation = generation,
         .ptsz = launch.ptsz,
-        .func = launch.seen && is_modern(real) ? launch.func : NULL,
+        .func = launch.seen && ag_runtime_version(real) >= 12000 ? launch.func : NULL,
     };
 }

@@ -4,8 +4,8 @@
  * the simulated driver calls for each thread. It is registered with the CUDA
  * runtime as nvcc's generated code does it: a fat binary (here the PTX of one
  * empty entry, which tells the parameters' sizes) and the function in it. A
- * launch goes the way of nvcc 13, through __cudaLaunchKernel, or with
- * __NV_LEGACY_LAUNCH that of older ones, through cudaLaunchKernel.
+ * launch pushes and pops its configuration, and goes the way of nvcc 13, through
+ * __cudaLaunchKernel, or with __NV_LEGACY_LAUNCH that of older ones, through cudaLaunchKernel.
  */
 #ifndef HOST_KERNEL_H
 #define HOST_KERNEL_H
@@ -32,6 +32,8 @@ void __cudaRegisterFunction(void **handle, const char *host_function, char *devi
                             const char *device_name, int thread_limit, uint3 *tid, uint3 *bid,
                             dim3 *block, dim3 *grid, int *warp_size);
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *host_function);
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream);
+cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments,
                                size_t shared, cudaStream_t stream);
 }
@@ -110,12 +112,18 @@ void host_kernel_launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shar
                         cudaStream_t stream, std::common_type_t<P>... arguments)
 {
     void *pointers[] = {(void *)&arguments..., NULL};
+    if (__cudaPushCallConfiguration(grid, block, shared, stream) != 0)
+        return;
+#ifndef __NV_LEGACY_LAUNCH
+    cudaKernel_t handle = NULL;
+    (void)__cudaGetKernel(&handle, (const void *)kernel);
+#endif
+    if (__cudaPopCallConfiguration(&grid, &block, &shared, &stream) != cudaSuccess)
+        return;
 #ifdef __NV_LEGACY_LAUNCH
     (void)cudaLaunchKernel((const void *)kernel, grid, block, pointers, shared, stream);
 #else
-    cudaKernel_t handle;
-    if (__cudaGetKernel(&handle, (const void *)kernel) == cudaSuccess)
-        (void)__cudaLaunchKernel(handle, grid, block, pointers, shared, stream);
+    (void)__cudaLaunchKernel(handle, grid, block, pointers, shared, stream);
 #endif
 }
 

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which function of a CUDA runtime a call means. A process can hold several runtimes, and what a
+ * call would have been bound to without this library depends on the object that it stands in. So
+ * it is looked up once for each call instruction, which is known by its return address.
+ *
+ * Any thread may call these; there are no locks.
+ */
+#ifndef AG_RUNTIME_H
+#define AG_RUNTIME_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    AG_RUNTIME_SUCCESS = 0,
+    AG_STUB_LIBRARY = 34, /* cudaErrorStubLibrary */
+};
+
+struct dim3 {
+    unsigned x, y, z;
+};
+
+/* Begins a declaration or definition of an exported function. */
+#define AG_RUNTIME_DOOR __attribute__((visibility("default")))
+
+enum ag_runtime_function {
+    AG_LAUNCH,
+    AG_LAUNCH_PTSZ,
+    AG_LAUNCH_HANDLE,
+    AG_LAUNCH_HANDLE_PTSZ,
+    AG_LAUNCH_EX,
+    AG_LAUNCH_EX_PTSZ,
+    AG_LAUNCH_COOPERATIVE,
+    AG_LAUNCH_COOPERATIVE_PTSZ,
+    AG_PUSH,
+    AG_POP,
+    AG_PUSH_PAIRED, /* for a call of PUSH: the POP that takes what it pushes (configuration.c) */
+    AG_RUNTIME_FUNCTIONS
+};
+
+/*
+ * One entry for each call instruction, set once: the caller first, then the function. A caller that
+ * finds all its entries taken is looked up at each call.
+ */
+enum { AG_BINDINGS = 1024, AG_PROBES = 8 };
+
+extern struct ag_binding {
+    _Atomic uintptr_t caller;
+    _Atomic(void *) function;
+} ag_bindings[AG_RUNTIME_FUNCTIONS][AG_BINDINGS];
+
+static inline struct ag_binding *ag_binding_of(enum ag_runtime_function which, uintptr_t caller,
+                                               unsigned probe)
+{
+    return &ag_bindings[which][((caller * 0x9e3779b97f4a7c15u >> 40) + probe) % AG_BINDINGS];
+}
+
+/* What is remembered for the call that returns to `caller`; NULL if nothing is. */
+static inline void *ag_runtime_known(enum ag_runtime_function which, uintptr_t caller)
+{
+    for (unsigned i = 0; i < AG_PROBES; i++) {
+        struct ag_binding *binding = ag_binding_of(which, caller, i);
+        uintptr_t there = atomic_load_explicit(&binding->caller, memory_order_relaxed);
+        if (there == caller)
+            return atomic_load_explicit(&binding->function, memory_order_acquire);
+        if (!there)
+            break;
+    }
+    return NULL;
+}
+
+void ag_runtime_remember(enum ag_runtime_function which, uintptr_t caller, void *function);
+
+/* Looks the function up, and remembers it; NULL if there is none. */
+void *ag_runtime_bind(enum ag_runtime_function which, uintptr_t caller);
+
+/* The function that a call would have been bound to; NULL if there is none. */
+static inline void *ag_runtime_bound(enum ag_runtime_function which, uintptr_t caller)
+{
+    void *function = ag_runtime_known(which, caller);
+    return __builtin_expect(function != NULL, 1) ? function : ag_runtime_bind(which, caller);
+}
+
+/* Where the function that this stands in returns to. */
+#define AG_CALLER() ((uintptr_t)__builtin_return_address(0))
+
+/* Do both lie in one library? */
+bool ag_runtime_is_one(const void *function, const void *other);
+
+/* The version of the runtime that this function is of, 13020 for 13.2; 0 if it is of none. */
+int ag_runtime_version(const void *function);
+
+#endif
