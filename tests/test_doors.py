@@ -219,7 +219,7 @@ def test_every_exported_function_is_reached(built, how):
         }.get(kind)
         if expected:
             assert events == expected, reached
-        elif reached.startswith("cuMemAlloc"):  # passes ahead of what is held
+        elif re.match("cuMemAlloc|cuCtx(Set|Push|Pop)Current", reached):  # passes ahead of what is held
             assert events == "events: ", reached
         else:
             assert events != "events: ", f"{reached} says nothing to the engine"
@@ -596,17 +596,41 @@ def test_shortcut_is_not_for_other_launches(built):
     assert all(events.count("kernel(") == 1 for *_, events in out)
 
 
-@pytest.mark.parametrize("change", [
-    "context 2", *(f"handle {name} call 1 events" for name in (
-        "cuModuleUnload", "cuLibraryUnload", "cuCtxDestroy_v2", "cuDevicePrimaryCtxReset_v2",
-        "cuFuncSetCacheConfig"))])
-def test_shortcut_is_forgotten(built, change):
-    """Another context, or functions that have changed: the runtime is asked anew."""
-    out = launches_seen(built.run(CONTACT, "open libapp12000.so", "accept 1", LAUNCH, LAUNCH,
-                                  "handle move_functions call 0x2000", OPEN, change,
-                                  "open libapp12000.so", LAUNCH, LAUNCH))
-    moved = ASKED.replace("0x1020", "0x2020")
-    assert out == [(1, False, ASKED), (1, False, ASKED), (2, False, moved), (2, False, moved)]
+def launches_around(built, *change, launch=LAUNCH):
+    """Two launches before a change, from which on the runtime has another function, and two after."""
+    return launches_seen(built.run(CONTACT, "open libapp12000.so", "accept 1", launch, launch,
+                                   "handle move_functions call 0x2000", OPEN, *change,
+                                   "open libapp12000.so", launch, launch))
+
+
+def seen_around(asked, moved):
+    return [(1, False, asked), (1, False, asked), (2, False, moved), (2, False, moved)]
+
+
+MOVED = ASKED.replace("0x1020", "0x2020")
+
+
+@pytest.mark.parametrize("name", ["cuModuleUnload", "cuLibraryUnload", "cuCtxDestroy_v2",
+                                  "cuDevicePrimaryCtxReset_v2", "cuFuncSetCacheConfig"])
+def test_shortcut_is_forgotten(built, name):
+    """Functions that have changed: the runtime is asked anew."""
+    assert launches_around(built, f"handle {name} call 1 events") == seen_around(ASKED, MOVED)
+
+
+@pytest.mark.parametrize("name", [UNKNOWN, *(n for n in SLOTS if re.match(
+    r"cuCtx(Set|Push|Pop)Current|cu(GL|VDPAU)?CtxCreate", n) and n in EXPORTED)])
+def test_shortcut_asks_for_the_context_again(built, name):
+    """Each call that may make another context current, known or not: the driver is asked, and the
+    runtime for that context's function."""
+    assert launches_around(built, f"context 2 handle {name} call 1 events") == seen_around(ASKED, MOVED)
+
+
+def test_shortcut_remembers_the_context(built):
+    """Without such a call nobody is asked; but always where the stream is the context's own."""
+    assert launches_around(built, "context 2") == [(1, False, ASKED)] * 4
+    asked, moved = (seen.replace("20, 0xa 0", "40, (nil) 0") for seen in (ASKED, MOVED))
+    assert launches_around(built, "context 2", launch=LAUNCH.replace("0x20", "0x40")) == \
+        seen_around(asked, moved)
 
 
 def test_runtime_that_fails_on_its_own(built):

@@ -21,6 +21,7 @@ PATTERNS = {
     "allocator": 0.4,
     "pipeline": 0.8,
     "shapes": 0.8,
+    "contexts": 0.8,
 }
 # These allocate in the loop. Allocations pass ahead of held work, and get other addresses then; frees
 # go behind it. (The simulated device overwrites what is freed.)

@@ -11,15 +11,20 @@
 #include "preload/preload.h"
 
 /* Here each name means the function of that name, not what cuda.h makes of it. */
+#undef cuCtxCreate
 #undef cuCtxDestroy
 #undef cuDevicePrimaryCtxRelease
 #undef cuDevicePrimaryCtxReset
 #undef cuGetProcAddress
+#undef cuCtxPopCurrent
+#undef cuCtxPushCurrent
 #undef cuCtxSynchronize
 #undef cuEventDestroy
+#undef cuGLCtxCreate
 #undef cuGraphInstantiate
 #undef cuStreamBeginCapture
 #undef cuStreamDestroy
+#undef cuVDPAUCtxCreate
 
 /* Begins a door. REAL() in it is the real function; the types are those of the CUDA reference. */
 #define DOOR(name, parameters)                                                                     \
@@ -180,6 +185,48 @@ DOOR(cuStreamEndCapture_ptsz, (CUstream stream, CUgraph *graph))
 }
 
 /* -- Contexts ------------------------------------------------------------- */
+
+/* What is held carries its context; which one is current is the calling thread's own affair. */
+#define CURRENT(name, parameters, arguments)                                                       \
+    DOOR(name, parameters)                                                                         \
+    {                                                                                              \
+        CUresult result = REAL(name) arguments;                                                    \
+        ag_shortcut_forget_context();                                                              \
+        return result;                                                                             \
+    }
+
+CURRENT(cuCtxSetCurrent, (CUcontext context), (context))
+CURRENT(cuCtxPushCurrent, (CUcontext context), (context))
+CURRENT(cuCtxPushCurrent_v2, (CUcontext context), (context))
+CURRENT(cuCtxPopCurrent, (CUcontext *context), (context))
+CURRENT(cuCtxPopCurrent_v2, (CUcontext *context), (context))
+
+/* A new one is current at once, and a barrier as what is not known of. */
+#define CREATES(name, parameters, arguments)                                                       \
+    DOOR(name, parameters)                                                                         \
+    {                                                                                              \
+        if (active(#name)) {                                                                       \
+            ag_memory_changed();                                                                   \
+            ag_engine_barrier_all(AG_REASON_BARRIER);                                              \
+        }                                                                                          \
+        CUresult result = REAL(name) arguments;                                                    \
+        ag_shortcut_forget_context();                                                              \
+        return result;                                                                             \
+    }
+
+#define CREATE_PARAMETERS (CUcontext *context, unsigned flags, CUdevice device)
+CREATES(cuCtxCreate, CREATE_PARAMETERS, (context, flags, device))
+CREATES(cuCtxCreate_v2, CREATE_PARAMETERS, (context, flags, device))
+CREATES(cuCtxCreate_v3, (CUcontext *context, void *affinities, int count, unsigned flags, CUdevice device),
+        (context, affinities, count, flags, device))
+CREATES(cuCtxCreate_v4, (CUcontext *context, void *parameters, unsigned flags, CUdevice device),
+        (context, parameters, flags, device))
+CREATES(cuGLCtxCreate, CREATE_PARAMETERS, (context, flags, device))
+CREATES(cuGLCtxCreate_v2, CREATE_PARAMETERS, (context, flags, device))
+#define VDPAU_PARAMETERS                                                                           \
+    (CUcontext *context, unsigned flags, CUdevice device, uint32_t vdpau, void *get)
+CREATES(cuVDPAUCtxCreate, VDPAU_PARAMETERS, (context, flags, device, vdpau, get))
+CREATES(cuVDPAUCtxCreate_v2, VDPAU_PARAMETERS, (context, flags, device, vdpau, get))
 
 BEFORE(cuCtxDestroy, (CUcontext context), (context), context_destroy(context))
 BEFORE(cuCtxDestroy_v2, (CUcontext context), (context), context_destroy(context))

@@ -254,13 +254,16 @@ static const char *name_of(const struct ag_slot *slot)
 /* -- Barriers ------------------------------------------------------------- */
 
 /*
- * Called by a thunk while anything is held, or known of memory. `registers` and `stack` are the
+ * Called by a thunk while anything is held, or known of memory, and always by that of a function
+ * which is not known: it may make another context current. `registers` and `stack` are the
  * integer arguments as the calling convention passes them; no function with such an argument takes
  * another kind.
  */
 __attribute__((used, visibility("hidden"))) void
 ag_thunk_barrier(const struct ag_slot *slot, const uintptr_t *registers, const uintptr_t *stack)
 {
+    if (slot >= &ag_slots[AG_SLOTS_KNOWN])
+        ag_shortcut_forget_context();
     if (ag_depth || !atomic_load_explicit(&ag_engine_on, memory_order_relaxed))
         return;
     if (slot->class == AG_CLASS_BARRIER)

@@ -19,7 +19,8 @@
 
 _Thread_local struct ag_shortcut ag_shortcut __attribute__((tls_model("initial-exec")));
 
-/* What the current context was, and how many changes there had been, when the launch began. */
+/* The current context when the launch began, and how many changes there had been when the driver
+   was asked for it. NULL: it must be asked. */
 static _Thread_local CUcontext context __attribute__((tls_model("initial-exec")));
 static _Thread_local unsigned generation __attribute__((tls_model("initial-exec")));
 
@@ -48,14 +49,34 @@ void ag_shortcut_forget(void)
     atomic_fetch_add(&changes, 1);
 }
 
+void ag_shortcut_forget_context(void)
+{
+    context = NULL;
+}
+
+/* What stream NULL and its like mean depends on the current context: then there is no doubt. */
+static bool is_handle(CUstream stream)
+{
+    return (uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD;
+}
+
+/* Finds the current context, and how many changes there have been. */
+static bool find_context(CUstream stream)
+{
+    unsigned now = atomic_load_explicit(&changes, memory_order_relaxed);
+    if (context != NULL && generation == now && is_handle(stream))
+        return true;
+    generation = now;
+    context = NULL;
+    return ag_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context != NULL;
+}
+
 bool ag_shortcut_taken(void *real, const void *kernel, struct ag_kernel_call *call)
 {
     if (ag_shortcut.call)
         return false;
-    context = NULL;
-    if (ag_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context)
+    if (!find_context(call->stream))
         return false;
-    generation = atomic_load_explicit(&changes, memory_order_relaxed);
     const struct known *entry = entry_of(kernel);
     bool usable = entry->kernel == kernel && entry->real == real && entry->context == context &&
                   entry->generation == generation;
@@ -91,7 +112,7 @@ void ag_shortcut_learn(void *real, const void *kernel, bool success)
     if (launch.asked && !launch.seen)
         ag_engine_failed(); /* the eager launch that the engine waits for has not been made */
     bool confirmed = launch.asked && launch.seen && launch.func == launch.call->func;
-    if (!success || confirmed)
+    if (!success || confirmed || context == NULL)
         return;
     *entry_of(kernel) = (struct known){
         .kernel = kernel,

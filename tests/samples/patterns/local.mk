@@ -1,9 +1,9 @@
 # Patterns that people write by hand, built as the samples are.
 
 PATTERNS = construct modes refused decode node_params scan staged other_stream allocator pipeline \
-	shapes
+	shapes contexts
 PATTERN_DIR = tests/samples/patterns
-PATTERN_INCLUDES = $(SAMPLE_INCLUDES) $(PATTERN_DIR)/pattern.h
+PATTERN_INCLUDES = $(SAMPLE_INCLUDES) $(PATTERN_DIR)/pattern.h tests/bench/driver_function.h
 SIM_PATTERNS = $(PATTERNS:%=$(PATTERN_DIR)/%-sim)
 PATTERN_BINARIES = $(PATTERNS:%=$(PATTERN_DIR)/%-static) $(PATTERNS:%=$(PATTERN_DIR)/%-shared)
 PATTERN_OBJECTS = $(PATTERNS:%=$(PATTERN_DIR)/%.gpu.o)

@@ -62,16 +62,17 @@ ag_thunk: /* x16: the slot */
     .cfi_startproc
     adrp    x17, ag_held_streams
     ldr     w17, [x17, #:lo12:ag_held_streams]
-    cbnz    w17, 1f
+    cbnz    w17, ag_thunk_seen
     adrp    x17, ag_curious_streams
     ldr     w17, [x17, #:lo12:ag_curious_streams]
-    cbnz    w17, 1f
+    cbnz    w17, ag_thunk_seen
     adrp    x17, ag_memory_state
     ldr     w17, [x17, #:lo12:ag_memory_state]
-    tbnz    w17, #0, 1f
+    tbnz    w17, #0, ag_thunk_seen
     ldr     x16, [x16]
     br      x16
-1:  save_arguments
+ag_thunk_seen: /* the same, also where nothing is held */
+    save_arguments
     mov     x0, x16
     add     x1, sp, #SAVED_INTEGERS
     add     x2, sp, #FRAME
@@ -82,12 +83,12 @@ ag_thunk: /* x16: the slot */
     .cfi_endproc
     .size   ag_thunk, . - ag_thunk
 
-.macro thunk
+.macro thunk by=ag_thunk
     .p2align 4
     hint    #34 /* bti c */
     adrp    x16, ag_slots + AG_SLOT_SIZE * index
     add     x16, x16, #:lo12:(ag_slots + AG_SLOT_SIZE * index)
-    b       ag_thunk
+    b       \by
     .set index, index + 1
 .endm
 
@@ -102,7 +103,7 @@ ag_thunks:
 #include "preload/slots.inc"
 #undef AG_SLOT
     .rept AG_SLOTS_UNKNOWN
-    thunk
+    thunk   ag_thunk_seen
     .endr
     .org ag_thunks + AG_THUNK_SIZE * index /* an error if a thunk is larger than that */
     .cfi_endproc

@@ -96,13 +96,14 @@
 ag_thunk: /* %r11: the slot */
     .cfi_startproc
     cmpl    $0, ag_held_streams(%rip)
-    jne     1f
+    jne     ag_thunk_seen
     cmpl    $0, ag_curious_streams(%rip)
-    jne     1f
+    jne     ag_thunk_seen
     testb   $1, ag_memory_state(%rip)
-    jne     1f
+    jne     ag_thunk_seen
     jmp     *(%r11)
-1:  save_arguments
+ag_thunk_seen: /* the same, also where nothing is held */
+    save_arguments
     movq    %r11, %rdi
     leaq    SAVED_INTEGERS(%rsp), %rsi
     leaq    STACK_ARGUMENTS(%rsp), %rdx
@@ -112,11 +113,11 @@ ag_thunk: /* %r11: the slot */
     .cfi_endproc
     .size   ag_thunk, . - ag_thunk
 
-.macro thunk
+.macro thunk by=ag_thunk
     .p2align 4
     _CET_ENDBR
     leaq    ag_slots + AG_SLOT_SIZE * index(%rip), %r11
-    jmp     ag_thunk
+    jmp     \by
     .set index, index + 1
 .endm
 
@@ -131,7 +132,7 @@ ag_thunks:
 #include "preload/slots.inc"
 #undef AG_SLOT
     .rept AG_SLOTS_UNKNOWN
-    thunk
+    thunk   ag_thunk_seen
     .endr
     .org ag_thunks + AG_THUNK_SIZE * index /* an error if a thunk is larger than that */
     .cfi_endproc
