@@ -7,7 +7,7 @@ usage: tests/bench/benchmark.py [--build DIR] [--out DIR] [--shapes REGEX] [--ro
 
 For each loop two processes run, one of them with the library preloaded, and take turns in each round;
 fifteen such pairs one after the other, for fewer rounds each, where little is won; each of the two is the
-first to start in every other pair.
+first to start in every other pair. Loops of one thread run on one processor, the same for both.
 Prints a table, and what was asked of the loops with what was measured; --out keeps both, with all
 figures (bench.json) and a plot (bench.svg). Status 1: results differed. Status 2: it could not run,
 or not all of it.
@@ -18,6 +18,7 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import re
 import select
 import statistics
@@ -119,6 +120,11 @@ class Worker:
         us, checksum = self.ask(f"{variant} {words}")
         return float(us), checksum
 
+    def pin(self, cpu):
+        """Lets the program's own thread run on this processor only, once there are all others."""
+        self.ask("calibrate")
+        os.sched_setaffinity(self.process.pid, {cpu})
+
     def finish(self):
         """Tells the process to end, and does not wait for it."""
         self.process.stdin.close()
@@ -203,6 +209,11 @@ def measure_pair(shape, setup, us_per_round, rounds, ms, library_first=False):
             report = pathlib.Path(scratch, "report.json") if kind == "library" else None
             started[kind] = stack.enter_context(Worker(setup, shape["cudart"], report))
         plain, library = started["plain"], started["library"]
+        if shape["threads"] == 1:
+            # What else goes on at a processor, and its twin, makes it up to twice as slow as another.
+            cpu = random.choice(sorted(os.sched_getaffinity(0)))
+            plain.pin(cpu)
+            library.pin(cpu)
         # The graph by hand runs in the process with the library, which passes it through: how fast the
         # GPU executes the same kernels differs by up to 10 % from process to process.
         workers = {"eager": plain, "library": library, "graph": library}

@@ -31,7 +31,8 @@ def verdict(target, limit, worst, met):
 
 LAUNCHES = [("runtime door (cudaLaunchKernel, shared)", "shared", "held-runtime", 60),
             ("<<<>>> of nvcc 13, the runtime's own part with it", "shared", "held-runtime13", None),
-            ("driver door (cuLaunchKernel)", "static", "held-driver", 100)]
+            ("driver door (cuLaunchKernel)", "static", "held-driver", 100),
+            ("a function that does nothing instead", "shared", "nothing", None)]
 
 
 def launches(setup, runs):

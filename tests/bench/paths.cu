@@ -38,6 +38,7 @@ enum door {
     UPLOAD,    /* cudaMemcpyAsync from pageable memory: cannot be held */
     EVENT,     /* cudaEventRecord */
     QUERY,     /* cuEventQuery: a barrier, and nothing is held */
+    NOTHING,   /* a function that does nothing: the loop itself */
     ALONE,     /* cudaLaunchKernel and a synchronize behind it */
     STREAM,    /* a stream of its own for each launch: create, launch, wait, destroy */
     CROWD,     /* the same, while there are hundreds of others */
@@ -72,6 +73,7 @@ static const struct path {
     {"novel-event", EVENT, false, true, true, "between memsets never seen before"},
     {"upload", UPLOAD, false, true, false, "from pageable memory"},
     {"query", QUERY, false, false, false, "barrier, nothing held"},
+    {"nothing", NOTHING, false, false, false, "a function of the program's, which does nothing"},
     {"alone", ALONE, false, false, false, "with replay and synchronize"},
     {"stream", STREAM, false, false, false, "a stream created and destroyed for it"},
     {"crowd", CROWD, false, false, false, "the same among hundreds of streams"},
@@ -83,6 +85,12 @@ static cudaEvent_t events[LENGTH];
 static CUfunction function;
 static __typeof__(cuLaunchKernel) *launch_kernel;
 static __typeof__(cuEventQuery) *event_query;
+
+static cudaError_t nothing(const void *, dim3, dim3, void **, size_t, cudaStream_t)
+{
+    return cudaSuccess;
+}
+static __typeof__(nothing) *volatile do_nothing = nothing; /* called, not inlined */
 
 static void one_call(const struct path *path, long iteration, unsigned k)
 {
@@ -122,6 +130,9 @@ static void one_call(const struct path *path, long iteration, unsigned k)
         break;
     case QUERY:
         CHECK((cudaError_t)event_query((CUevent)events[k]));
+        break;
+    case NOTHING:
+        CHECK(do_nothing((const void *)mix, dim3(1), dim3(1), arguments, shared, stream));
         break;
     case ALONE:
         CHECK(cudaLaunchKernel((const void *)mix, dim3(1), dim3(1), arguments, shared, stream));
