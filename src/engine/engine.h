@@ -163,10 +163,11 @@ struct ag_passing {
     uintptr_t key; /* ag_passing_key(); 0: none */
     uint32_t life; /* what *living was */
     const _Atomic uint32_t *living;
-    uint64_t heads;         /* marks that do not pass */
+    uint64_t heads;         /* marks that do not pass; AG_COPIES_PASS: nothing else passes */
     _Atomic uint32_t *left; /* ops that may still pass */
     _Atomic uint64_t *passed;
 };
+#define AG_COPIES_PASS UINT64_MAX
 extern _Thread_local struct ag_passing ag_passing __attribute__((tls_model("initial-exec")));
 
 static inline uintptr_t ag_passing_key(CUstream stream, bool ptsz)
@@ -182,6 +183,7 @@ static inline bool ag_engine_rests(CUstream stream)
 {
     return atomic_load(&ag_held_streams) == 0 &&
            (((ag_passing.key | 2) == ag_passing_key(stream, true) &&
+             ag_passing.heads != AG_COPIES_PASS &&
              atomic_load_explicit(ag_passing.left, memory_order_relaxed) > 1) ||
             ag_engine_stream_rests(stream));
 }
@@ -192,6 +194,7 @@ static inline bool ag_engine_still_passes(CUstream stream, bool ptsz, enum ag_op
 {
     if (ag_passing.key != ag_passing_key(stream, ptsz) || atomic_load(&ag_held_streams) != 0 ||
         (__builtin_expect(ag_passing.heads != 0, 0) &&
+         !(kind == AG_OP_COPY && ag_passing.heads == AG_COPIES_PASS) &&
          (ag_passing.heads & ag_mark(kind, func, grid)) != 0) ||
         ag_passing.life != atomic_load_explicit(ag_passing.living, memory_order_acquire))
         return false;

@@ -185,7 +185,19 @@ static inline bool is_known(const struct ag_found *found)
            found->life == atomic_load_explicit(&found->stream->life, memory_order_acquire);
 }
 
-/* Without the stream's lock, if this thread has issued the ops before. */
+/* Takes one from a number that only this thread changes; false: it is 0. */
+static inline bool take_one(_Atomic uint32_t *number)
+{
+    uint32_t left = atomic_load_explicit(number, memory_order_relaxed);
+    if (left == 0)
+        return false;
+    atomic_store_explicit(number, left - 1, memory_order_relaxed);
+    return true;
+}
+
+/* Without the stream's lock, if this thread has issued the ops before. A copy passes, too, that is
+   taken for one that cannot be held, a barrier to the recorder: behind another one it changes
+   nothing. */
 bool ag_engine_passes(CUstream handle, bool ptsz, enum ag_op_kind kind, CUfunction func,
                       uint32_t grid)
 {
@@ -194,19 +206,26 @@ bool ag_engine_passes(CUstream handle, bool ptsz, enum ag_op_kind kind, CUfuncti
     ag_passing.key = 0;
     if (atomic_load(&ag_held_streams) != 0 || atomic_load(&ag_refused) != 0 || !is_known(found))
         return false;
-    uint32_t left = atomic_load_explicit(&stream->recorder.rest, memory_order_relaxed);
+    bool rests = ag_recorder_rests(&stream->recorder);
+    if ((LIKELY(!rests) && kind != AG_OP_COPY) || found->key != handle || found->ptsz != ptsz ||
+        AG_TRACING() || atomic_load_explicit(&stream->thread, memory_order_relaxed) != &ag_self)
+        return false;
     uint64_t heads = atomic_load_explicit(&stream->recorder.heads, memory_order_relaxed);
-    if (LIKELY(left == 0) || (heads & ag_mark(kind, func, grid)) != 0 || found->key != handle ||
-        found->ptsz != ptsz || AG_TRACING() ||
-        atomic_load_explicit(&stream->thread, memory_order_relaxed) != &ag_self)
+    _Atomic uint32_t *left = &stream->recorder.rest;
+    if (!rests || (heads & ag_mark(kind, func, grid)) != 0) {
+        if (kind != AG_OP_COPY || !atomic_load_explicit(&stream->bare, memory_order_relaxed))
+            return false;
+        heads = AG_COPIES_PASS;
+        left = &stream->foreign_next;
+    }
+    if (!take_one(left))
         return false;
     ag_passing = (struct ag_passing){.key = ag_passing_key(handle, ptsz),
                                      .life = found->life,
                                      .living = &stream->life,
                                      .heads = heads,
-                                     .left = &stream->recorder.rest,
+                                     .left = left,
                                      .passed = &stream->passed};
-    atomic_store_explicit(&stream->recorder.rest, left - 1, memory_order_relaxed);
     atomic_store_explicit(&stream->passed,
                           atomic_load_explicit(&stream->passed, memory_order_relaxed) + 1,
                           memory_order_relaxed);
@@ -284,22 +303,24 @@ bool ag_engine_memset(const struct ag_memset_call *call)
     OTHER_OP(AG_OP_MEMSET, ag_describe_memset, ag_note_memset);
 }
 
-/* Copies in a row that cannot be held, and how many more are then taken for such without a look. */
-enum { MOST_FOREIGN = 16, FOREIGN_MOST = 256 };
+enum { FOREIGN_MOST = 256 }; /* copies that are taken for such as cannot be held, at most */
 
 /* Describing a copy means to ask the driver about its memory. A stream that uploads pageable memory
-   all the time, or downloads, need not pay for that each time. */
+   all the time, or downloads, need not pay for that each time; nor does one that is made for some
+   copies more by a thread which has done nothing else. */
 static bool describe_copy(struct ag_stream *stream, struct ag_described *op,
                           const struct ag_copy_call *call)
 {
-    if (stream->foreign_next != 0) {
-        stream->foreign_next--;
+    if (take_one(&stream->foreign_next))
         return false;
-    }
     bool described = ag_describe_copy(op, call, &stream->answers);
-    stream->foreign = described ? 0 : stream->foreign + 1;
-    if (stream->foreign >= MOST_FOREIGN)
-        stream->foreign_next = stream->foreign < FOREIGN_MOST ? stream->foreign : FOREIGN_MOST;
+    ag_self.foreign = described ? 0 : ag_self.foreign + 1;
+    uint32_t passed = stream->foreign < AG_MOST_FOREIGN ? 0 : stream->foreign;
+    stream->foreign = described ? 0 : stream->foreign + passed + 1;
+    if (stream->foreign > FOREIGN_MOST)
+        stream->foreign = FOREIGN_MOST;
+    if (stream->foreign >= AG_MOST_FOREIGN)
+        atomic_store_explicit(&stream->foreign_next, stream->foreign, memory_order_relaxed);
     return described;
 }
 
@@ -436,6 +457,7 @@ static bool step(struct ag_stream *stream, bool described, struct ag_described *
 {
     struct ag_recorder *rec = &stream->recorder;
     struct ag_node *expected = rec->cursor->next;
+    atomic_store_explicit(&stream->bare, !described, memory_order_relaxed);
     if (!described) {
         ag_stream_end(stream, true, AG_REASON_STREAM_BARRIER);
         if (atomic_load(&ag_pauses) == 0)

@@ -392,8 +392,11 @@ static struct ag_stream *make(CUstream name, CUcontext current, uint32_t *life)
             stream->holding = false;
             stream->relayed = false;
             stream->won = 0;
-            stream->foreign = 0;
-            stream->foreign_next = FIRST_COPIES;
+            stream->foreign = ag_self.foreign < AG_MOST_FOREIGN ? 0 : AG_MOST_FOREIGN;
+            atomic_store_explicit(&stream->foreign_next,
+                                  stream->foreign != 0 ? stream->foreign : FIRST_COPIES,
+                                  memory_order_relaxed);
+            atomic_store_explicit(&stream->bare, true, memory_order_relaxed);
             ag_pace_start(stream);
             stream->number = ++stream_count;
             stream->lives++;

@@ -134,11 +134,12 @@ struct ag_stream {
     unsigned free_count;
     struct ag_node *wanted[AG_WANTED]; /* hot, and waiting for an exec */
     unsigned wanted_count;
-    struct ag_keep keep;        /* arguments of held kernels, where the driver keeps them */
-    struct ag_answers *answers; /* what is known of memory; NULL: nothing yet */
-    uint32_t foreign;           /* copies in a row that cannot be held */
-    uint32_t foreign_next;      /* copies that are taken for such without a look */
-    struct ag_node *last;       /* of the last op that went out eagerly; NULL: not recorded */
+    struct ag_keep keep;           /* arguments of held kernels, where the driver keeps them */
+    struct ag_answers *answers;    /* what is known of memory; NULL: nothing yet */
+    uint32_t foreign;              /* copies in a row that cannot be held */
+    _Atomic uint32_t foreign_next; /* copies that are taken for such without a look */
+    _Atomic bool bare;    /* nothing has been recorded since an op that cannot be held, or at all */
+    struct ag_node *last; /* of the last op that went out eagerly; NULL: not recorded */
 
     /* Per-thread default stream; see submit.c. */
     CUstream relay;
@@ -162,6 +163,9 @@ struct ag_stream {
     struct ag_stream *next; /* registry lock: all states, in use or free */
 };
 
+/* Copies in a row that cannot be held, from which on as many more are taken for such. */
+enum { AG_MOST_FOREIGN = 16 };
+
 enum { AG_FOUND = 16 };
 
 /* What a thread remembers. The address also names the thread. */
@@ -175,6 +179,7 @@ struct ag_thread {
     } found[AG_FOUND];
     uint64_t submitting;     /* ns that it has spent submitting what was held */
     uint32_t ops;            /* that it has held */
+    uint32_t foreign;        /* the last copies that it has seen looked at, and cannot be held */
     struct ag_stream *eager; /* where the op goes that this thread was last told to submit */
 };
 

@@ -60,6 +60,7 @@ CASES = {
     "alone": Case("alone", what="replayed by itself, and a synchronize"),
     "stream": Case("stream", what="a stream created and destroyed for each launch"),
     "crowd": Case("crowd", what="the same among 300 other streams"),
+    "uploads": Case("uploads", what="a stream created and destroyed for 32 copies of pageable memory"),
 }
 
 LIBRARY = "libautograph.so"

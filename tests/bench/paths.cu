@@ -42,6 +42,7 @@ enum door {
     ALONE,     /* cudaLaunchKernel and a synchronize behind it */
     STREAM,    /* a stream of its own for each launch: create, launch, wait, destroy */
     CROWD,     /* the same, while there are hundreds of others */
+    UPLOADS,   /* a stream of its own for LENGTH uploads */
 };
 
 static const struct path {
@@ -77,6 +78,7 @@ static const struct path {
     {"alone", ALONE, false, false, false, "with replay and synchronize"},
     {"stream", STREAM, false, false, false, "a stream created and destroyed for it"},
     {"crowd", CROWD, false, false, false, "the same among hundreds of streams"},
+    {"uploads", UPLOADS, false, false, false, "a stream created and destroyed for some uploads"},
 };
 
 static unsigned *data;
@@ -138,6 +140,15 @@ static void one_call(const struct path *path, long iteration, unsigned k)
         CHECK(cudaLaunchKernel((const void *)mix, dim3(1), dim3(1), arguments, shared, stream));
         CHECK(cudaStreamSynchronize(stream));
         break;
+    case UPLOADS: {
+        cudaStream_t own;
+        CHECK(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
+        for (unsigned i = 0; i < LENGTH; i++)
+            CHECK(cudaMemcpyAsync(at, &value, sizeof(*at), cudaMemcpyHostToDevice, own));
+        CHECK(cudaStreamSynchronize(own));
+        CHECK(cudaStreamDestroy(own));
+        break;
+    }
     case STREAM:
     case CROWD: {
         cudaStream_t own;
