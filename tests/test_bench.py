@@ -95,7 +95,7 @@ def test_whole_benchmark(tmp_path):
         "N=4", "N=16", "N=4, sync", "N=16, sync", "N=16, never repeats"]
     for row in found["shapes"]:
         rounds = {len(times) for times in row["times"].values()}
-        assert rounds == {45} if "never" in row["name"] else min(rounds) >= 3  # 15 pairs of processes
+        assert rounds == {120} if "never" in row["name"] else min(rounds) >= 3  # 40 pairs of processes
         assert ("graph" in row["times"]) == ("never" not in row["name"])
         assert (row["report"]["replays"] > 0) == ("never" not in row["name"])
     for words in ("one matched launch", "first replay", "without CUDA", "with CUDA", "every shape"):

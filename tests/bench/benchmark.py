@@ -6,7 +6,7 @@ usage: tests/bench/benchmark.py [--build DIR] [--out DIR] [--shapes REGEX] [--ro
                             [--no-extras] [--pairs N] [--library FILE] [--set AUTOGRAPH_NAME=VALUE] [--sim]
 
 For each loop two processes run, one of them with the library preloaded, and take turns in each round;
-fifteen such pairs one after the other, for fewer rounds each, where little is won; each of the two is the
+fifteen such pairs or forty one after the other, for fewer rounds each, where little is won; each of the two is the
 first to start in every other pair. Loops of one thread run on one processor, the same for both.
 Prints a table, and what was asked of the loops with what was measured; --out keeps both, with all
 figures (bench.json) and a plot (bench.svg). Status 1: results differed. Status 2: it could not run,

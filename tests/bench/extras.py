@@ -126,7 +126,7 @@ def starts(setup, quick):
     for name, command, runs, most in (
             ("a process without CUDA (/bin/true)", ["/bin/true"], 20 if quick else 200, 0.5),
             ("start of a process with CUDA", [setup.program("worker", "static")],
-             4 if quick else 12, 5)):
+             4 if quick else 60, 5)):
         plain, difference, uncertain = start(command, setup, runs)
         result.append(verdict(name, f"<= {most} ms more",
                               f"{difference:+.2f} ms, +- {uncertain:.2f} ms (without {plain:.2f} ms)",

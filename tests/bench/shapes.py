@@ -56,7 +56,10 @@ class Shape(dict):
 
     @property
     def processes(self):
-        """Pairs of processes: more where little is won, and one process is faster than another by more."""
+        """Pairs of processes: more where little is won, and one process is faster than another by more;
+        and most where nothing is, and 1 % must be seen."""
+        if self["loop"] == "never repeats":
+            return 40
         strict = any(t.applies(self) for t in TARGETS if t.of == "eager" and t.limit <= 1.01)
         little = self["mix"] == "upload" or (self["n"] == 1 and self["threads"] > 1)
         return 15 if strict or little else 1
