@@ -185,7 +185,7 @@ static inline bool is_known(const struct ag_found *found)
            found->life == atomic_load_explicit(&found->stream->life, memory_order_acquire);
 }
 
-/* Takes one from a number that only this thread changes; false: it is 0. */
+/* Takes one from a number; false: it is 0. What another thread takes meanwhile may be lost. */
 static inline bool take_one(_Atomic uint32_t *number)
 {
     uint32_t left = atomic_load_explicit(number, memory_order_relaxed);
