@@ -306,8 +306,8 @@ bool ag_engine_memset(const struct ag_memset_call *call)
 enum { FOREIGN_MOST = 256 }; /* copies that are taken for such as cannot be held, at most */
 
 /* Describing a copy means to ask the driver about its memory. A stream that uploads pageable memory
-   all the time, or downloads, need not pay for that each time; nor does one that is made for some
-   copies more by a thread which has done nothing else. */
+   all the time, or downloads, need not pay for that each time; nor does a new
+   one of a thread whose last copies were such. */
 static bool describe_copy(struct ag_stream *stream, struct ag_described *op,
                           const struct ag_copy_call *call)
 {
