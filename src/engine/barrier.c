@@ -31,13 +31,23 @@ static void flush(struct ag_stream *stream, enum ag_reason reason)
 
 /* -- Implicit ordering ------------------------------------------------------- */
 
+/* Whether CUDA orders a call on `before` behind what `stream` holds. Neither lock is held, and
+   `stream` may get another life meanwhile: then nothing is held any more that had to go first. */
+static bool goes_before(struct ag_stream *stream, const struct ag_stream *before)
+{
+    if (atomic_load_explicit(&stream->held, memory_order_acquire) == 0 ||
+        __atomic_load_n(&stream->context, __ATOMIC_RELAXED) != before->context)
+        return false;
+    enum ag_stream_kind kind = __atomic_load_n(&stream->kind, __ATOMIC_RELAXED);
+    return before->kind == AG_STREAM_LEGACY
+               ? kind == AG_STREAM_BLOCKING || kind == AG_STREAM_PER_THREAD
+               : kind == AG_STREAM_LEGACY;
+}
+
 void ag_order_before_slow(const struct ag_stream *before)
 {
-    bool legacy = before->kind == AG_STREAM_LEGACY;
     for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;)
-        if (stream != before && atomic_load_explicit(&stream->held, memory_order_acquire) != 0 &&
-            stream->context == before->context &&
-            (legacy ? ag_stream_orders_legacy(stream) : stream->kind == AG_STREAM_LEGACY))
+        if (stream != before && goes_before(stream, before))
             flush(stream, AG_REASON_LEGACY);
 }
 

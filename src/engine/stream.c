@@ -384,9 +384,9 @@ static struct ag_stream *make(CUstream name, CUcontext current, uint32_t *life)
     if (stream == NULL && context != NULL && (stream = state_take()) != NULL) {
         if (ag_recorder_init(&stream->recorder, ag_opt.trace_memory, ag_opt.trace_unroll,
                              ag_opt.trace_max_length)) {
-            stream->context = context;
+            __atomic_store_n(&stream->context, context, __ATOMIC_RELAXED);
+            __atomic_store_n(&stream->kind, kind, __ATOMIC_RELAXED);
             stream->handle = name;
-            stream->kind = kind;
             stream->owner = kind == AG_STREAM_PER_THREAD ? &ag_self : NULL;
             stream->plain = false;
             stream->holding = false;

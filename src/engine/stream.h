@@ -93,10 +93,10 @@ struct ag_stream {
     struct ag_lock lock; /* guards everything below but where it says otherwise */
 
     /* Constant while the state is live; written under this lock and the registry's. */
-    struct ag_context *context;
-    CUstream handle; /* CU_STREAM_LEGACY and CU_STREAM_PER_THREAD for the default streams */
+    struct ag_context *context; /* barriers look at these two without a lock: see barrier.c */
     enum ag_stream_kind kind;
-    uint32_t number;           /* of this life, in reports and traces; from 1 */
+    CUstream handle; /* CU_STREAM_LEGACY and CU_STREAM_PER_THREAD for the default streams */
+    uint32_t number; /* of this life, in reports and traces; from 1 */
     const void *_Atomic owner; /* per-thread default stream: whose (address of its ag_thread) */
     _Atomic bool live;
     _Atomic uint32_t life; /* goes up when it dies, so that threads forget what they remember */
@@ -262,11 +262,6 @@ extern _Atomic int ag_program_execs;       /* live graph execs of the program's 
 extern _Atomic unsigned ag_context_errors; /* contexts that could not be entered or left */
 extern _Atomic int ag_captures;            /* captures of the program that are under way */
 extern _Atomic int ag_pauses;              /* of these, pauses that the program asked for */
-
-static inline bool ag_stream_orders_legacy(const struct ag_stream *stream)
-{
-    return stream->kind == AG_STREAM_BLOCKING || stream->kind == AG_STREAM_PER_THREAD;
-}
 
 static inline CUstream ag_stream_name(CUstream handle, bool ptsz)
 {

@@ -341,6 +341,48 @@ static void back_and_forth(void)
     OK(cuCtxDestroy(other));
 }
 
+static volatile uint32_t started, stop;
+
+/* A stream for each step, in a context of its own; mix is the main thread's. */
+static void *with_streams(void *arg)
+{
+    CUcontext c;
+    CUdeviceptr at;
+    OK(create_context(&c));
+    OK(cuMemAlloc(&at, 4 * N));
+    (void)arg;
+    while (!get_word(&stop)) {
+        CUstream s = made(CU_STREAM_DEFAULT);
+        for (unsigned i = 0; i < 4 * BODY; i++)
+            OK(cuMemsetD32Async(at + 4 * (i % BODY), i % BODY, 1, s));
+        OK(cuStreamSynchronize(s));
+        OK(cuStreamDestroy(s));
+        set_word(&started, 1);
+    }
+    show("beside", at);
+    OK(cuCtxDestroy(c));
+    return NULL;
+}
+
+/* The legacy stream's barriers look at streams that another thread makes and destroys. */
+static void streams_beside(void)
+{
+    pthread_t thread;
+    CUstream s = made(CU_STREAM_DEFAULT);
+    CHECK(pthread_create(&thread, NULL, with_streams, NULL) == 0);
+    while (!get_word(&started))
+        sched_yield();
+    for (unsigned round = 0; round < 10; round++)
+        for (uint32_t step = 0; step < STEPS; step++) {
+            body(s, buffer[0], step);
+            OK(launch_mix(buffer[0], N, 0, s)); /* the next body's first, and held */
+            OK(launch_mix(buffer[0], N, step, NULL));
+        }
+    set_word(&stop, 1);
+    CHECK(pthread_join(thread, NULL) == 0);
+    show("main", buffer[0]);
+}
+
 static void reset(void)
 {
     for (unsigned round = 0; round < 4; round++) {
@@ -494,8 +536,6 @@ static void forbidden(void)
 }
 
 /* -- Capture -- */
-
-static volatile uint32_t stop;
 
 static void *launches_meanwhile(void *arg)
 {
@@ -668,6 +708,7 @@ int main(int argc, char **argv)
                {"contexts", contexts},
                {"devices", devices},
                {"back_and_forth", back_and_forth},
+               {"streams_beside", streams_beside},
                {"reset", reset},
                {"modules", modules},
                {"attributes", attributes},
