@@ -37,6 +37,7 @@
     X(cuStreamWaitEvent)                                                                           \
     X(cuEventCreate)                                                                               \
     X(cuEventRecord)                                                                               \
+    X(cuEventQuery)                                                                                \
     X(cuEventSynchronize)                                                                          \
     X(cuEventDestroy_v2)                                                                           \
     X(cuLaunchKernel)                                                                              \

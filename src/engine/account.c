@@ -166,7 +166,7 @@ static pthread_mutex_t peek_lock = PTHREAD_MUTEX_INITIALIZER;
 static void see(struct ag_stream *stream)
 {
     stream->seen = stream->counters;
-    stream->seen_live = stream->live;
+    stream->seen_live = stream->live && !stream->vacant;
 }
 
 void ag_engine_peek(struct ag_counters *sum, uint64_t *streams)

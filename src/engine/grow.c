@@ -32,14 +32,19 @@ static bool is_of_another(const struct ag_stream *stream)
     return thread != NULL && thread != &ag_self;
 }
 
+static bool is_used(const struct ag_stream *stream)
+{
+    return stream->live && !stream->vacant;
+}
+
 static bool all_idle(void)
 {
     bool all =
         !atomic_load(&ag_unfollowed) && atomic_load(&ag_captures) == 0 && ag_contexts_settled();
     for (struct ag_stream *stream = ag_stream_all(); all && stream != NULL; stream = stream->next) {
-        if ((stream->live && is_of_another(stream)) || !ag_stream_trylock(stream))
+        if ((is_used(stream) && is_of_another(stream)) || !ag_stream_trylock(stream))
             return false; /* which may be at work */
-        all = !stream->live || (!is_of_another(stream) && idle(stream));
+        all = !is_used(stream) || (!is_of_another(stream) && idle(stream));
         ag_stream_unlock(stream);
     }
     return all;

@@ -27,9 +27,14 @@ void ag_engine_stream_destroy(CUstream handle)
             ag_stream_end(stream, true, AG_REASON_DESTROY);
             /* What may still run in it cannot be asked for any more; nor now, during a capture,
                which may be of this stream. */
-            if (atomic_load(&ag_captures) != 0 || !ag_stream_is_done(stream))
+            bool captures = atomic_load(&ag_captures) != 0;
+            bool done = !captures && ag_stream_is_done(stream);
+            if (!done)
                 atomic_fetch_add(&stream->context->left, 1);
-            ag_stream_kill(stream);
+            if (captures)
+                ag_stream_kill(stream);
+            else
+                ag_stream_vacate(stream, done);
         }
         ag_context_leave(pushed);
     }

@@ -27,9 +27,11 @@ static uint32_t stream_count;             /* registry; of all that ever lived */
    driver what their memory is costs more than to follow the stream. */
 enum { FIRST_COPIES = 4 };
 
-/* Found by name; and which states are in use by nobody. All under registry. */
-enum { BUCKETS = 1024 };
-static struct ag_stream *buckets[BUCKETS], *unused;
+/* Found by name; vacant, those that have been for longest first; and in use by nobody. All under
+   registry. */
+enum { BUCKETS = 1024, MOST_VACANT = 64 };
+static struct ag_stream *buckets[BUCKETS], *vacant, *unused;
+static unsigned vacant_count;
 static _Atomic unsigned state_count; /* goes up only */
 
 /* A bit for each state, and the states by number, each set once. */
@@ -275,6 +277,23 @@ static void state_give(struct ag_stream *stream)
     unused = stream;
 }
 
+/* A live state goes into a bucket, or leaves the one that it is in. Registry lock held. */
+static void list_join(struct ag_stream *stream, struct ag_stream **bucket)
+{
+    stream->bucket = bucket;
+    stream->alike = *bucket;
+    *bucket = stream;
+}
+
+static void list_leave(struct ag_stream *stream)
+{
+    struct ag_stream **link = stream->bucket;
+    while (*link != stream)
+        link = &(*link)->alike;
+    *link = stream->alike;
+    vacant_count -= stream->bucket == &vacant;
+}
+
 struct ag_stream *ag_stream_next_busy(const struct ag_stream *last)
 {
     unsigned from = last != NULL ? last->index + 1 : 0;
@@ -344,6 +363,51 @@ static bool watch_thread(void)
     return exit_key_made && pthread_setspecific(exit_key, &ag_self) == 0;
 }
 
+/* The vacant state for a stream of this kind, with its lock held, or NULL: of those whose last
+   stream was this thread's the one that has been vacant for longest, so that streams that are made
+   for the same work in each step find it in the order in which they went. Registry lock held. */
+static struct ag_stream *vacant_take(const struct ag_context *context, enum ag_stream_kind kind)
+{
+    struct ag_stream *found = NULL;
+    for (struct ag_stream *stream = vacant; stream != NULL; stream = stream->alike) {
+        if (stream->context != context || stream->kind != kind)
+            continue;
+        bool own = atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self;
+        if (found == NULL || own)
+            found = stream;
+        if (own)
+            break;
+    }
+    if (found == NULL || !ag_stream_trylock(found))
+        return NULL;
+    if (found->plain) { /* it is beyond us */
+        ag_stream_unlock(found);
+        return NULL;
+    }
+    list_leave(found);
+    return found;
+}
+
+/* A state for a new stream, locked; NULL: no memory. Registry lock held. */
+static struct ag_stream *state_for(struct ag_context *context, enum ag_stream_kind kind)
+{
+    struct ag_stream *stream = vacant_take(context, kind);
+    if (stream != NULL || (stream = state_take()) == NULL)
+        return stream;
+    if (!ag_recorder_init(&stream->recorder, ag_opt.trace_memory, ag_opt.trace_unroll,
+                          ag_opt.trace_max_length)) {
+        ag_tree_clear(&stream->recorder.tree);
+        state_give(stream);
+        ag_stream_unlock(stream);
+        return NULL;
+    }
+    __atomic_store_n(&stream->context, context, __ATOMIC_RELAXED);
+    __atomic_store_n(&stream->kind, kind, __ATOMIC_RELAXED);
+    stream->won = 0;
+    ag_pace_start(stream);
+    return stream;
+}
+
 /* *life becomes its life. */
 static struct ag_stream *make(CUstream name, CUcontext current, uint32_t *life)
 {
@@ -353,7 +417,7 @@ static struct ag_stream *make(CUstream name, CUcontext current, uint32_t *life)
     unsigned flags = 0;
     bool known = true, pushed = false;
     pthread_mutex_lock(&registry);
-    bool full = unused == NULL && state_count == AG_MOST_STREAMS;
+    bool full = unused == NULL && vacant == NULL && state_count == AG_MOST_STREAMS;
     pthread_mutex_unlock(&registry);
     if (full) /* the driver need not be asked each time */
         return NULL;
@@ -381,38 +445,25 @@ static struct ag_stream *make(CUstream name, CUcontext current, uint32_t *life)
     pthread_mutex_lock(&registry);
     struct ag_stream *stream = find(name, current);
     struct ag_context *context = context_make(ctx, device);
-    if (stream == NULL && context != NULL && (stream = state_take()) != NULL) {
-        if (ag_recorder_init(&stream->recorder, ag_opt.trace_memory, ag_opt.trace_unroll,
-                             ag_opt.trace_max_length)) {
-            __atomic_store_n(&stream->context, context, __ATOMIC_RELAXED);
-            __atomic_store_n(&stream->kind, kind, __ATOMIC_RELAXED);
-            stream->handle = name;
-            stream->owner = kind == AG_STREAM_PER_THREAD ? &ag_self : NULL;
-            stream->plain = false;
-            stream->holding = false;
-            stream->relayed = false;
-            stream->won = 0;
-            stream->foreign = ag_self.foreign < AG_MOST_FOREIGN ? 0 : AG_MOST_FOREIGN;
-            atomic_store_explicit(&stream->foreign_next,
-                                  stream->foreign != 0 ? stream->foreign : FIRST_COPIES,
-                                  memory_order_relaxed);
-            atomic_store_explicit(&stream->bare, true, memory_order_relaxed);
-            ag_pace_start(stream);
-            stream->number = ++stream_count;
-            stream->lives++;
-            stream->ops_before = stream->counters.ops;
-            stream->live = true;
-            stream->bucket = bucket_of(name, &ag_self);
-            stream->alike = *stream->bucket;
-            *stream->bucket = stream;
-            AG_TRACE(ag_note_stream(stream));
-            ag_stream_unlock(stream);
-        } else {
-            ag_tree_clear(&stream->recorder.tree);
-            state_give(stream);
-            ag_stream_unlock(stream);
-            stream = NULL;
-        }
+    if (stream == NULL && context != NULL && (stream = state_for(context, kind)) != NULL) {
+        stream->handle = name;
+        stream->owner = kind == AG_STREAM_PER_THREAD ? &ag_self : NULL;
+        stream->plain = false;
+        stream->holding = false;
+        stream->relayed = false;
+        stream->foreign = ag_self.foreign < AG_MOST_FOREIGN ? 0 : AG_MOST_FOREIGN;
+        atomic_store_explicit(&stream->foreign_next,
+                              stream->foreign != 0 ? stream->foreign : FIRST_COPIES,
+                              memory_order_relaxed);
+        atomic_store_explicit(&stream->bare, true, memory_order_relaxed);
+        stream->number = ++stream_count;
+        stream->lives++;
+        stream->ops_before = stream->counters.ops;
+        stream->vacant = false;
+        stream->live = true;
+        list_join(stream, bucket_of(name, &ag_self));
+        AG_TRACE(ag_note_stream(stream));
+        ag_stream_unlock(stream);
     }
     if (stream != NULL)
         *life = stream->life;
@@ -468,34 +519,140 @@ void ag_stream_capture_ends(struct ag_stream *stream)
     atomic_fetch_sub(&ag_captures, 1); /* events may be held again */
 }
 
-void ag_stream_kill(struct ag_stream *stream)
+/* The state is no longer that of its stream. */
+static void lose_stream(struct ag_stream *stream)
 {
-    drop_traces(stream);
     ag_stream_be_curious(stream, false);
     ag_stream_capture_ends(stream);
     if (atomic_exchange(&stream->relayed, false) && !stream->open)
         atomic_fetch_sub(&ag_held_streams, 1);
     ag_stream_update_busy(stream);
+}
+
+static void event_drop(struct ag_stream *stream, CUevent *event)
+{
+    if (*event != NULL)
+        stream->counters.errors += ag_real.cuEventDestroy_v2(*event) != CUDA_SUCCESS;
+    *event = NULL;
+}
+
+void ag_stream_kill(struct ag_stream *stream)
+{
+    drop_traces(stream);
+    lose_stream(stream);
     if (stream->relay != NULL) {
         stream->counters.errors += ag_real.cuStreamDestroy_v2(stream->relay) != CUDA_SUCCESS;
-        stream->counters.errors += ag_real.cuEventDestroy_v2(stream->mark) != CUDA_SUCCESS;
-        stream->counters.errors += ag_real.cuEventDestroy_v2(stream->done) != CUDA_SUCCESS;
         stream->relay = NULL;
         atomic_fetch_sub(&stream->context->relays, 1);
     }
-    if (stream->placeholder != NULL)
-        stream->counters.errors += ag_real.cuEventDestroy_v2(stream->placeholder) != CUDA_SUCCESS;
-    stream->placeholder = NULL;
+    event_drop(stream, &stream->mark);
+    event_drop(stream, &stream->done);
+    event_drop(stream, &stream->placeholder);
+    stream->unsettled = false;
     ag_tree_clear(&stream->recorder.tree);
     ag_memory_forget(stream->answers);
     pthread_mutex_lock(&registry);
     stream->owner = NULL;
     stream->live = false;
     atomic_fetch_add(&stream->life, 1);
-    struct ag_stream **link = stream->bucket;
-    while (*link != stream)
-        link = &(*link)->alike;
-    *link = stream->alike;
+    list_leave(stream);
     state_give(stream);
     pthread_mutex_unlock(&registry);
+}
+
+/* Whether what the state has learnt is worth keeping, and says nothing of the stream itself. */
+static bool is_of_use(const struct ag_stream *stream)
+{
+    if (stream->plain || is_default(stream->handle) || stream->recorder.tree.used == 0)
+        return false;
+    const struct ag_trace *trace = stream->traces;
+    while (trace != NULL && !trace->prioritized)
+        trace = trace->next;
+    return trace == NULL;
+}
+
+static bool vacant_is_full(void)
+{
+    pthread_mutex_lock(&registry);
+    bool full = vacant_count >= MOST_VACANT;
+    pthread_mutex_unlock(&registry);
+    return full;
+}
+
+/*
+ * An exec that is launched while it runs waits for that: replayed in another stream, it would make
+ * that one wait for the one that is being destroyed, which the program did not ask for. So that it
+ * can be told when that has done all. False: it cannot.
+ */
+static bool mark_end(struct ag_stream *stream, bool done)
+{
+    if (done || stream->traces == NULL || stream->unsettled) /* none has been launched since */
+        return true;
+    CUresult result = CUDA_SUCCESS;
+    if (stream->done == NULL)
+        result = ag_real.cuEventCreate(&stream->done, CU_EVENT_DISABLE_TIMING);
+    if (result != CUDA_SUCCESS)
+        stream->done = NULL;
+    else
+        result = ag_real.cuEventRecord(stream->done, stream->handle);
+    stream->counters.errors += result != CUDA_SUCCESS;
+    stream->unsettled = result == CUDA_SUCCESS;
+    return stream->unsettled;
+}
+
+void ag_stream_vacate(struct ag_stream *stream, bool done)
+{
+    if (!ag_opt.trace_inherit || !is_of_use(stream) || !mark_end(stream, done) ||
+        (vacant_is_full() && !ag_stream_kill_vacant(NULL))) {
+        ag_stream_kill(stream);
+        return;
+    }
+    lose_stream(stream);
+    ag_stream_want_none(stream);
+    stream->last = NULL;
+    pthread_mutex_lock(&registry);
+    stream->vacant = true;
+    stream->vacated = atomic_load(&stream->context->starved);
+    atomic_fetch_add(&stream->life, 1);
+    list_leave(stream);
+    struct ag_stream **last = &vacant;
+    while (*last != NULL)
+        last = &(*last)->alike;
+    list_join(stream, last);
+    stream->bucket = &vacant; /* where it is looked for when it leaves */
+    vacant_count++;
+    pthread_mutex_unlock(&registry);
+}
+
+bool ag_stream_settles(struct ag_stream *stream)
+{
+    stream->unsettled = ag_real.cuEventQuery(stream->done) != CUDA_SUCCESS;
+    return !stream->unsettled;
+}
+
+/* The same of a vacant one, which is not in use for anything any more. */
+static bool is_stale(struct ag_stream *stream)
+{
+    return atomic_load(&stream->context->starved) - stream->vacated >= AG_STARVED &&
+           ag_stream_is_settled(stream);
+}
+
+bool ag_stream_kill_vacant(const struct ag_context *context)
+{
+    pthread_mutex_lock(&registry);
+    struct ag_stream *stream = vacant;
+    while (stream != NULL &&
+           ((context != NULL && stream->context != context) || !ag_stream_trylock(stream)))
+        stream = stream->alike;
+    pthread_mutex_unlock(&registry);
+    if (stream == NULL)
+        return false;
+    bool pushed, killed = (context == NULL || is_stale(stream)) &&
+                          ag_context_enter(stream->context, &pushed);
+    if (killed) {
+        ag_stream_kill(stream);
+        ag_context_leave(pushed);
+    }
+    ag_stream_unlock(stream);
+    return killed;
 }

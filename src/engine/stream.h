@@ -41,8 +41,9 @@ struct ag_context {
     _Atomic unsigned relays;        /* streams of the engine's own; see submit.c */
     _Atomic unsigned blocking_held; /* blocking streams that hold ops */
     _Atomic bool legacy_held;       /* the legacy stream holds ops */
-    _Atomic int64_t owed;  /* for graphs that were made, ns, less what replays have saved since */
-    _Atomic unsigned left; /* streams that have gone, and may have left work behind */
+    _Atomic int64_t owed; /* for graphs that were made, ns, less what replays have saved since */
+    _Atomic unsigned starved; /* hot sequences that found no exec */
+    _Atomic unsigned left;    /* streams that have gone, and may have left work behind */
     _Atomic unsigned settled; /* of these, before the program last waited for the context */
     _Atomic int refused; /* of a held op, and no call of the program has returned it yet; or 0 */
 };
@@ -87,6 +88,12 @@ struct ag_timed {
     bool eager;
 };
 
+/* Times that hot sequences found no room since a trace was in one, after which it makes room for
+   another: the program has gone on to something else, or cuts fall on other ops. (A sequence is hot
+   again after three more times, so in a loop of more sequences than there is room for, those that
+   have some keep it.) */
+enum { AG_STARVED = 48 };
+
 enum { AG_WANTED = 16, AG_FREES = 64, AG_CUTS = 32, AG_MOST_STREAMS = 4096 };
 
 struct ag_stream {
@@ -99,6 +106,8 @@ struct ag_stream {
     uint32_t number; /* of this life, in reports and traces; from 1 */
     const void *_Atomic owner; /* per-thread default stream: whose (address of its ag_thread) */
     _Atomic bool live;
+    _Atomic bool vacant;   /* live, but its stream is gone: see ag_stream_vacate() */
+    unsigned vacated;      /* then, how many sequences of the context had found no exec */
     _Atomic uint32_t life; /* goes up when it dies, so that threads forget what they remember */
 
     /* Written under the lock, peeked at without: program order makes a thread see what it must. */
@@ -143,7 +152,9 @@ struct ag_stream {
 
     /* Per-thread default stream; see submit.c. */
     CUstream relay;
-    CUevent mark, done;
+    CUevent mark;
+    CUevent done;   /* also behind the last work of the stream before, if that is `unsettled` */
+    bool unsettled; /* graphs may still run there: none is made or launched until they have */
     CUevent placeholder; /* in execs, for events that have been destroyed; NULL: not needed yet */
     bool unmarked;       /* `done` could not be recorded behind the relayed work */
 
@@ -219,6 +230,28 @@ void ag_stream_capture_ends(struct ag_stream *stream);
 
 /* Kills a state that holds nothing. Wants its lock, and its context where that still lives. */
 void ag_stream_kill(struct ag_stream *stream);
+
+/*
+ * The same for the state of a stream that is being destroyed, its work `done` or not; but what it
+ * has learnt may stay, as a vacant state, for the next stream of its kind in the context: programs
+ * that make streams in each step do the same in them. A vacant state is live: it must hear of the
+ * end of whatever its graphs and nodes refer to. Wants the context, and that nothing captures.
+ */
+void ag_stream_vacate(struct ag_stream *stream, bool done);
+
+/* Whether none of its graphs runs any more in the stream that had the state before: which the
+   driver is asked until it is so. */
+bool ag_stream_settles(struct ag_stream *stream);
+
+static inline bool ag_stream_is_settled(struct ag_stream *stream)
+{
+    return __builtin_expect(!stream->unsettled, 1) || ag_stream_settles(stream);
+}
+
+/* Kills the state that has been vacant for longest. In a context: so that what its graphs have
+   taken is free, and if it has been for long. False: there is none. Another stream's lock may be
+   held. */
+bool ag_stream_kill_vacant(const struct ag_context *context);
 
 /* Drops all traces and everything recorded; nothing may be held. Wants the lock and the context. */
 void ag_stream_reset(struct ag_stream *stream);

@@ -78,6 +78,7 @@ static bool relay_make(struct ag_stream *stream)
                 return true;
             (void)ag_real.cuEventDestroy_v2(stream->mark); /* new and unused */
         }
+        stream->mark = stream->done = NULL;
         (void)ag_real.cuStreamDestroy_v2(stream->relay); /* new and unused */
     }
     note_error(stream, result, "making a relay");
@@ -172,7 +173,7 @@ static bool relay_prepare(struct ag_stream *stream)
    its call returns: no other thread will do it. */
 static bool hold_prepare(struct ag_stream *stream, const struct ag_node *head)
 {
-    if (capturing(stream))
+    if (!ag_stream_is_settled(stream) || capturing(stream))
         return false;
     ag_stream_open(stream);
     if (ag_recorder_ends(&stream->recorder, head))
@@ -239,11 +240,9 @@ void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head)
     ag_depth--;
 }
 
-/* Replays after which a trace that was in none of them makes room for another; and times that hot
-   sequences found no room since it was in one, after which it does: the program has gone on to
-   something else, or cuts fall on other ops. (A sequence is hot again after three more times, so in
-   a loop of more sequences than there is room for, those that have some keep it.) */
-enum { STALE_REPLAYS = 256, STARVED = 48 };
+/* Replays after which a trace that was in none of them makes room for another; see AG_STARVED, too.
+ */
+enum { STALE_REPLAYS = 256 };
 
 /*
  * A capture of the program on another thread, in global mode, forbids this thread calls that may be
@@ -277,7 +276,7 @@ bool ag_stream_is_done(struct ag_stream *stream)
 static bool is_stale(const struct ag_stream *stream, const struct ag_trace *trace)
 {
     return stream->clock - trace->used >= STALE_REPLAYS ||
-           stream->starved - trace->starved >= STARVED;
+           stream->starved - trace->starved >= AG_STARVED;
 }
 
 static void used(struct ag_stream *stream, struct ag_trace *trace)
@@ -291,16 +290,21 @@ static void used(struct ag_stream *stream, struct ag_trace *trace)
 static bool take_exec(struct ag_stream *stream, uint32_t ops, bool idle)
 {
     while (!ag_context_take_exec(stream->context, ops, idle)) {
+        if (ag_stream_kill_vacant(stream->context))
+            continue;
         struct ag_trace *oldest = stream->traces;
         for (struct ag_trace *trace = oldest; trace != NULL; trace = trace->next)
             if (trace->used < oldest->used)
                 oldest = trace;
         if (oldest == NULL || !is_stale(stream, oldest)) {
-            stream->starved += !idle; /* not each time that the same ones are tried again */
+            if (!idle) { /* not each time that the same ones are tried again */
+                stream->starved++;
+                atomic_fetch_add(&stream->context->starved, 1);
+            }
             return false;
         }
         /* A launch that still runs keeps some of what its exec has taken. */
-        if (!idle && !ag_stream_is_done(stream))
+        if (!idle && !(ag_stream_is_settled(stream) && ag_stream_is_done(stream)))
             return false;
         trace_drop(stream, oldest);
         stream->counters.evictions++;
@@ -511,7 +515,7 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
     if (ag_trial_rests(leaf, hot(stream, leaf)) || relayed(stream) ||
-        atomic_load(&ag_captures) != 0 || capturing(stream))
+        atomic_load(&ag_captures) != 0 || !ag_stream_is_settled(stream) || capturing(stream))
         return;
     CUstreamCaptureMode mode;
     if (!relax(stream, &mode))

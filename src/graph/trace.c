@@ -47,6 +47,7 @@ static CUresult set_priorities(struct ag_trace *trace, CUstream stream, unsigned
             result = ag_real.cuGraphKernelNodeSetAttribute(trace->step[i].graph_node,
                                                            CU_LAUNCH_ATTRIBUTE_PRIORITY, &value);
     }
+    trace->prioritized = asked;
     if (differs)
         *flags = CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
     return result;

@@ -32,6 +32,7 @@ struct ag_trace {
     uint32_t length;
     bool update_refused; /* cuGraphExecUpdate has refused it once */
     bool events;         /* some of its ops are records or waits */
+    bool prioritized;    /* made for streams of one priority */
     struct ag_step {
         struct ag_node *node;
         CUgraphNode graph_node;

@@ -250,6 +250,33 @@ static void streams(void)
     }
 }
 
+static volatile uint32_t released;
+
+static void until_released(void *arg)
+{
+    while (get_word(&released) < (uint32_t)(uintptr_t)arg)
+        sched_yield();
+}
+
+/* What one stream still has to do when it is destroyed waits for the next one's work. */
+static void streams_behind(void)
+{
+    for (uint32_t step = 0; step < STEPS; step++) {
+        CUstream s = made(CU_STREAM_NON_BLOCKING);
+        if (step > STEPS / 2)
+            OK(cuLaunchHostFunc(s, until_released, (void *)(uintptr_t)step));
+        body(s, buffer[0], step);
+        OK(cuStreamDestroy(s));
+        s = made(CU_STREAM_NON_BLOCKING);
+        body(s, buffer[1], step);
+        OK(cuStreamSynchronize(s));
+        OK(cuStreamDestroy(s));
+        set_word(&released, step);
+        OK(cuCtxSynchronize());
+    }
+    show("second", buffer[1]);
+}
+
 /* -- Contexts and devices -- */
 
 static void on_device(CUdevice device, bool primary, unsigned rounds)
@@ -705,6 +732,7 @@ int main(int argc, char **argv)
                {"shared_stream", shared_stream},
                {"signals", signals},
                {"streams", streams},
+               {"streams_behind", streams_behind},
                {"contexts", contexts},
                {"devices", devices},
                {"back_and_forth", back_and_forth},

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""Streams that are made in each step go on with what those before them have learnt."""
+import pytest
+
+import compiled
+import helpers
+
+STEPS = 300
+# How many ops are replayed at least.
+KINDS = {"one": 0.95, "kinds": 0.95, "crowd": 0.95, "priorities": 0.55, "modules": 0.7, "contexts": 0.7,
+         "threads": 0.95, "last": 0.95}
+
+
+def run(kind, steps=STEPS, **env):
+    command = [compiled.program("step_streams"), kind, steps]
+    without = helpers.run_logged(command, preload=False)
+    done = helpers.run_logged(command, env={f"AUTOGRAPH_{name}": value for name, value in env.items()})
+    assert (done.stdout, done.stderr) == (without.stdout, "")
+    assert helpers.without_marks(done.log) == helpers.without_marks(without.log)
+    assert done.report["errors"] == 0
+    return done.report
+
+
+def share(data):
+    return data["ops"]["replayed"] / data["ops"]["total"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_streams_have_learnt_stays(kind):
+    assert share(run(kind)) > KINDS[kind]
+
+
+@pytest.mark.parametrize("kind", ["one", "kinds", "crowd", "threads"])
+def test_or_goes_with_them(kind):
+    assert share(run(kind, TRACE_INHERIT="false")) < 0.2
+
+
+def test_graphs_of_streams_that_are_gone_make_room():
+    """The stream that stays gets one when its work has come 144 times."""
+    stays, = (s for s in run("last", 600, GRAPH_EXECS=1)["streams"] if s["kind"] == "blocking")
+    assert stays["replayed"] > 0.3 * stays["ops"]
+
+
+def test_but_not_for_each_other():
+    """Twelve streams in each step, and four graphs: those that have one keep it."""
+    data = run("crowd", GRAPH_EXECS=4)
+    assert data["traces"] < 20 and share(data) > 0.2 and data["graph_memory_kb"] <= 400
