@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding, making and killing the states of streams and contexts. */
+/* Finding, making and killing the states of streams. */
 #include "engine/stream.h"
 
 #include "engine/pace.h"
@@ -14,12 +14,9 @@
 #include "engine/observe.h"
 
 _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
-_Atomic int ag_program_execs;
 _Atomic int ag_captures;
-_Atomic unsigned ag_context_errors;
 
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
-static struct ag_context *contexts;       /* registry; never freed, ctx NULL when dead */
 static struct ag_stream *_Atomic streams; /* writes under registry */
 static uint32_t stream_count;             /* registry; of all that ever lived */
 
@@ -54,152 +51,6 @@ bool ag_stream_lock_within(struct ag_stream *stream, uint64_t ns)
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
     }
     return true;
-}
-
-/* -- Contexts ------------------------------------------------------------- */
-
-CUcontext ag_context_current(void)
-{
-    CUcontext current = NULL;
-    if (ag_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS)
-        return NULL;
-    return current;
-}
-
-bool ag_context_refused(CUcontext *current)
-{
-    CUresult result = ag_real.cuCtxGetCurrent(current);
-    if (result != CUDA_SUCCESS)
-        *current = NULL;
-    return result == CUDA_ERROR_NOT_PERMITTED;
-}
-
-bool ag_context_enter(const struct ag_context *context, bool *pushed)
-{
-    *pushed = false;
-    if (ag_context_current() == context->ctx)
-        return true;
-    *pushed = ag_real.cuCtxPushCurrent_v2(context->ctx) == CUDA_SUCCESS;
-    if (!*pushed)
-        atomic_fetch_add(&ag_context_errors, 1);
-    return *pushed;
-}
-
-void ag_context_leave(bool pushed)
-{
-    CUcontext popped;
-    if (pushed && ag_real.cuCtxPopCurrent_v2(&popped) != CUDA_SUCCESS)
-        atomic_fetch_add(&ag_context_errors, 1);
-}
-
-static struct ag_context *context_find(CUcontext ctx)
-{
-    struct ag_context *context = contexts;
-    while (context != NULL && context->ctx != ctx)
-        context = context->next;
-    return context;
-}
-
-struct ag_context *ag_context_peek(CUcontext ctx)
-{
-    pthread_mutex_lock(&registry);
-    struct ag_context *context = ctx != NULL ? context_find(ctx) : NULL;
-    pthread_mutex_unlock(&registry);
-    return context;
-}
-
-/* Registry lock held. */
-static struct ag_context *context_make(CUcontext ctx, CUdevice device)
-{
-    struct ag_context *context = context_find(ctx);
-    if (context != NULL)
-        return context;
-    context = context_find(NULL); /* a dead one: no stream refers to it any more */
-    if (context == NULL) {
-        context = calloc(1, sizeof *context);
-        if (context == NULL)
-            return NULL;
-        context->next = contexts;
-        contexts = context;
-    }
-    context->ctx = ctx;
-    context->device = device;
-    atomic_store(&context->settled, atomic_load(&context->left));
-    context->grown[0] = context->grown[1] = context->shorts = 0;
-    return context;
-}
-
-CUresult ag_context_refusal(struct ag_context *context)
-{
-    int result = atomic_exchange(&context->refused, CUDA_SUCCESS);
-    if (result != CUDA_SUCCESS)
-        atomic_fetch_sub(&ag_refused, 1);
-    return result;
-}
-
-bool ag_contexts_settled(void)
-{
-    bool settled = true;
-    pthread_mutex_lock(&registry);
-    for (struct ag_context *context = contexts; context != NULL; context = context->next)
-        settled &=
-            context->ctx == NULL || atomic_load(&context->settled) == atomic_load(&context->left);
-    pthread_mutex_unlock(&registry);
-    return settled;
-}
-
-void ag_context_forget(struct ag_context *context)
-{
-    (void)ag_context_refusal(context); /* nobody can be told any more */
-    pthread_mutex_lock(&registry);
-    context->ctx = NULL;
-    pthread_mutex_unlock(&registry);
-}
-
-struct ag_context *ag_context_of_device(CUdevice device)
-{
-    pthread_mutex_lock(&registry);
-    struct ag_context *context = contexts;
-    while (context != NULL && !(context->ctx != NULL && context->device == device))
-        context = context->next;
-    pthread_mutex_unlock(&registry);
-    return context;
-}
-
-_Atomic long ag_most_graph_memory;
-
-bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle)
-{
-    bool is_long = ops > AG_SHORT_EXEC;
-    pthread_mutex_lock(&registry);
-    long *execs = context->execs, *grown = context->grown;
-    /* What execs took stays with the context when they are destroyed, and is given again without a
-       wait, to such as are no longer. So what short ones have had is lost to long ones. */
-    long free = ag_opt.graph_free_execs - atomic_load(&ag_program_execs) + grown[1];
-    long others = execs[0] > grown[0] ? execs[0] - grown[0] : 0; /* short, in place of long ones */
-    bool grows = is_long ? execs[1] + context->shorts >= free
-                         : execs[1] + others >= free && execs[0] >= grown[0];
-    long memory = context->memory + ag_exec_kb(ops);
-    bool taken = execs[0] + execs[1] < ag_opt.graph_execs &&
-                 memory <= ag_opt.graph_memory_mb * 1024 && (!grows || idle);
-    execs[is_long] += taken;
-    grown[is_long] += taken && grows;
-    if (execs[0] - grown[0] > context->shorts)
-        context->shorts = execs[0] - grown[0];
-    if (taken)
-        context->memory = memory;
-    if (context->memory > atomic_load(&ag_most_graph_memory))
-        atomic_store(&ag_most_graph_memory, context->memory);
-    pthread_mutex_unlock(&registry);
-    return taken;
-}
-
-void ag_context_give_exec(struct ag_context *context, uint32_t ops)
-{
-    pthread_mutex_lock(&registry);
-    context->execs[ops > AG_SHORT_EXEC]--;
-    context->memory -= ag_exec_kb(ops);
-    pthread_mutex_unlock(&registry);
 }
 
 /* -- Streams -------------------------------------------------------------- */
@@ -413,9 +264,8 @@ static struct ag_stream *make(CUstream name, CUcontext current, uint32_t *life)
 {
     enum ag_stream_kind kind = AG_STREAM_LEGACY;
     CUcontext ctx = current;
-    CUdevice device = 0;
     unsigned flags = 0;
-    bool known = true, pushed = false;
+    bool known = true;
     pthread_mutex_lock(&registry);
     bool full = unused == NULL && vacant == NULL && state_count == AG_MOST_STREAMS;
     pthread_mutex_unlock(&registry);
@@ -434,18 +284,13 @@ static struct ag_stream *make(CUstream name, CUcontext current, uint32_t *life)
     }
     if (!known)
         return NULL;
-    if (ag_context_peek(ctx) == NULL) { /* else its device is known */
-        if (ag_context_enter(&(struct ag_context){.ctx = ctx}, &pushed))
-            known = ag_real.cuCtxGetDevice(&device) == CUDA_SUCCESS;
-        ag_context_leave(pushed);
-    }
-    if (!known)
+    struct ag_context *context = ag_context_find(ctx);
+    if (context == NULL)
         return NULL;
 
     pthread_mutex_lock(&registry);
     struct ag_stream *stream = find(name, current);
-    struct ag_context *context = context_make(ctx, device);
-    if (stream == NULL && context != NULL && (stream = state_for(context, kind)) != NULL) {
+    if (stream == NULL && (stream = state_for(context, kind)) != NULL) {
         stream->handle = name;
         stream->owner = kind == AG_STREAM_PER_THREAD ? &ag_self : NULL;
         stream->plain = false;

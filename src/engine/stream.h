@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine's view of streams and contexts, and how they are found.
+ * The engine's view of streams, and how they are found.
  *
  * A stream's state is found by what the program names in a call: an explicit handle, the legacy
  * default stream of the current context, or the calling thread's default stream in it. Memory of
  * states is never returned to the system, only used again, so that a stale pointer is always a
  * pointer to some state, whose lock can be taken and whose `live` can be read.
  *
- * Lock order: at most one stream, then the registry or the table of functions, which are leaves.
- * The registry's lock is never held across a driver call; a stream's is while its held ops are
- * submitted, since that is what keeps their order.
+ * Lock order: at most one stream (another is only tried), then the registry, the contexts or the
+ * table of functions, which are leaves. The registry's lock is never held across a driver call; a
+ * stream's is while its held ops are submitted, since that is what keeps their order.
  */
 #ifndef AG_STREAM_H
 #define AG_STREAM_H
 
 #include <pthread.h>
 
+#include "engine/context.h"
 #include "engine/engine.h"
 #include "engine/lock.h"
 #include "graph/keep.h"
@@ -29,31 +30,6 @@ enum ag_stream_kind {
     AG_STREAM_LEGACY,
     AG_STREAM_PER_THREAD, /* a thread's default stream; blocking */
 };
-
-struct ag_context {
-    struct ag_context *next;
-    CUcontext ctx;
-    CUdevice device;
-    long grown[2]; /* execs that were made while the device was idle: short ones, long ones */
-    long execs[2]; /* that the engine has in this context, likewise; registry lock, as these all */
-    long shorts;   /* the most short ones at a time in what the context gives at any time */
-    long memory;   /* of the device, that they take, KiB */
-    _Atomic unsigned relays;        /* streams of the engine's own; see submit.c */
-    _Atomic unsigned blocking_held; /* blocking streams that hold ops */
-    _Atomic bool legacy_held;       /* the legacy stream holds ops */
-    _Atomic int64_t owed; /* for graphs that were made, ns, less what replays have saved since */
-    _Atomic unsigned starved; /* hot sequences that found no exec */
-    _Atomic unsigned left;    /* streams that have gone, and may have left work behind */
-    _Atomic unsigned settled; /* of these, before the program last waited for the context */
-    _Atomic int refused; /* of a held op, and no call of the program has returned it yet; or 0 */
-};
-
-/* What the context's graphs have taken and replays have not saved yet, ns; not above 0: nothing. A
-   variant, and a longer trace where there is one already, can wait for that. */
-static inline int64_t ag_context_owes(const struct ag_context *context)
-{
-    return atomic_load_explicit(&context->owed, memory_order_relaxed);
-}
 
 /* How fast the program issues ops, and how long its sequences are therefore; see pace.h. */
 struct ag_pace {
@@ -222,9 +198,6 @@ struct ag_stream *ag_stream_next_busy(const struct ag_stream *last);
 /* To be called whenever one of the three has changed. Wants the stream's lock. */
 void ag_stream_update_busy(struct ag_stream *stream);
 
-/* Whether all work is done that streams of any context left behind when they went. */
-bool ag_contexts_settled(void);
-
 /* The program's capture on this stream has ended, if there was one. The stream's lock is held. */
 void ag_stream_capture_ends(struct ag_stream *stream);
 
@@ -256,45 +229,8 @@ bool ag_stream_kill_vacant(const struct ag_context *context);
 /* Drops all traces and everything recorded; nothing may be held. Wants the lock and the context. */
 void ag_stream_reset(struct ag_stream *stream);
 
-/* Makes the context current on the calling thread if it is not; leave undoes it. False: it is gone.
- */
-bool ag_context_enter(const struct ag_context *context, bool *pushed);
-void ag_context_leave(bool pushed);
-
-/* The context of this thread, NULL if there is none. */
-CUcontext ag_context_current(void);
-
-/* Whether this thread is inside a host function of a stream, where the driver refuses to launch and
-   to change contexts (CUDA_ERROR_NOT_PERMITTED); else its context, or NULL. */
-bool ag_context_refused(CUcontext *current);
-
-/* The state of a context, or NULL. */
-struct ag_context *ag_context_peek(CUcontext ctx);
-
-/* A context that lives on the device, or NULL. */
-struct ag_context *ag_context_of_device(CUdevice device);
-
-/* Takes the error of a held op that the driver refused; CUDA_SUCCESS: there was none. */
-CUresult ag_context_refusal(struct ag_context *context);
-
-/* The context is going away; its streams are dead. */
-void ag_context_forget(struct ag_context *context);
-
-/*
- * Takes one of the execs that may be made in this context, with so many ops: of those that it gives
- * without a wait, or, while the device is `idle`, of all that the budgets allow. False: none is
- * left.
- */
-bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle);
-void ag_context_give_exec(struct ag_context *context, uint32_t ops);
-
-/* The most device memory that execs have taken in one context at any time, KiB. */
-extern _Atomic long ag_most_graph_memory;
-
-extern _Atomic int ag_program_execs;       /* live graph execs of the program's own */
-extern _Atomic unsigned ag_context_errors; /* contexts that could not be entered or left */
-extern _Atomic int ag_captures;            /* captures of the program that are under way */
-extern _Atomic int ag_pauses;              /* of these, pauses that the program asked for */
+extern _Atomic int ag_captures; /* captures of the program that are under way */
+extern _Atomic int ag_pauses;   /* of these, pauses that the program asked for */
 
 static inline CUstream ag_stream_name(CUstream handle, bool ptsz)
 {

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine's view of contexts: what is held in each, and what each may have of execs. States of
+ * contexts are never freed, only used again.
+ */
+#ifndef AG_CONTEXT_H
+#define AG_CONTEXT_H
+
+#include <cuda.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ag_context {
+    struct ag_context *next;
+    CUcontext ctx;
+    CUdevice device;
+
+    /* Under the lock of context.c. */
+    long execs[2]; /* that the engine has in this context: short ones, long ones */
+    long grown[2]; /* execs that were ever made while the device was idle, likewise */
+    long shorts;   /* the most short ones at a time in what the context gives at any time */
+    long memory;   /* of the device, that they take, KiB */
+
+    _Atomic unsigned relays;        /* streams of the engine's own; see submit.c */
+    _Atomic unsigned blocking_held; /* blocking streams that hold ops */
+    _Atomic bool legacy_held;       /* the legacy stream holds ops */
+    _Atomic int64_t owed; /* for graphs that were made, ns, less what replays have saved since */
+    _Atomic unsigned starved; /* hot sequences that found no exec */
+    _Atomic unsigned left;    /* streams that have gone, and may have left work behind */
+    _Atomic unsigned settled; /* of these, before the program last waited for the context */
+    _Atomic int refused; /* of a held op, and no call of the program has returned it yet; or 0 */
+};
+
+/* What the context's graphs have taken and replays have not saved yet, ns; not above 0: nothing. A
+   variant, and a longer trace where there is one already, can wait for that. */
+static inline int64_t ag_context_owes(const struct ag_context *context)
+{
+    return atomic_load_explicit(&context->owed, memory_order_relaxed);
+}
+
+/* Makes the context current on the calling thread if it is not; leave undoes it. False: it is gone.
+ */
+bool ag_context_enter(const struct ag_context *context, bool *pushed);
+void ag_context_leave(bool pushed);
+
+/* The context of this thread, NULL if there is none. */
+CUcontext ag_context_current(void);
+
+/* Whether this thread is inside a host function of a stream, where the driver refuses to launch and
+   to change contexts (CUDA_ERROR_NOT_PERMITTED); else its context, or NULL. */
+bool ag_context_refused(CUcontext *current);
+
+/* The state of a context, made when it is new; NULL: the context is gone, or no memory. And: the
+   state if there is one. */
+struct ag_context *ag_context_find(CUcontext ctx);
+struct ag_context *ag_context_peek(CUcontext ctx);
+
+/* A context that lives on the device, or NULL. */
+struct ag_context *ag_context_of_device(CUdevice device);
+
+/* Takes the error of a held op that the driver refused; CUDA_SUCCESS: there was none. */
+CUresult ag_context_refusal(struct ag_context *context);
+
+/* The context is going away; its streams are dead. */
+void ag_context_forget(struct ag_context *context);
+
+/*
+ * Takes one of the execs that may be made in this context, with so many ops: of those that it gives
+ * without a wait, or, while the device is `idle`, of all that the budgets allow. False: none is
+ * left.
+ */
+bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle);
+void ag_context_give_exec(struct ag_context *context, uint32_t ops);
+
+/* The most device memory that execs have taken in one context at any time, KiB. */
+extern _Atomic long ag_most_graph_memory;
+
+/* Whether all work is done that streams of any context left behind when they went. */
+bool ag_contexts_settled(void);
+
+extern _Atomic int ag_program_execs;       /* live graph execs of the program's own */
+extern _Atomic unsigned ag_context_errors; /* contexts that could not be entered or left */
+
+#endif
