@@ -271,15 +271,7 @@ static void exits(void)
                            .Height = 2,
                            .Depth = 2};
         CUlaunchAttribute attr = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY, .value = {.priority = -1}};
-        CUlaunchConfig config = {.gridDimX = 1,
-                                 .gridDimY = 1,
-                                 .gridDimZ = 1,
-                                 .blockDimX = N,
-                                 .blockDimY = 1,
-                                 .blockDimZ = 1,
-                                 .hStream = s,
-                                 .attrs = &attr,
-                                 .numAttrs = 1};
+        CUlaunchConfig config = one_block(N, &attr, 1, s);
         uint32_t n = N;
         void *args[] = {&at, &n, &step};
         for (unsigned i = 0; i < end; i++)
@@ -341,15 +333,7 @@ static void writes(void)
     for (uint32_t step = 0; step < 2 * STEPS; step++) {
         CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
                                    .value = {.programmaticStreamSerializationAllowed = 1}};
-        CUlaunchConfig config = {.gridDimX = 1,
-                                 .gridDimY = 1,
-                                 .gridDimZ = 1,
-                                 .blockDimX = N,
-                                 .blockDimY = 1,
-                                 .blockDimZ = 1,
-                                 .hStream = s,
-                                 .attrs = &early,
-                                 .numAttrs = 1};
+        CUlaunchConfig config = one_block(N, &early, 1, s);
         uint32_t n = N;
         void *args[] = {&buffer[0], &n, &step};
         note(cuStreamWriteValue32(s, buffer[2], step, 0));
@@ -431,15 +415,7 @@ static void priorities(void)
         for (int i = 0; i < 3; i++) {
             CUlaunchAttribute attr = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY,
                                       .value = {.priority = -i}};
-            CUlaunchConfig config = {.gridDimX = 1,
-                                     .gridDimY = 1,
-                                     .gridDimZ = 1,
-                                     .blockDimX = N,
-                                     .blockDimY = 1,
-                                     .blockDimZ = 1,
-                                     .hStream = s,
-                                     .attrs = &attr,
-                                     .numAttrs = 1};
+            CUlaunchConfig config = one_block(N, &attr, 1, s);
             note(cuLaunchKernelEx(&config, mix, args, NULL));
             note(launch_mix(buffer[1], N, step, s));
             note(cuMemsetD32Async(buffer[2], step, 4, s));
@@ -498,15 +474,7 @@ static void kernels(void)
         CUlaunchAttribute attrs[2] = {
             {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY, .value = {.priority = 0}},
             {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value = {.cooperative = 0}}};
-        CUlaunchConfig config = {.gridDimX = 1,
-                                 .gridDimY = 1,
-                                 .gridDimZ = 1,
-                                 .blockDimX = N,
-                                 .blockDimY = 1,
-                                 .blockDimZ = 1,
-                                 .hStream = s,
-                                 .attrs = attrs,
-                                 .numAttrs = 2};
+        CUlaunchConfig config = one_block(N, attrs, 2, s);
         for (uint32_t step = 0; step < STEPS; step++) {
             uint32_t n = N;
             void *args[] = {&buffer[0], &n, &step};

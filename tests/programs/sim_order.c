@@ -222,15 +222,7 @@ static void launch_event(void)
     set_word(&words[1], 0);
     CUlaunchAttribute a = {.id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT};
     a.value.launchCompletionEvent.event = e;
-    CUlaunchConfig c = {.gridDimX = 1,
-                        .gridDimY = 1,
-                        .gridDimZ = 1,
-                        .blockDimX = 1,
-                        .blockDimY = 1,
-                        .blockDimZ = 1,
-                        .hStream = s,
-                        .attrs = &a,
-                        .numAttrs = 1};
+    CUlaunchConfig c = one_block(1, &a, 1, s);
     OK(launch_word(spin, &words[0], 1, s));
     OK(cuLaunchKernelEx(&c, nop, NULL, NULL));
     EXPECT(CUDA_ERROR_NOT_READY, cuEventQuery(e));

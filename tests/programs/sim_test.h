@@ -68,6 +68,21 @@ static inline CUresult launch_mix(CUdeviceptr buf, uint32_t n, uint32_t k, CUstr
     return cuLaunchKernel(mix, 1, 1, 1, n, 1, 1, 0, s, args, NULL);
 }
 
+/* Of one block, for cuLaunchKernelEx. */
+static inline CUlaunchConfig one_block(unsigned threads, CUlaunchAttribute *attrs, unsigned count,
+                                       CUstream s)
+{
+    return (CUlaunchConfig){.gridDimX = 1,
+                            .gridDimY = 1,
+                            .gridDimZ = 1,
+                            .blockDimX = threads,
+                            .blockDimY = 1,
+                            .blockDimZ = 1,
+                            .hStream = s,
+                            .attrs = attrs,
+                            .numAttrs = count};
+}
+
 /* Launches with an address and a word: ag_spin or ag_flag. */
 static inline CUresult launch_word(CUfunction f, volatile uint32_t *addr, uint32_t value,
                                    CUstream s)

@@ -68,15 +68,7 @@ static void priorities(void)
     uint32_t n = N, k = 5;
     void *args[] = {&buffer[0], &n, &k};
     CUlaunchAttribute attr = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY, .value = {.priority = -1}};
-    CUlaunchConfig config = {.gridDimX = 1,
-                             .gridDimY = 1,
-                             .gridDimZ = 1,
-                             .blockDimX = N,
-                             .blockDimY = 1,
-                             .blockDimZ = 1,
-                             .hStream = s,
-                             .attrs = &attr,
-                             .numAttrs = 1};
+    CUlaunchConfig config = one_block(N, &attr, 1, s);
     for (int round = 0; round < 12; round++) {
         body(s, 0, BODY);
         OK(cuLaunchKernelEx(&config, mix, args, NULL));
