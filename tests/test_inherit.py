@@ -30,6 +30,13 @@ def test_what_streams_have_learnt_stays(kind):
     assert share(run(kind)) > KINDS[kind]
 
 
+def test_the_report_names_the_last_stream():
+    data = run("one")
+    row, = (s for s in data["streams"] if s["kind"] == "nonblocking")
+    assert row["number"] == row["lives"] == STEPS
+    assert data["trace_list"][0]["stream"] == STEPS
+
+
 @pytest.mark.parametrize("kind", ["one", "kinds", "crowd", "threads"])
 def test_or_goes_with_them(kind):
     assert share(run(kind, TRACE_INHERIT="false")) < 0.2

@@ -110,10 +110,12 @@ static void add(_Atomic uint64_t *to, uint64_t n)
                           memory_order_relaxed);
 }
 
-void ag_account_replay(const struct ag_trace *trace, uint64_t patches)
+void ag_account_replay(const struct ag_stream *stream, const struct ag_trace *trace,
+                       uint64_t patches)
 {
     if (trace->account == NULL)
         return;
+    atomic_store_explicit(&trace->account->stream, stream->number, memory_order_relaxed);
     add(&trace->account->replays, 1);
     add(&trace->account->patches, patches);
 }

@@ -26,7 +26,8 @@ void ag_account_trace(const struct ag_stream *stream, struct ag_trace *trace);
 /* A trial of `head` is over, and has measured the traces that begin there. */
 void ag_account_trial(const struct ag_stream *stream, const struct ag_node *head, bool lost);
 
-/* The trace has been replayed, which set the arguments of so many nodes. */
-void ag_account_replay(const struct ag_trace *trace, uint64_t patches);
+/* The trace has been replayed in the stream, which set the arguments of so many nodes. */
+void ag_account_replay(const struct ag_stream *stream, const struct ag_trace *trace,
+                       uint64_t patches);
 
 #endif

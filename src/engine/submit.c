@@ -601,8 +601,8 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     ag_depth--;
     AG_TRACE(ag_note_submit(stream, replayed, reason, began, patches));
     if (replayed != 0)
-        AG_ACCOUNT(
-            ag_account_replay(stream->path[replayed]->trace, stream->counters.patches - patches));
+        AG_ACCOUNT(ag_account_replay(stream, stream->path[replayed]->trace,
+                                     stream->counters.patches - patches));
     if (replayed < held) {
         stream->counters.flushes[reason]++;
         AG_ACCOUNT(ag_account_cut(stream, reason, held - replayed));

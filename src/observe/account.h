@@ -26,7 +26,8 @@ enum { AG_TRACE_NAMES = 16 };
    read at any time. */
 struct ag_trace_account {
     struct ag_trace_account *next;
-    uint32_t number, stream, length;
+    uint32_t number, length;
+    _Atomic uint32_t stream; /* the last one that it was made or replayed for */
     _Atomic uint64_t replays, patches;
     _Atomic uint64_t held_ns, eager_ns; /* of an op, as last measured; 0: never */
     _Atomic bool given_up;              /* since it was no faster */
