@@ -52,3 +52,10 @@ def test_but_not_for_each_other():
     """Twelve streams in each step, and four graphs: those that have one keep it."""
     data = run("crowd", GRAPH_EXECS=4)
     assert data["traces"] < 20 and share(data) > 0.2 and data["graph_memory_kb"] <= 400
+
+
+def test_more_streams_than_states():
+    """The ops of the others pass; what some have learnt makes place for new ones."""
+    data = run("many", 2)
+    assert data["ops"]["total"] == 2 * 4200 * 2 and len(data["streams"]) <= 4096
+    assert sum(s["ops"] for s in data["streams"]) < data["ops"]["total"]

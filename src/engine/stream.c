@@ -28,8 +28,8 @@ enum { FIRST_COPIES = 4 };
    registry. */
 enum { BUCKETS = 1024, MOST_VACANT = 64 };
 static struct ag_stream *buckets[BUCKETS], *vacant, *unused;
-static unsigned vacant_count;
-static _Atomic unsigned state_count; /* goes up only */
+static _Atomic unsigned vacant_count; /* writes under registry */
+static _Atomic unsigned state_count;  /* likewise, and goes up only */
 
 /* A bit for each state, and the states by number, each set once. */
 enum { BITS = 64, WORDS = AG_MOST_STREAMS / BITS };
@@ -259,6 +259,16 @@ static struct ag_stream *state_for(struct ag_context *context, enum ag_stream_ki
     return stream;
 }
 
+static bool no_state_is_left(void)
+{
+    if (atomic_load(&state_count) < AG_MOST_STREAMS)
+        return false;
+    pthread_mutex_lock(&registry);
+    bool none = unused == NULL && vacant == NULL;
+    pthread_mutex_unlock(&registry);
+    return none;
+}
+
 /* *life becomes its life. */
 static struct ag_stream *make(CUstream name, CUcontext current, uint32_t *life)
 {
@@ -266,10 +276,7 @@ static struct ag_stream *make(CUstream name, CUcontext current, uint32_t *life)
     CUcontext ctx = current;
     unsigned flags = 0;
     bool known = true;
-    pthread_mutex_lock(&registry);
-    bool full = unused == NULL && vacant == NULL && state_count == AG_MOST_STREAMS;
-    pthread_mutex_unlock(&registry);
-    if (full) /* the driver need not be asked each time */
+    if (no_state_is_left()) /* the driver need not be asked each time */
         return NULL;
     if (name == CU_STREAM_PER_THREAD) {
         kind = AG_STREAM_PER_THREAD;
@@ -416,14 +423,6 @@ static bool is_of_use(const struct ag_stream *stream)
     return trace == NULL;
 }
 
-static bool vacant_is_full(void)
-{
-    pthread_mutex_lock(&registry);
-    bool full = vacant_count >= MOST_VACANT;
-    pthread_mutex_unlock(&registry);
-    return full;
-}
-
 /*
  * An exec that is launched while it runs waits for that: replayed in another stream, it would make
  * that one wait for the one that is being destroyed, which the program did not ask for. So that it
@@ -448,7 +447,7 @@ static bool mark_end(struct ag_stream *stream, bool done)
 void ag_stream_vacate(struct ag_stream *stream, bool done)
 {
     if (!ag_opt.trace_inherit || !is_of_use(stream) || !mark_end(stream, done) ||
-        (vacant_is_full() && !ag_stream_kill_vacant(NULL))) {
+        (atomic_load(&vacant_count) >= MOST_VACANT && !ag_stream_kill_vacant(NULL))) {
         ag_stream_kill(stream);
         return;
     }

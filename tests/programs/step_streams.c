@@ -4,8 +4,8 @@
  * are destroyed. "one": one; "kinds": a blocking and a nonblocking one, whose work is not the same;
  * "crowd": twelve, each with work of its own; "priorities": of two priorities in turn, and a launch
  * that asks for one; "modules": the kernel's module is loaded anew every 20 steps; "contexts": in
- * two contexts in turn; "threads": each by a thread of its own; "last": one, and then one that
- * stays and has other work.
+ * two contexts in turn; "many": 4,200 that live at a time; "threads": each by a thread of its own;
+ * "last": one, and then one that stays and has other work.
  */
 #include "sim_test.h"
 
@@ -121,6 +121,20 @@ static void contexts(void)
     }
 }
 
+/* More than the library has states for. */
+static void many(void)
+{
+    enum { MANY = 4200 };
+    static CUstream s[MANY];
+    for (int i = 0; i < MANY; i++) {
+        s[i] = made(CU_STREAM_NON_BLOCKING, 0);
+        body(s[i], i % BUFFERS, 2);
+        OK(cuStreamSynchronize(s[i]));
+    }
+    for (int i = 0; i < MANY; i++)
+        gone(s[i]);
+}
+
 static void *thread(void *arg)
 {
     OK(cuCtxSetCurrent(ctx));
@@ -153,10 +167,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } all[] = {{"one", one},         {"kinds", kinds},
-               {"crowd", crowd},     {"priorities", priorities},
-               {"modules", modules}, {"contexts", contexts},
-               {"threads", threads}, {"last", last}};
+    } all[] = {
+        {"one", one},         {"kinds", kinds},       {"crowd", crowd}, {"priorities", priorities},
+        {"modules", modules}, {"contexts", contexts}, {"many", many},   {"threads", threads},
+        {"last", last}};
     unsigned i = 0;
     uint32_t host[N], sum = 0;
     CHECK(argc == 3);
