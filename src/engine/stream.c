@@ -474,7 +474,7 @@ bool ag_stream_settles(struct ag_stream *stream)
     return !stream->unsettled;
 }
 
-/* The same of a vacant one, which is not in use for anything any more. */
+/* Whether the graphs of a vacant state make room for others: see AG_STARVED. */
 static bool is_stale(struct ag_stream *stream)
 {
     return atomic_load(&stream->context->starved) - stream->vacated >= AG_STARVED &&
