@@ -16,6 +16,7 @@ import pytest
 import compiled
 import helpers
 
+MAGIC = b"AGLIVE\n\0"
 COUNTERS = ("wall start now ops replayed replays patches updates traces side_exits errors streams "
             "trace_bytes trace_lost").split()
 Live = collections.namedtuple("Live", ["pid", *COUNTERS, "flushes", "region", "program"])
@@ -26,8 +27,8 @@ def live_file(pid):
 
 
 def is_live(pid):
-    """Whether the file is there, and whole: it is empty at first."""
-    return live_file(pid).exists() and live_file(pid).stat().st_size == 4096
+    """Whether the file is there, and begun: it is empty at first, and its first word is written last."""
+    return live_file(pid).exists() and live_file(pid).read_bytes()[:8] == MAGIC
 
 
 def read_live(pid):
@@ -39,7 +40,7 @@ def read_live(pid):
         magic, version, number, sequence = struct.unpack_from("<8sIIQ", data)
         if sequence % 2 == 0 and struct.unpack_from("<Q", again, 16)[0] == sequence:
             break
-    assert magic == b"AGLIVE\n\0" and version == 1
+    assert magic == MAGIC and version == 1
     return Live(number, *struct.unpack_from("<14Q", data, 24), struct.unpack_from("<16Q", data, 136),
                 data[264:328].rstrip(b"\0").decode(), data[328:584].rstrip(b"\0").decode())
 
