@@ -140,16 +140,6 @@ def executed(log):
     return dict(streams)
 
 
-def without_marks(log):
-    """What the device executed, but for the events that a stream's log ends with: the library marks
-    the end of what a stream leaves behind."""
-    log = {stream: list(ops) for stream, ops in log.items()}
-    for ops in log.values():
-        while ops and ops[-1].startswith("op=record "):
-            ops.pop()
-    return log
-
-
 # -- The built file -------------------------------------------------------------
 
 def tool(*command):

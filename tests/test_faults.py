@@ -44,7 +44,7 @@ ABSENT = "the fault did not happen"
 # Questions about what the program has named. The name may be wrong, so an error is no failure of
 # the library's; what is asked about is not held.
 QUESTIONS = {"cuCtxGetCurrent", "cuCtxGetDevice", "cuStreamGetCtx", "cuStreamGetFlags",
-             "cuStreamIsCapturing", "cuStreamQuery", "cuEventQuery", "cuPointerGetAttributes",
+             "cuStreamIsCapturing", "cuStreamQuery", "cuPointerGetAttributes",
              "cuMemGetAddressRange_v2", "cuKernelGetFunction", "cuFuncGetParamInfo",
              "cuFuncGetAttribute", "cuKernelGetAttribute", "cuFuncGetName"}
 
@@ -53,9 +53,7 @@ def submits(function, scenario):
     """Whether the call is an op of the program itself. If the driver refuses that, nothing is left to
     fall back on: a later call returns the error, like one of asynchronous execution. The rest of the
     promise holds."""
-    if function == "cuEventRecord":  # the library's own: those of the scenarios are in graphs
-        return False
-    if function == "cuStreamWaitEvent":
+    if function in ("cuEventRecord", "cuStreamWaitEvent"):
         return scenario.startswith("events")
     return re.match(r"cuLaunchKernel|cuMemset|cuMemcpy|cuMemFreeAsync|cuStream(Write|Wait)Value", function)
 
@@ -126,7 +124,6 @@ def uses(scenario, caller):
 
 
 def order(scenario, log):
-    log = helpers.without_marks(log)
     if scenario in TIMED:
         return sorted(op for ops in log.values() for op in ops if op.startswith("op=kernel"))
     if scenario == "allocations":  # allocations pass ahead, frees wait

@@ -222,7 +222,7 @@ LIFE = {"children": (0, True), "simple": (0, True), "leaves_by_exit": (7, True),
         "leaves_others_behind": (9, True), "main_thread_exits": (0, True), "threads": (0, False),
         "shared_stream": (0, True), "signals": (0, True), "streams": (0, True),
         "contexts": (0, True), "devices": (0, True), "back_and_forth": (0, True),
-        "streams_beside": (0, True), "streams_behind": (0, True),
+        "streams_beside": (0, True), "streams_behind": (0, True), "streams_full": (0, True),
         "reset": (0, True), "modules": (0, True), "attributes": (0, True), "callbacks": (0, True),
         "forbidden": (0, True), "captures": (0, True),
         "captured_events": (0, True), "passing_events": (0, True), "plugins": (0, True)}

@@ -262,6 +262,9 @@ void ag_engine_barrier_load(CUfunction func);
 extern _Atomic unsigned ag_wanted_traces;
 void ag_engine_waited(void);
 
+/* Vacant states whose streams had left work behind: waits for a context are told of them, too. */
+extern _Atomic unsigned ag_unsettled;
+
 /*
  * Streams may go with work left in them, and what runs then cannot be asked for. Before the host
  * waits for a whole context (NULL: the current one): how many of its streams have gone so. After it

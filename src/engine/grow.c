@@ -82,8 +82,11 @@ unsigned ag_engine_left(CUcontext handle)
 void ag_engine_settled(CUcontext handle, unsigned left)
 {
     struct ag_context *context = named(handle);
-    if (context != NULL && left != 0)
-        atomic_store(&context->settled, left);
+    if (context == NULL || left == 0)
+        return;
+    atomic_store(&context->settled, left);
+    if (atomic_load(&ag_unsettled) != 0)
+        ag_stream_settle(context);
 }
 
 void ag_engine_stream_used(CUstream handle, bool ptsz)

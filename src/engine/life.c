@@ -28,13 +28,13 @@ void ag_engine_stream_destroy(CUstream handle)
             /* What may still run in it cannot be asked for any more; nor now, during a capture,
                which may be of this stream. */
             bool captures = atomic_load(&ag_captures) != 0;
-            bool done = !captures && ag_stream_is_done(stream);
-            if (!done)
-                atomic_fetch_add(&stream->context->left, 1);
+            unsigned left = 0;
+            if (captures || !ag_stream_is_done(stream))
+                left = atomic_fetch_add(&stream->context->left, 1) + 1;
             if (captures)
                 ag_stream_kill(stream);
             else
-                ag_stream_vacate(stream, done);
+                ag_stream_vacate(stream, left);
         }
         ag_context_leave(pushed);
     }

@@ -142,7 +142,10 @@ static void list_leave(struct ag_stream *stream)
     while (*link != stream)
         link = &(*link)->alike;
     *link = stream->alike;
-    vacant_count -= stream->bucket == &vacant;
+    if (stream->bucket == &vacant) {
+        vacant_count--;
+        ag_unsettled -= stream->behind != 0;
+    }
 }
 
 struct ag_stream *ag_stream_next_busy(const struct ag_stream *last)
@@ -216,12 +219,14 @@ static bool watch_thread(void)
 
 /* The vacant state for a stream of this kind, with its lock held, or NULL: of those whose last
    stream was this thread's the one that has been vacant for longest, so that streams that are made
-   for the same work in each step find it in the order in which they went. Registry lock held. */
+   for the same work in each step find it in the order in which they went. Not one whose graphs may
+   still run: an exec that is launched meanwhile waits for that (CUDA driver API, cuGraphLaunch),
+   and the program has not asked for it. Registry lock held. */
 static struct ag_stream *vacant_take(const struct ag_context *context, enum ag_stream_kind kind)
 {
     struct ag_stream *found = NULL;
     for (struct ag_stream *stream = vacant; stream != NULL; stream = stream->alike) {
-        if (stream->context != context || stream->kind != kind)
+        if (stream->context != context || stream->kind != kind || stream->behind != 0)
             continue;
         bool own = atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self;
         if (found == NULL || own)
@@ -381,26 +386,20 @@ static void lose_stream(struct ag_stream *stream)
     ag_stream_update_busy(stream);
 }
 
-static void event_drop(struct ag_stream *stream, CUevent *event)
-{
-    if (*event != NULL)
-        stream->counters.errors += ag_real.cuEventDestroy_v2(*event) != CUDA_SUCCESS;
-    *event = NULL;
-}
-
 void ag_stream_kill(struct ag_stream *stream)
 {
     drop_traces(stream);
     lose_stream(stream);
     if (stream->relay != NULL) {
         stream->counters.errors += ag_real.cuStreamDestroy_v2(stream->relay) != CUDA_SUCCESS;
+        stream->counters.errors += ag_real.cuEventDestroy_v2(stream->mark) != CUDA_SUCCESS;
+        stream->counters.errors += ag_real.cuEventDestroy_v2(stream->done) != CUDA_SUCCESS;
         stream->relay = NULL;
         atomic_fetch_sub(&stream->context->relays, 1);
     }
-    event_drop(stream, &stream->mark);
-    event_drop(stream, &stream->done);
-    event_drop(stream, &stream->placeholder);
-    stream->unsettled = false;
+    if (stream->placeholder != NULL)
+        stream->counters.errors += ag_real.cuEventDestroy_v2(stream->placeholder) != CUDA_SUCCESS;
+    stream->placeholder = NULL;
     ag_tree_clear(&stream->recorder.tree);
     ag_memory_forget(stream->answers);
     pthread_mutex_lock(&registry);
@@ -423,30 +422,11 @@ static bool is_of_use(const struct ag_stream *stream)
     return trace == NULL;
 }
 
-/*
- * An exec that is launched while it runs waits for that: replayed in another stream, it would make
- * that one wait for the one that is being destroyed, which the program did not ask for. So that it
- * can be told when that has done all. False: it cannot.
- */
-static bool mark_end(struct ag_stream *stream, bool done)
-{
-    if (done || stream->traces == NULL || stream->unsettled) /* none has been launched since */
-        return true;
-    CUresult result = CUDA_SUCCESS;
-    if (stream->done == NULL)
-        result = ag_real.cuEventCreate(&stream->done, CU_EVENT_DISABLE_TIMING);
-    if (result != CUDA_SUCCESS)
-        stream->done = NULL;
-    else
-        result = ag_real.cuEventRecord(stream->done, stream->handle);
-    stream->counters.errors += result != CUDA_SUCCESS;
-    stream->unsettled = result == CUDA_SUCCESS;
-    return stream->unsettled;
-}
+_Atomic unsigned ag_unsettled;
 
-void ag_stream_vacate(struct ag_stream *stream, bool done)
+void ag_stream_vacate(struct ag_stream *stream, unsigned left)
 {
-    if (!ag_opt.trace_inherit || !is_of_use(stream) || !mark_end(stream, done) ||
+    if (!ag_opt.trace_inherit || !is_of_use(stream) ||
         (atomic_load(&vacant_count) >= MOST_VACANT && !ag_stream_kill_vacant(NULL))) {
         ag_stream_kill(stream);
         return;
@@ -457,6 +437,8 @@ void ag_stream_vacate(struct ag_stream *stream, bool done)
     pthread_mutex_lock(&registry);
     stream->vacant = true;
     stream->vacated = atomic_load(&stream->context->starved);
+    stream->behind = stream->traces != NULL ? left : 0;
+    ag_unsettled += stream->behind != 0;
     atomic_fetch_add(&stream->life, 1);
     list_leave(stream);
     struct ag_stream **last = &vacant;
@@ -468,17 +450,22 @@ void ag_stream_vacate(struct ag_stream *stream, bool done)
     pthread_mutex_unlock(&registry);
 }
 
-bool ag_stream_settles(struct ag_stream *stream)
+void ag_stream_settle(const struct ag_context *context)
 {
-    stream->unsettled = ag_real.cuEventQuery(stream->done) != CUDA_SUCCESS;
-    return !stream->unsettled;
+    pthread_mutex_lock(&registry);
+    for (struct ag_stream *stream = vacant; stream != NULL; stream = stream->alike)
+        if (stream->context == context && stream->behind != 0 &&
+            (int)(atomic_load(&context->settled) - stream->behind) >= 0) {
+            stream->behind = 0;
+            ag_unsettled--;
+        }
+    pthread_mutex_unlock(&registry);
 }
 
-/* Whether the graphs of a vacant state make room for others: see AG_STARVED. */
-static bool is_stale(struct ag_stream *stream)
+/* Whether the graphs of a vacant state make room for others. */
+static bool is_stale(const struct ag_stream *stream)
 {
-    return atomic_load(&stream->context->starved) - stream->vacated >= AG_STARVED &&
-           ag_stream_is_settled(stream);
+    return atomic_load(&stream->context->starved) - stream->vacated >= AG_STARVED;
 }
 
 bool ag_stream_kill_vacant(const struct ag_context *context)

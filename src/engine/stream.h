@@ -84,6 +84,8 @@ struct ag_stream {
     _Atomic bool live;
     _Atomic bool vacant;   /* live, but its stream is gone: see ag_stream_vacate() */
     unsigned vacated;      /* then, how many sequences of the context had found no exec */
+    unsigned behind;       /* registry lock; vacant: the context's `left` that counts the stream, if
+                              its work may not be done yet, else 0 */
     _Atomic uint32_t life; /* goes up when it dies, so that threads forget what they remember */
 
     /* Written under the lock, peeked at without: program order makes a thread see what it must. */
@@ -128,9 +130,7 @@ struct ag_stream {
 
     /* Per-thread default stream; see submit.c. */
     CUstream relay;
-    CUevent mark;
-    CUevent done;   /* also behind the last work of the stream before, if that is `unsettled` */
-    bool unsettled; /* graphs may still run there: none is made or launched until they have */
+    CUevent mark, done;
     CUevent placeholder; /* in execs, for events that have been destroyed; NULL: not needed yet */
     bool unmarked;       /* `done` could not be recorded behind the relayed work */
 
@@ -205,25 +205,18 @@ void ag_stream_capture_ends(struct ag_stream *stream);
 void ag_stream_kill(struct ag_stream *stream);
 
 /*
- * The same for the state of a stream that is being destroyed, its work `done` or not; but what it
- * has learnt may stay, as a vacant state, for the next stream of its kind in the context: programs
- * that make streams in each step do the same in them. A vacant state is live: it must hear of the
- * end of whatever its graphs and nodes refer to. Wants the context, and that nothing captures.
+ * The same for the state of a stream that is being destroyed, with work `left` as the context
+ * counts that, or 0. But what it has learnt may stay, as a vacant state, for the next stream of its
+ * kind in the context: programs that make streams in each step do the same in them. A vacant state
+ * is live: it must hear of the end of whatever its graphs and nodes refer to. Wants the context.
  */
-void ag_stream_vacate(struct ag_stream *stream, bool done);
+void ag_stream_vacate(struct ag_stream *stream, unsigned left);
 
-/* Whether none of its graphs runs any more in the stream that had the state before: which the
-   driver is asked until it is so. */
-bool ag_stream_settles(struct ag_stream *stream);
+/* The program has waited for the context, and what streams had left in it by then is done. */
+void ag_stream_settle(const struct ag_context *context);
 
-static inline bool ag_stream_is_settled(struct ag_stream *stream)
-{
-    return __builtin_expect(!stream->unsettled, 1) || ag_stream_settles(stream);
-}
-
-/* Kills the state that has been vacant for longest. In a context: so that what its graphs have
-   taken is free, and if it has been for long. False: there is none. Another stream's lock may be
-   held. */
+/* Kills the state that has been vacant for longest; in a context: if it has been for long. False:
+   there is none. Another stream's lock may be held. */
 bool ag_stream_kill_vacant(const struct ag_context *context);
 
 /* Drops all traces and everything recorded; nothing may be held. Wants the lock and the context. */

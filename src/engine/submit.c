@@ -78,7 +78,6 @@ static bool relay_make(struct ag_stream *stream)
                 return true;
             (void)ag_real.cuEventDestroy_v2(stream->mark); /* new and unused */
         }
-        stream->mark = stream->done = NULL;
         (void)ag_real.cuStreamDestroy_v2(stream->relay); /* new and unused */
     }
     note_error(stream, result, "making a relay");
@@ -173,7 +172,7 @@ static bool relay_prepare(struct ag_stream *stream)
    its call returns: no other thread will do it. */
 static bool hold_prepare(struct ag_stream *stream, const struct ag_node *head)
 {
-    if (!ag_stream_is_settled(stream) || capturing(stream))
+    if (capturing(stream))
         return false;
     ag_stream_open(stream);
     if (ag_recorder_ends(&stream->recorder, head))
@@ -304,7 +303,7 @@ static bool take_exec(struct ag_stream *stream, uint32_t ops, bool idle)
             return false;
         }
         /* A launch that still runs keeps some of what its exec has taken. */
-        if (!idle && !(ag_stream_is_settled(stream) && ag_stream_is_done(stream)))
+        if (!idle && !ag_stream_is_done(stream))
             return false;
         trace_drop(stream, oldest);
         stream->counters.evictions++;
@@ -515,7 +514,7 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
     if (ag_trial_rests(leaf, hot(stream, leaf)) || relayed(stream) ||
-        atomic_load(&ag_captures) != 0 || !ag_stream_is_settled(stream) || capturing(stream))
+        atomic_load(&ag_captures) != 0 || capturing(stream))
         return;
     CUstreamCaptureMode mode;
     if (!relax(stream, &mode))

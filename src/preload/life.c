@@ -262,7 +262,8 @@ BEFORE(cuGreenCtxDestroy, (CUgreenCtx green), (green), green_context_destroy(gre
         uint64_t began = ag_trace_now();                                                           \
         if (ag_engine_listens())                                                                   \
             barrier;                                                                               \
-        unsigned streams = atomic_load(&ag_wanted_traces) != 0 ? (left) : 0;                       \
+        unsigned streams =                                                                         \
+            atomic_load(&ag_wanted_traces) != 0 || atomic_load(&ag_unsettled) != 0 ? (left) : 0;   \
         CUresult result = REAL(name) arguments;                                                    \
         AG_TRACE(ag_note_barrier(#name, began));                                                   \
         if (result == CUDA_SUCCESS && streams != 0)                                                \

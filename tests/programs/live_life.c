@@ -277,6 +277,30 @@ static void streams_behind(void)
     show("second", buffer[1]);
 }
 
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+/* A stream is destroyed when it takes no more work: what it does waits for what follows. */
+static void streams_full(void)
+{
+    enum { DEPTH = 1024 }; /* of the simulated driver's queue; about that of driver 580 */
+    for (uint32_t step = 1; step < STEPS; step++) {
+        CUstream s = made(CU_STREAM_NON_BLOCKING);
+        body(s, buffer[0], step);
+        if (step % 16 == 15) {
+            OK(cuStreamSynchronize(s));
+            OK(cuLaunchHostFunc(s, until_released, (void *)(uintptr_t)step));
+            for (int i = 1; i < DEPTH; i++)
+                OK(cuLaunchHostFunc(s, nothing, NULL));
+        }
+        OK(cuStreamDestroy(s));
+        set_word(&released, step);
+        OK(cuCtxSynchronize());
+    }
+}
+
 /* -- Contexts and devices -- */
 
 static void on_device(CUdevice device, bool primary, unsigned rounds)
@@ -733,6 +757,7 @@ int main(int argc, char **argv)
                {"signals", signals},
                {"streams", streams},
                {"streams_behind", streams_behind},
+               {"streams_full", streams_full},
                {"contexts", contexts},
                {"devices", devices},
                {"back_and_forth", back_and_forth},
