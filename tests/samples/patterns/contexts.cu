@@ -109,6 +109,7 @@ int main(int argc, char **argv)
     for (int way = 0; way < 6; way++)
         printf("way%d %s\n", way, answers[way].c_str());
     CHECK_DRIVER(set(other));
+    CHECK(cudaDeviceSynchronize()); /* nothing else waits for its stream */
     uint64_t sum = checksum(others, o.size);
     CHECK_DRIVER(set(first));
     report(checksum(data, o.size, sum), o, us);
