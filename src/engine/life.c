@@ -134,7 +134,7 @@ void ag_engine_device_reset(CUdevice device)
 
 void ag_engine_functions_changed(void)
 {
-    ag_functions_retire();
+    uint32_t since = ag_functions_retire();
     AG_TRACE(ag_note_functions_changed());
     bool all = true;
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
@@ -153,7 +153,7 @@ void ag_engine_functions_changed(void)
         ag_stream_unlock(stream);
     }
     if (all)
-        ag_functions_sweep();
+        ag_functions_sweep(since);
     AG_CALLSITE();
 }
 

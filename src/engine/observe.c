@@ -16,7 +16,7 @@ struct known {
     CUfunction handle;
     uint32_t number;
     uint32_t generation;
-    struct ag_layout layout; /* count 0 and size 0 if the parameters are not known */
+    struct ag_function *function; /* layout.count 0 and size 0: the parameters are not known */
 };
 
 enum { BUCKETS = 1024, REMEMBERED = 64, MOST_KNOWN = 65536 };
@@ -42,7 +42,7 @@ void ag_note_functions_changed(void)
 static void define(const struct known *known, const char *name)
 {
     uint32_t body[4 + 2 * 4096];
-    const struct ag_layout *layout = &known->layout;
+    const struct ag_layout *layout = &known->function->layout;
     memcpy(body, &known->handle, 8);
     body[2] = layout->count;
     body[3] = layout->size;
@@ -60,19 +60,20 @@ static void define(const struct known *known, const char *name)
  */
 static struct known *ask(CUfunction handle)
 {
-    const struct ag_function *function = ag_function_find(handle, ag_context_current());
-    const char *name = NULL;
-    if (function == NULL || atomic_load(&ag_captures) > atomic_load(&ag_pauses))
+    if (atomic_load(&ag_captures) > atomic_load(&ag_pauses))
         return NULL;
-    const struct ag_layout *layout = &function->layout;
+    struct ag_function *function = ag_function_copy(handle, ag_context_current());
+    struct known *known = function != NULL ? malloc(sizeof *known) : NULL;
+    if (known == NULL) {
+        free(function);
+        return NULL;
+    }
+    const char *name = NULL;
     if (ag_real.cuFuncGetName == NULL ||
         ag_real.cuFuncGetName(&name, function->func) != CUDA_SUCCESS)
         name = NULL;
-    struct known *known = malloc(sizeof *known + layout->count * sizeof(struct ag_field));
-    if (known == NULL)
-        return NULL;
     known->handle = handle;
-    memcpy(&known->layout, layout, sizeof *layout + layout->count * sizeof(struct ag_field));
+    known->function = function;
     pthread_mutex_lock(&lock);
     known->generation = generation;
     known->number = known_count < MOST_KNOWN ? ++known_count : 0;
@@ -83,6 +84,7 @@ static struct known *ask(CUfunction handle)
     }
     pthread_mutex_unlock(&lock);
     if (known->number == 0) {
+        free(function);
         free(known);
         return NULL;
     }
@@ -206,7 +208,7 @@ void ag_note_kernel(const struct ag_stream *stream, const struct ag_kernel_call 
 {
     static const struct ag_layout nothing;
     const struct known *known = function_of(call->func);
-    const struct ag_layout *layout = known != NULL ? &known->layout : &nothing;
+    const struct ag_layout *layout = known != NULL ? &known->function->layout : &nothing;
     size_t size = layout->size, given = 0;
     const unsigned char *buffer = NULL;
     if (call->params == NULL && size != 0) {

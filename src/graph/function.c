@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "config/config.h"
 #include "driver/driver.h"
@@ -88,6 +89,22 @@ const struct ag_function *ag_function_find(CUfunction handle, CUcontext ctx)
     return entry != NULL ? &entry->function : NULL;
 }
 
+struct ag_function *ag_function_copy(CUfunction handle, CUcontext ctx)
+{
+    struct ag_function *copy = NULL;
+    pthread_mutex_lock(&lock);
+    struct entry *entry = find(handle, ctx);
+    if (entry != NULL) {
+        size_t size =
+            sizeof *copy + entry->function.layout.count * sizeof *entry->function.layout.field;
+        copy = malloc(size);
+        if (copy != NULL)
+            memcpy(copy, &entry->function, size);
+    }
+    pthread_mutex_unlock(&lock);
+    return copy;
+}
+
 void ag_function_learn(CUfunction handle, CUcontext ctx)
 {
     pthread_mutex_lock(&lock);
@@ -110,19 +127,20 @@ void ag_function_learn(CUfunction handle, CUcontext ctx)
     free(entry);
 }
 
-void ag_functions_retire(void)
+uint32_t ag_functions_retire(void)
 {
     pthread_mutex_lock(&lock);
-    generation++;
+    uint32_t now = ++generation;
     pthread_mutex_unlock(&lock);
+    return now;
 }
 
-void ag_functions_sweep(void)
+void ag_functions_sweep(uint32_t since)
 {
     pthread_mutex_lock(&lock);
     for (unsigned i = 0; i < BUCKETS; i++)
         for (struct entry **link = &table[i], *entry; (entry = *link) != NULL;) {
-            if (entry->generation == generation) {
+            if ((int32_t)(entry->generation - since) >= 0) {
                 link = &entry->next;
                 continue;
             }

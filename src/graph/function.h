@@ -22,9 +22,13 @@ struct ag_function {
 
 /*
  * The function behind a handle that the program launches in context `ctx`. NULL: not known. Takes
- * the table's own lock, and never calls the driver.
+ * the table's own lock, and never calls the driver. Valid while the caller has the lock of a
+ * stream, and until this is reset: see ag_functions_retire().
  */
 const struct ag_function *ag_function_find(CUfunction handle, CUcontext ctx);
+
+/* The same where no lock need be held: a copy, to be freed by the caller. NULL also: no memory. */
+struct ag_function *ag_function_copy(CUfunction handle, CUcontext ctx);
 
 /*
  * Asks the driver what a handle is; `ctx` must be current. That may load the function, and loading
@@ -35,9 +39,11 @@ void ag_function_learn(CUfunction handle, CUcontext ctx);
 
 /*
  * Before and after modules are unloaded: from now on every handle is asked for anew. What was found
- * before stays valid until ag_functions_sweep(), to be called once nothing refers to it.
+ * before stays valid until ag_functions_sweep() with the answer, to be called once nothing refers
+ * to it. What was found since stays valid: another thread's retire, for which streams have not been
+ * reset yet, may have come between.
  */
-void ag_functions_retire(void);
-void ag_functions_sweep(void);
+uint32_t ag_functions_retire(void);
+void ag_functions_sweep(uint32_t since);
 
 #endif
