@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "agsim.h"
 
@@ -299,6 +300,49 @@ static void streams_full(void)
         set_word(&released, step);
         OK(cuCtxSynchronize());
     }
+}
+
+static volatile uint32_t submitted;
+
+/* Work without end for a stream that waits for the host. */
+static void *ahead(void *arg)
+{
+    OK(cuCtxSetCurrent(ctx));
+    OK(cuLaunchHostFunc(arg, until_released, (void *)(uintptr_t)1));
+    for (uint32_t step = 0; step < 100 * STEPS; step++) {
+        body(arg, buffer[1], step);
+        set_word(&submitted, step);
+    }
+    return NULL;
+}
+
+/* Another thread is in a launch that waits until its stream takes more; what ends that is behind
+   calls here, which have nothing to do with it. */
+static void ahead_beside(void)
+{
+    alarm(8);
+    pthread_t thread;
+    CUstream s[2] = {made(CU_STREAM_NON_BLOCKING), made(CU_STREAM_NON_BLOCKING)};
+    CUevent event;
+    CUdeviceptr more;
+    uint32_t seen;
+    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    loop(s[0], buffer[1]);
+    OK(cuStreamSynchronize(s[0]));
+    CHECK(pthread_create(&thread, NULL, ahead, s[0]) == 0);
+    do {
+        seen = get_word(&submitted);
+        usleep(50000);
+    } while (seen == 0 || seen != get_word(&submitted));
+    for (uint32_t step = 0; step < STEPS; step++) {
+        body(s[1], buffer[0], step);
+        OK(cuEventRecord(event, s[1]));
+        OK(cuEventSynchronize(event));
+        OK(cuMemAlloc(&more, N));
+        OK(cuEventQuery(event));
+    }
+    set_word(&released, 1);
+    CHECK(pthread_join(thread, NULL) == 0);
 }
 
 /* -- Contexts and devices -- */
@@ -758,6 +802,7 @@ int main(int argc, char **argv)
                {"streams", streams},
                {"streams_behind", streams_behind},
                {"streams_full", streams_full},
+               {"ahead_beside", ahead_beside},
                {"contexts", contexts},
                {"devices", devices},
                {"back_and_forth", back_and_forth},
