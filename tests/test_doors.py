@@ -213,6 +213,7 @@ def test_every_exported_function_is_reached(built, how):
         expected = {
             "QUERY": "events: ",
             "FUNCTION": f"events: load({stream:#x}) ",
+            "EVENT": f"events: event({stream:#x}, barrier) ",
             "STREAM": f"events: stream({stream:#x}, {int(ptsz)}, stream_barrier) ",
             "DEFAULT_STREAM": f"events: wait((nil), {int(ptsz)}, host_wait) ",
             "BARRIER": "events: all(barrier) ",
@@ -709,7 +710,7 @@ def test_aarch64(tmp_path):
     assert out[1] == "thirdnext malloc: libc.so.6 malloc"
     arguments = f"119 {PASSED} 0.5 1.5 2.5 3.5 4.5 5.5 6.5 7.5"
     events = {"cuMemcpyBatchAsync": "stream(0x9, 0, stream_barrier) ",
-              "cuEventQuery": "all(barrier) ", "cuDeviceGet": ""}
+              "cuEventQuery": "event(0x77, barrier) ", "cuDeviceGet": ""}
     for i, (name, event) in enumerate([*events.items()] * 2):
         found, called, said = out[3 + 3 * i:6 + 3 * i]
         if i < 3:

@@ -6,7 +6,7 @@
  * threads are making at the same time are not ordered against this one, and either order is one
  * that the program could have seen.
  */
-#include "engine/stream.h"
+#include "engine/event.h"
 #include "graph/function.h"
 #include "observe/callsite.h"
 
@@ -110,6 +110,29 @@ void ag_engine_barrier_all(enum ag_reason reason)
     }
     for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;)
         flush(stream, reason);
+}
+
+/* What the event was recorded behind has been submitted if the record has. The rest goes only so
+   that nobody polls for what nobody submits, and not where another thread is at it. */
+void ag_engine_barrier_event(CUevent event, enum ag_reason reason)
+{
+    CUcontext current;
+    if (ag_context_refused(&current)) {
+        (void)ag_watchdog_flush(AG_REASON_BARRIER);
+        return;
+    }
+    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;) {
+        if (atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self) {
+            flush(stream, reason);
+        } else if (atomic_load_explicit(&stream->held, memory_order_acquire) != 0 &&
+                   ag_stream_trylock(stream)) {
+            if (stream->held != 0)
+                ag_stream_submit(stream, reason);
+            ag_stream_unlock(stream);
+        }
+    }
+    if (atomic_load(&ag_open_events) != 0)
+        ag_event_settle(event, false);
 }
 
 /*

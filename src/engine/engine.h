@@ -249,6 +249,10 @@ void ag_engine_barrier_wait(CUstream stream, bool ptsz, enum ag_reason reason);
 /* Before a call that anything may be ordered against: submits all that is held in the process. */
 void ag_engine_barrier_all(enum ag_reason reason);
 
+/* Before a call that asks about an event, or waits for it: submits its record, if that is held, and
+   what else is held and no other thread is working on. */
+void ag_engine_barrier_event(CUevent event, enum ag_reason reason);
+
 /* Before a call that may load this function, or kernel cast to one: submits all that is held, and
    loads it, unless it is known. Loading waits for running kernels, which may wait for what is held.
  */

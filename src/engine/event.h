@@ -6,7 +6,7 @@
  * before. A graph's event nodes take effect when the graph is launched, so
  *  - before an event is waited for, the sequence that has its record is ended;
  *  - before it is recorded, every sequence that has a record of it or a wait for it is;
- *  - before it is destroyed likewise; and whoever asks about any event flushes everything.
+ *  - before it is destroyed likewise; and whoever asks about it, its record is.
  *
  * The table's locks are leaves: one may be taken with a stream's lock held. Streams are flushed
  * without any.

@@ -23,6 +23,7 @@
 
 #define QUERY(name)          use_real
 #define FUNCTION(name)       use_thunk
+#define EVENT(name)          use_thunk
 #define STREAM(name)         use_thunk
 #define DEFAULT_STREAM(name) use_thunk
 #define BARRIER(name)        use_thunk

@@ -287,7 +287,7 @@ WAITS_FOR_ONE(cuStreamSynchronize, (CUstream stream), (stream),
 WAITS_FOR_ONE(cuStreamSynchronize_ptsz, (CUstream stream), (stream),
               ag_engine_barrier_wait(stream, true, AG_REASON_HOST_WAIT))
 WAITS_FOR_ONE(cuEventSynchronize, (CUevent event), (event),
-              ag_engine_barrier_all(AG_REASON_HOST_WAIT))
+              ag_engine_barrier_event(event, AG_REASON_HOST_WAIT))
 WAITS_FOR_ALL(cuCtxSynchronize, (void), (), NULL)
 WAITS_FOR_ALL(cuCtxSynchronize_v2, (CUcontext context), (context), context)
 

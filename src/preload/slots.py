@@ -9,14 +9,14 @@ versions declared, and the interoperability headers beside them by their text al
 include headers of other systems. The classes come from classes.def; a name that it does not
 mention is a barrier. One line for each function:
 
-    AG_SLOT(ELF name, class, index of the stream or function argument, per-thread default stream?)
+    AG_SLOT(ELF name, class, index of the stream, event or function argument, per-thread default stream?)
 """
 import os
 import re
 import subprocess
 import sys
 
-CLASS_ROW = re.compile(r"^(QUERY|FUNCTION|STREAM|DEFAULT_STREAM|OP|WRAP)\((\w+)(?:, (\d+))?\)$")
+CLASS_ROW = re.compile(r"^(QUERY|FUNCTION|EVENT|STREAM|DEFAULT_STREAM|OP|WRAP)\((\w+)(?:, (\d+))?\)$")
 
 
 def read_classes(path):
@@ -35,7 +35,7 @@ def read_classes(path):
             match = CLASS_ROW.match(row)
             if not match or match[2] in classes:
                 sys.exit(f"{path}:{number}: not a row of the table, or a second one: {row}")
-            if (match[1] in ("STREAM", "FUNCTION")) != (match[3] is not None):
+            if (match[1] in ("STREAM", "EVENT", "FUNCTION")) != (match[3] is not None):
                 sys.exit(f"{path}:{number}: {match[1]} and argument do not agree: {row}")
             classes[match[2]] = (match[1], int(match[3] or 0))
     return classes

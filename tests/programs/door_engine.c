@@ -180,6 +180,11 @@ void ag_engine_barrier_all(enum ag_reason reason)
     NOTE("all(%s) ", reasons[reason]);
 }
 
+void ag_engine_barrier_event(CUevent event, enum ag_reason reason)
+{
+    NOTE("event(%p, %s) ", (void *)event, reasons[reason]);
+}
+
 void ag_engine_barrier_load(CUfunction func)
 {
     NOTE("load(%p) ", (void *)func);

@@ -318,15 +318,14 @@ static void *ahead(void *arg)
 
 /* Another thread is in a launch that waits until its stream takes more; what ends that is behind
    calls here, which have nothing to do with it. */
-static void ahead_beside(void)
+static void ahead_and(bool allocate)
 {
-    alarm(8);
     pthread_t thread;
-    CUstream s[2] = {made(CU_STREAM_NON_BLOCKING), made(CU_STREAM_NON_BLOCKING)};
-    CUevent event;
     CUdeviceptr more;
+    CUstream s[2] = {made(CU_STREAM_NON_BLOCKING), made(CU_STREAM_NON_BLOCKING)};
+    CUevent recorded;
     uint32_t seen;
-    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventCreate(&recorded, CU_EVENT_DISABLE_TIMING));
     loop(s[0], buffer[1]);
     OK(cuStreamSynchronize(s[0]));
     CHECK(pthread_create(&thread, NULL, ahead, s[0]) == 0);
@@ -336,13 +335,65 @@ static void ahead_beside(void)
     } while (seen == 0 || seen != get_word(&submitted));
     for (uint32_t step = 0; step < STEPS; step++) {
         body(s[1], buffer[0], step);
-        OK(cuEventRecord(event, s[1]));
-        OK(cuEventSynchronize(event));
-        OK(cuMemAlloc(&more, N));
-        OK(cuEventQuery(event));
+        OK(cuEventRecord(recorded, s[1]));
+        OK(cuEventSynchronize(recorded));
+        OK(cuEventQuery(recorded));
+        if (allocate)
+            OK(cuMemAlloc(&more, N));
     }
     set_word(&released, 1);
     CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static void ahead_beside(void)
+{
+    ahead_and(false);
+}
+
+static void ahead_barrier(void)
+{
+    alarm(8);
+    ahead_and(true);
+}
+
+static CUevent event;
+static volatile uint32_t answered;
+static unsigned unready;
+
+static void *with_questions(void *arg)
+{
+    OK(cuCtxSetCurrent(ctx));
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        while (get_word(&submitted) < step)
+            sched_yield();
+        CUresult result = cuEventQuery(event);
+        CHECK(result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY);
+        unready += result == CUDA_ERROR_NOT_READY;
+        set_word(&released, step);
+        OK(cuEventSynchronize(event));
+        set_word(&answered, step);
+    }
+    return arg;
+}
+
+/* A thread asks about an event that another one has recorded, and not yet submitted. */
+static void asked_beside(void)
+{
+    pthread_t thread;
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CHECK(pthread_create(&thread, NULL, with_questions, NULL) == 0);
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        OK(cuLaunchHostFunc(s, until_released, (void *)(uintptr_t)step));
+        body(s, buffer[0], step);
+        OK(cuEventRecord(event, s));
+        set_word(&submitted, step);
+        while (get_word(&answered) < step)
+            sched_yield();
+        OK(launch_mix(buffer[0], N, step, s)); /* the sequence's last */
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+    printf("%u of %u not ready\n", unready, STEPS);
 }
 
 /* -- Contexts and devices -- */
@@ -803,6 +854,8 @@ int main(int argc, char **argv)
                {"streams_behind", streams_behind},
                {"streams_full", streams_full},
                {"ahead_beside", ahead_beside},
+               {"ahead_barrier", ahead_barrier},
+               {"asked_beside", asked_beside},
                {"contexts", contexts},
                {"devices", devices},
                {"back_and_forth", back_and_forth},
