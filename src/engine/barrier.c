@@ -10,14 +10,18 @@
 #include "graph/function.h"
 #include "observe/callsite.h"
 
-/* Submits what a stream holds. Its sequence ends too if this thread issues its ops: then the
-   barrier comes at the same place each time, and sequences are cut where the program cuts them. */
-static void flush(struct ag_stream *stream, enum ag_reason reason)
+/* Submits what a stream holds; unless `patient`, not where another thread is at work on it. Its
+   sequence ends too if this thread issues its ops: then the barrier comes at the same place each
+   time, and sequences are cut where the program cuts them. */
+static void flush_if(struct ag_stream *stream, enum ag_reason reason, bool patient)
 {
     bool own = atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self;
     if (!own && atomic_load_explicit(&stream->held, memory_order_acquire) == 0)
         return;
-    ag_stream_lock(stream);
+    if (own || patient)
+        ag_stream_lock(stream);
+    else if (!ag_stream_trylock(stream))
+        return;
     if (own) {
         ag_stream_end(stream, true, reason);
         if (stream->relayed && stream->owner == &ag_self)
@@ -27,6 +31,11 @@ static void flush(struct ag_stream *stream, enum ag_reason reason)
     }
     ag_stream_unlock(stream);
     AG_CALLSITE();
+}
+
+static void flush(struct ag_stream *stream, enum ag_reason reason)
+{
+    flush_if(stream, reason, true);
 }
 
 /* -- Implicit ordering ------------------------------------------------------- */
@@ -121,16 +130,8 @@ void ag_engine_barrier_event(CUevent event, enum ag_reason reason)
         (void)ag_watchdog_flush(AG_REASON_BARRIER);
         return;
     }
-    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;) {
-        if (atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self) {
-            flush(stream, reason);
-        } else if (atomic_load_explicit(&stream->held, memory_order_acquire) != 0 &&
-                   ag_stream_trylock(stream)) {
-            if (stream->held != 0)
-                ag_stream_submit(stream, reason);
-            ag_stream_unlock(stream);
-        }
-    }
+    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;)
+        flush_if(stream, reason, false);
     if (atomic_load(&ag_open_events) != 0)
         ag_event_settle(event, false);
 }

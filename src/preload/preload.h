@@ -38,7 +38,7 @@ enum ag_class {
 struct ag_slot {
     void *real;
     uint8_t class;    /* enum ag_class */
-    uint8_t argument; /* index of the stream argument, where the class has one */
+    uint8_t argument; /* index of the argument that the class names, if any */
     bool ptsz;        /* stream 0 is the per-thread default stream */
 };
 _Static_assert(sizeof(struct ag_slot) == AG_SLOT_SIZE, "the thunks count in slots");
