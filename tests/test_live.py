@@ -223,11 +223,11 @@ LIFE = {"children": (0, True), "simple": (0, True), "leaves_by_exit": (7, True),
         "shared_stream": (0, True), "signals": (0, True), "streams": (0, True),
         "contexts": (0, True), "devices": (0, True), "back_and_forth": (0, True),
         "streams_beside": (0, True), "streams_behind": (0, True), "streams_full": (0, True),
-        "ahead_beside": (0, True), "ahead_barrier": (0, True), "asked_beside": (0, False),
+        "ahead_beside": (0, True), "barrier_beside": (0, True), "asked_beside": (0, False),
         "reset": (0, True), "modules": (0, True), "attributes": (0, True), "callbacks": (0, True),
         "forbidden": (0, True), "captures": (0, True),
         "captured_events": (0, True), "passing_events": (0, True), "plugins": (0, True)}
-FAILING = {"ahead_barrier": "a barrier waits for what another thread submits: docs/semantics.md"}
+FAILING = {"barrier_beside": "a barrier waits for what another thread submits: docs/semantics.md"}
 
 
 def life(scenario, seed, **options):
@@ -238,12 +238,12 @@ def life(scenario, seed, **options):
         env.update(helpers.NO_LEAK_CHECK)
     if scenario == "streams_behind":
         env["AUTOGRAPH_GRAPH_VARIANTS"] = 1  # both streams' work has the same graph
-    if scenario.startswith("ahead"):
+    if scenario in ("ahead_beside", "barrier_beside"):
         env["AUTOGRAPH_TRACE_MAX_LENGTH"] = 12  # more graphs than the stream takes
     if scenario == "asked_beside":
         env.update(HELD)
-    return helpers.run([compiled.program("live_life"), scenario], env=env,
-                       status=LIFE[scenario][0], **options)
+    program = compiled.program("live_beside" if scenario.endswith("_beside") else "live_life")
+    return helpers.run([program, scenario], env=env, status=LIFE[scenario][0], **options)
 
 
 @pytest.mark.parametrize("scenario", [

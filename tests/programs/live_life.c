@@ -3,50 +3,12 @@
  * streams, contexts, modules, captures. Prints what came out, which is the same
  * with the library as without it. */
 #define _GNU_SOURCE
-#include "sim_test.h"
+#include "live.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include "agsim.h"
-
-enum { N = 32, STEPS = 60, BODY = 6 };
-
-static CUdeviceptr buffer[4];
-
-static void body(CUstream s, CUdeviceptr at, uint32_t step)
-{
-    for (uint32_t i = 0; i < BODY; i++)
-        OK(launch_mix(at, N, i == 2 ? step : i, s));
-}
-
-static void loop(CUstream s, CUdeviceptr at)
-{
-    for (uint32_t step = 0; step < STEPS; step++)
-        body(s, at, step);
-}
-
-static CUstream made(unsigned flags)
-{
-    CUstream s;
-    OK(cuStreamCreate(&s, flags));
-    return s;
-}
-
-static void show(const char *what, CUdeviceptr at)
-{
-    uint32_t host[N], sum = 0;
-    OK(cuMemcpyDtoH(host, at, sizeof host));
-    for (unsigned i = 0; i < N; i++)
-        sum = sum * 31 + host[i];
-    printf("%s %08x\n", what, sum);
-}
 
 /* -- Processes -- */
 
@@ -251,14 +213,6 @@ static void streams(void)
     }
 }
 
-static volatile uint32_t released;
-
-static void until_released(void *arg)
-{
-    while (get_word(&released) < (uint32_t)(uintptr_t)arg)
-        sched_yield();
-}
-
 /* What one stream still has to do when it is destroyed waits for the next one's work. */
 static void streams_behind(void)
 {
@@ -300,100 +254,6 @@ static void streams_full(void)
         set_word(&released, step);
         OK(cuCtxSynchronize());
     }
-}
-
-static volatile uint32_t submitted;
-
-/* Work without end for a stream that waits for the host. */
-static void *ahead(void *arg)
-{
-    OK(cuCtxSetCurrent(ctx));
-    OK(cuLaunchHostFunc(arg, until_released, (void *)(uintptr_t)1));
-    for (uint32_t step = 0; step < 100 * STEPS; step++) {
-        body(arg, buffer[1], step);
-        set_word(&submitted, step);
-    }
-    return NULL;
-}
-
-/* Another thread is in a launch that waits until its stream takes more; what ends that is behind
-   calls here, which have nothing to do with it. */
-static void ahead_and(bool allocate)
-{
-    pthread_t thread;
-    CUdeviceptr more;
-    CUstream s[2] = {made(CU_STREAM_NON_BLOCKING), made(CU_STREAM_NON_BLOCKING)};
-    CUevent recorded;
-    uint32_t seen;
-    OK(cuEventCreate(&recorded, CU_EVENT_DISABLE_TIMING));
-    loop(s[0], buffer[1]);
-    OK(cuStreamSynchronize(s[0]));
-    CHECK(pthread_create(&thread, NULL, ahead, s[0]) == 0);
-    do {
-        seen = get_word(&submitted);
-        usleep(50000);
-    } while (seen == 0 || seen != get_word(&submitted));
-    for (uint32_t step = 0; step < STEPS; step++) {
-        body(s[1], buffer[0], step);
-        OK(cuEventRecord(recorded, s[1]));
-        OK(cuEventSynchronize(recorded));
-        OK(cuEventQuery(recorded));
-        if (allocate)
-            OK(cuMemAlloc(&more, N));
-    }
-    set_word(&released, 1);
-    CHECK(pthread_join(thread, NULL) == 0);
-}
-
-static void ahead_beside(void)
-{
-    ahead_and(false);
-}
-
-static void ahead_barrier(void)
-{
-    alarm(8);
-    ahead_and(true);
-}
-
-static CUevent event;
-static volatile uint32_t answered;
-static unsigned unready;
-
-static void *with_questions(void *arg)
-{
-    OK(cuCtxSetCurrent(ctx));
-    for (uint32_t step = 1; step <= STEPS; step++) {
-        while (get_word(&submitted) < step)
-            sched_yield();
-        CUresult result = cuEventQuery(event);
-        CHECK(result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY);
-        unready += result == CUDA_ERROR_NOT_READY;
-        set_word(&released, step);
-        OK(cuEventSynchronize(event));
-        set_word(&answered, step);
-    }
-    return arg;
-}
-
-/* A thread asks about an event that another one has recorded, and not yet submitted. */
-static void asked_beside(void)
-{
-    pthread_t thread;
-    CUstream s = made(CU_STREAM_NON_BLOCKING);
-    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-    CHECK(pthread_create(&thread, NULL, with_questions, NULL) == 0);
-    for (uint32_t step = 1; step <= STEPS; step++) {
-        OK(cuLaunchHostFunc(s, until_released, (void *)(uintptr_t)step));
-        body(s, buffer[0], step);
-        OK(cuEventRecord(event, s));
-        set_word(&submitted, step);
-        while (get_word(&answered) < step)
-            sched_yield();
-        OK(launch_mix(buffer[0], N, step, s)); /* the sequence's last */
-    }
-    CHECK(pthread_join(thread, NULL) == 0);
-    printf("%u of %u not ready\n", unready, STEPS);
 }
 
 /* -- Contexts and devices -- */
@@ -485,48 +345,6 @@ static void back_and_forth(void)
     show("other", at[1]);
     OK(cuCtxPopCurrent(&popped));
     OK(cuCtxDestroy(other));
-}
-
-static volatile uint32_t started, stop;
-
-/* A stream for each step, in a context of its own; mix is the main thread's. */
-static void *with_streams(void *arg)
-{
-    CUcontext c;
-    CUdeviceptr at;
-    OK(create_context(&c));
-    OK(cuMemAlloc(&at, 4 * N));
-    (void)arg;
-    while (!get_word(&stop)) {
-        CUstream s = made(CU_STREAM_DEFAULT);
-        for (unsigned i = 0; i < 4 * BODY; i++)
-            OK(cuMemsetD32Async(at + 4 * (i % BODY), i % BODY, 1, s));
-        OK(cuStreamSynchronize(s));
-        OK(cuStreamDestroy(s));
-        set_word(&started, 1);
-    }
-    show("beside", at);
-    OK(cuCtxDestroy(c));
-    return NULL;
-}
-
-/* The legacy stream's barriers look at streams that another thread makes and destroys. */
-static void streams_beside(void)
-{
-    pthread_t thread;
-    CUstream s = made(CU_STREAM_DEFAULT);
-    CHECK(pthread_create(&thread, NULL, with_streams, NULL) == 0);
-    while (!get_word(&started))
-        sched_yield();
-    for (unsigned round = 0; round < 10; round++)
-        for (uint32_t step = 0; step < STEPS; step++) {
-            body(s, buffer[0], step);
-            OK(launch_mix(buffer[0], N, 0, s)); /* the next body's first, and held */
-            OK(launch_mix(buffer[0], N, step, NULL));
-        }
-    set_word(&stop, 1);
-    CHECK(pthread_join(thread, NULL) == 0);
-    show("main", buffer[0]);
 }
 
 static void reset(void)
@@ -683,6 +501,8 @@ static void forbidden(void)
 
 /* -- Capture -- */
 
+static volatile uint32_t stop;
+
 static void *launches_meanwhile(void *arg)
 {
     uint32_t step = 0;
@@ -837,55 +657,35 @@ static void plugins(void)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } all[] = {{"children", children},
-               {"simple", simple},
-               {"leaves_by_exit", leaves_by_exit},
-               {"leaves_by_return", leaves_by_return},
-               {"leaves_at_once", leaves_at_once},
-               {"leaves_others_behind", leaves_others_behind},
-               {"main_thread_exits", main_thread_exits},
-               {"threads", threads},
-               {"shared_stream", shared_stream},
-               {"signals", signals},
-               {"streams", streams},
-               {"streams_behind", streams_behind},
-               {"streams_full", streams_full},
-               {"ahead_beside", ahead_beside},
-               {"ahead_barrier", ahead_barrier},
-               {"asked_beside", asked_beside},
-               {"contexts", contexts},
-               {"devices", devices},
-               {"back_and_forth", back_and_forth},
-               {"streams_beside", streams_beside},
-               {"reset", reset},
-               {"modules", modules},
-               {"attributes", attributes},
-               {"callbacks", callbacks},
-               {"forbidden", forbidden},
-               {"captures", captures},
-               {"captured_events", captured_events},
-               {"passing_events", passing_events},
-               {"plugins", plugins}};
-    unsigned i = 0;
-    CHECK(argc == 2);
-    while (i < sizeof all / sizeof all[0] && strcmp(all[i].name, argv[1]))
-        i++;
-    CHECK(i < sizeof all / sizeof all[0]);
-    alarm(40);
-    start();
-    for (unsigned b = 0; b < 4; b++) {
-        OK(cuMemAlloc(&buffer[b], 4 * N));
-        OK(cuMemsetD32(buffer[b], b + 1, N));
-    }
-    OK(cuCtxSynchronize());
-    all[i].run();
+    static const struct scenario all[] = {{"children", children},
+                                          {"simple", simple},
+                                          {"leaves_by_exit", leaves_by_exit},
+                                          {"leaves_by_return", leaves_by_return},
+                                          {"leaves_at_once", leaves_at_once},
+                                          {"leaves_others_behind", leaves_others_behind},
+                                          {"main_thread_exits", main_thread_exits},
+                                          {"threads", threads},
+                                          {"shared_stream", shared_stream},
+                                          {"signals", signals},
+                                          {"streams", streams},
+                                          {"streams_behind", streams_behind},
+                                          {"streams_full", streams_full},
+                                          {"contexts", contexts},
+                                          {"devices", devices},
+                                          {"back_and_forth", back_and_forth},
+                                          {"reset", reset},
+                                          {"modules", modules},
+                                          {"attributes", attributes},
+                                          {"callbacks", callbacks},
+                                          {"forbidden", forbidden},
+                                          {"captures", captures},
+                                          {"captured_events", captured_events},
+                                          {"passing_events", passing_events},
+                                          {"plugins", plugins},
+                                          {NULL, NULL}};
+    run(all, argc, argv);
     if (!strncmp(argv[1], "leaves", 6))
         return 6;
-    OK(cuCtxSynchronize());
-    for (unsigned b = 0; b < 4; b++)
-        show(argv[1], buffer[b]);
+    show_all(argv[1]);
     return 0;
 }
