@@ -47,6 +47,17 @@ def test_what_the_library_adds_to_a_launch_that_passes():
     assert found["cuLaunchKernel"][0] > 1.05
 
 
+@needs_no_sanitizer
+def test_calls_beside_a_launch_that_waits_for_room():
+    """None of them waits on the simulated driver; what driver 580 does is for a GPU to tell."""
+    done = helpers.run(helpers.build_dir() / "tests/bench/room-sim", preload=False, timeout=60)
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert {(what, place) for what, place, *_ in lines} == {
+        (what, place) for what in ("kernels", "graphs") for place in ("same", "other")}
+    assert len(lines) == 4 * 13
+    assert all(entries == "1023" and float(us) > 0 for *_, entries, us in lines)
+
+
 # -- The program ------------------------------------------------------------------
 
 def answers(*lines, status=0, **options):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The benchmark, and what counts the instructions of single calls. Built like the samples.
 
-BENCHES = tests/bench/paths tests/bench/passing tests/bench/worker
+BENCHES = tests/bench/paths tests/bench/passing tests/bench/room tests/bench/worker
 BENCH_SIM = $(BENCHES:%=%-sim)
 BENCH_GPU = $(BENCHES:%=%-static) $(BENCHES:%=%-shared)
 BENCH_OBJECTS = $(BENCHES:%=%.gpu.o)
