@@ -21,7 +21,7 @@ CEILINGS = {
     "held-driver": 296,
     "held-driver-changing": 304,
     "held-memset": 444,
-    "held-copy": 787,
+    "held-copy": 800,
     "held-event": 613,
     "whole-runtime": 393,
     "whole-runtime-changing": 503,

@@ -44,6 +44,8 @@ static size_t value_size(CUlaunchAttributeID id)
 static int normalise(CUlaunchAttribute *to, const CUlaunchAttribute *from, uint32_t count)
 {
     int kept = 0;
+    if (from == NULL)
+        return -1;
     for (uint32_t i = 0; i < count; i++) {
         if (from[i].id == CU_LAUNCH_ATTRIBUTE_IGNORE)
             continue;
@@ -88,7 +90,9 @@ static bool fields_of(struct ag_described *to, void **extra, const struct ag_lay
 bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *call,
                         const struct ag_function *function)
 {
-    if (function == NULL)
+    /* Arguments of both kinds are an error, and so is a buffer where there are none. */
+    if (function == NULL ||
+        (call->extra != NULL && (call->params != NULL || function->layout.count == 0)))
         return false;
     to->op = (struct ag_op){
         .func = call->func,
@@ -172,10 +176,13 @@ static const struct {
      {offsetof(struct ag_copy_arguments, src_buffer), 8}},
 };
 
-/* One past the last byte that a copy touches, from the address it is given. */
+/* One past the last byte that a copy touches, from the address it is given. What is not specified
+   of pitch and height, that is 0, is as small as may be (CUDA driver API, cuMemcpy3D). */
 static size_t extent(const CUDA_MEMCPY3D *p, size_t x, size_t y, size_t z, size_t pitch,
                      size_t height)
 {
+    pitch = pitch != 0 ? pitch : x + p->WidthInBytes;
+    height = height != 0 ? height : y + p->Height;
     return ((z + p->Depth - 1) * height + y + p->Height - 1) * pitch + x + p->WidthInBytes;
 }
 
@@ -186,7 +193,10 @@ static bool resolve(CUDA_MEMCPY3D *p, struct ag_copy_arguments *arguments,
 {
     bool to_device =
         p->dstMemoryType == CU_MEMORYTYPE_DEVICE || p->dstMemoryType == CU_MEMORYTYPE_UNIFIED;
-    if (!to_device || p->srcMemoryType == CU_MEMORYTYPE_ARRAY)
+    bool from_memory = p->srcMemoryType == CU_MEMORYTYPE_HOST ||
+                       p->srcMemoryType == CU_MEMORYTYPE_DEVICE ||
+                       p->srcMemoryType == CU_MEMORYTYPE_UNIFIED;
+    if (!to_device || !from_memory || p->reserved0 != NULL || p->reserved1 != NULL)
         return false;
     CUdeviceptr src =
         p->srcMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)p->srcHost : p->srcDevice;
@@ -211,6 +221,13 @@ static bool resolve(CUDA_MEMCPY3D *p, struct ag_copy_arguments *arguments,
     return true;
 }
 
+/* Whether the driver takes this pitch of a single row, where it means nothing: it is not part of
+   the op then, of which another call has succeeded. */
+static bool pitch_is_good(size_t pitch, size_t row)
+{
+    return pitch == 0 || (pitch >= row && pitch <= INT32_MAX); /* CU_DEVICE_ATTRIBUTE_MAX_PITCH */
+}
+
 bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,
                       struct ag_answers **answers)
 {
@@ -223,6 +240,9 @@ bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,
     bool plain = p->Height == 1 && p->Depth == 1 &&
                  (p->srcXInBytes | p->srcY | p->srcZ | p->dstXInBytes | p->dstY | p->dstZ) == 0;
     if (plain) {
+        if (!pitch_is_good(p->srcPitch, p->WidthInBytes) ||
+            !pitch_is_good(p->dstPitch, p->WidthInBytes))
+            return false;
         p->srcPitch = p->dstPitch = p->srcHeight = p->dstHeight = 0;
         to->op.layout = &copy_layout.layout;
         to->arguments.copy.dst = p->dstDevice;
@@ -306,6 +326,8 @@ bool ag_described_is_certain(const struct ag_described *call)
     if (op->kind != AG_OP_MEMSET)
         return true; /* a copy's addresses were looked up to describe it */
     CUdeviceptr dst = op->layout->count != 0 ? call->arguments.memset.dst : (CUdeviceptr)op->func;
+    if ((dst & (op->shape[AG_MEMSET_WIDTH] - 1)) != 0) /* 1, 2 or 4 bytes */
+        return false;
     size_t bytes = ag_memset_row(op);
     if (op->shape[AG_MEMSET_HEIGHT] > 1)
         bytes += (op->shape[AG_MEMSET_HEIGHT] - 1) * ag_words(&op->shape[AG_MEMSET_PITCH_LOW]);

@@ -221,6 +221,9 @@ bool ag_engine_value(const struct ag_value_call *call);
  */
 bool ag_engine_free(CUdeviceptr address, CUstream stream, bool ptsz);
 
+/* An eager record of the event has failed: none is held before one has succeeded. */
+void ag_engine_event_failed(CUevent event);
+
 /* Before an event is destroyed. */
 void ag_engine_event_destroy(CUevent event);
 

@@ -104,6 +104,15 @@ bool ag_event_recorded(CUevent handle, const struct ag_context *context)
     return event != NULL;
 }
 
+void ag_event_doubt(CUevent handle)
+{
+    struct bucket *bucket = enter(handle);
+    struct event *event = find(bucket, handle);
+    if (event != NULL)
+        event->context = NULL;
+    leave(bucket);
+}
+
 uint64_t ag_event_serial(CUevent handle, const struct ag_context *context, bool wait)
 {
     struct bucket *bucket = enter(handle);

@@ -33,6 +33,9 @@ bool ag_event_is(CUevent event, uint64_t serial);
 /* The event is being recorded in this context. False: no memory, and it will not be held. */
 bool ag_event_recorded(CUevent event, const struct ag_context *context);
 
+/* It could not be recorded there: it is not held until it is recorded again. */
+void ag_event_doubt(CUevent event);
+
 /*
  * The stream's open sequence has a record of it or a wait for it; and when it no longer has. NULL:
  * of any event, which looks through the whole table. The stream's lock is held.

@@ -128,7 +128,8 @@ static inline bool is_same(const struct ag_node *node, const struct ag_kernel_ca
 {
     return node != NULL && node->op.func == call->func && node->op.kind == AG_OP_KERNEL &&
            memcmp(node->op.shape, &call->shape, sizeof call->shape) == 0 &&
-           call->shape.nattrs == 0 && (call->params != NULL || node->op.layout->count == 0);
+           call->shape.nattrs == 0 && call->extra == NULL &&
+           (call->params != NULL || node->op.layout->count == 0);
 }
 
 /* What graphs may have cost, ns, that replays have not saved yet, for loops to be replayed as soon
@@ -415,6 +416,11 @@ bool ag_engine_event(const struct ag_event_call *call)
     if (!held && !call->wait)
         (void)ag_event_recorded(call->event, context); /* without room it is never held */
     return held;
+}
+
+void ag_engine_event_failed(CUevent event)
+{
+    ag_event_doubt(event);
 }
 
 void ag_engine_event_destroy(CUevent event)

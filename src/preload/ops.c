@@ -294,7 +294,10 @@ COPY_3D(cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DAsync, true)
             .event = event, .stream = stream, .wait = waits, .ptsz = per_thread};                  \
         if (ag_engine_event(&call))                                                                \
             return CUDA_SUCCESS;                                                                   \
-        return checked(real arguments);                                                            \
+        CUresult result = real arguments;                                                          \
+        if (unlikely(result != CUDA_SUCCESS) && !(waits))                                          \
+            ag_engine_event_failed(event);                                                         \
+        return checked(result);                                                                    \
     }
 
 #define RECORD(name, type, per_thread)                                                             \
