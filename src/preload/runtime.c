@@ -172,6 +172,10 @@ bool ag_runtime_is_one(const void *function, const void *other)
 
 int ag_runtime_version(const void *function)
 {
+    /* The loader takes long to say so, and a lock: each thread asks for each kernel. */
+    void *known = ag_runtime_known(AG_VERSION, (uintptr_t)function);
+    if (known)
+        return (int)(intptr_t)known;
     int saved = errno;
     Dl_info info;
     int version = 0;
@@ -181,6 +185,8 @@ int ag_runtime_version(const void *function)
         version = 0;
     if (handle)
         dlclose(handle);
+    if (version > 0)
+        ag_runtime_remember(AG_VERSION, (uintptr_t)function, (void *)(intptr_t)version);
     errno = saved;
     return version;
 }

@@ -38,6 +38,7 @@ enum ag_runtime_function {
     AG_PUSH,
     AG_POP,
     AG_PUSH_PAIRED, /* for a call of PUSH: the POP that takes what it pushes (configuration.c) */
+    AG_VERSION,     /* of the runtime that a function is of, by its address (ag_runtime_version) */
     AG_RUNTIME_FUNCTIONS
 };
 
@@ -90,7 +91,8 @@ static inline void *ag_runtime_bound(enum ag_runtime_function which, uintptr_t c
 /* Do both lie in one library? */
 bool ag_runtime_is_one(const void *function, const void *other);
 
-/* The version of the runtime that this function is of, 13020 for 13.2; 0 if it is of none. */
+/* The version of the runtime that this function is of, 13020 for 13.2; 0 if it is of none. The
+   function is one that ag_runtime_bound() has given, and so stays loaded. */
 int ag_runtime_version(const void *function);
 
 #endif

@@ -33,6 +33,7 @@ Case = collections.namedtuple("Case", "path environment calls what", defaults=[{
 CASES = {
     "held-runtime": Case("held-runtime", what="held, constant arguments"),
     "held-runtime-changing": Case("held-runtime-changing", what="held, all arguments change"),
+    "held-kernels": Case("held-kernels", what="held, 32 kernels in turn"),
     "held-runtime13": Case("held-runtime13", what="held, <<<>>> of nvcc 13"),
     "held-driver": Case("held-driver", what="held, constant arguments"),
     "held-driver-changing": Case("held-driver-changing", what="held, all arguments change"),

@@ -28,8 +28,26 @@ KERNEL(mix, unsigned *data, unsigned size, unsigned k)
         data[i] = data[i] * 1664525u + k;
 }
 
+/* A kernel for each call of an iteration. */
+#define ONE(n)                                                                                     \
+    KERNEL(mix##n, unsigned *data, unsigned size, unsigned k)                                      \
+    {                                                                                              \
+        unsigned i = INDEX();                                                                      \
+        if (i < size)                                                                              \
+            data[i] = data[i] * 1664525u + k + n;                                                  \
+    }
+#define EIGHT(of, n) of(n##0) of(n##1) of(n##2) of(n##3) of(n##4) of(n##5) of(n##6) of(n##7)
+#define NAME(n) (const void *)mix##n,
+/* clang-format off */
+EIGHT(ONE, 1) EIGHT(ONE, 2) EIGHT(ONE, 3) EIGHT(ONE, 4)
+static const void *const mixes[LENGTH] = {
+    EIGHT(NAME, 1) EIGHT(NAME, 2) EIGHT(NAME, 3) EIGHT(NAME, 4)
+};
+/* clang-format on */
+
 enum door {
     RUNTIME,   /* cudaLaunchKernel */
+    KERNELS,   /* the same, of a kernel for each call */
     RUNTIME13, /* __cudaLaunchKernel, as code of nvcc 13 calls it */
     DRIVER,    /* cuLaunchKernel, as the static runtime gets it */
     AFTER,     /* the same, after a loop of launches with another grid */
@@ -56,6 +74,7 @@ static const struct path {
 } paths[] = {
     {"held-runtime", RUNTIME, false, false, false, "matched and held"},
     {"held-runtime-changing", RUNTIME, true, false, false, "matched and held, other arguments"},
+    {"held-kernels", KERNELS, false, false, false, "matched and held, a kernel for each call"},
     {"held-runtime13", RUNTIME13, false, false, false, "matched and held"},
     {"held-driver", DRIVER, false, false, false, "matched and held"},
     {"held-driver-changing", DRIVER, true, false, false, "matched and held, other arguments"},
@@ -106,6 +125,9 @@ static void one_call(const struct path *path, long iteration, unsigned k)
     switch (path->door) {
     case RUNTIME:
         CHECK(cudaLaunchKernel((const void *)mix, dim3(1), dim3(1), arguments, shared, stream));
+        break;
+    case KERNELS:
+        CHECK(cudaLaunchKernel(mixes[k], dim3(1), dim3(1), arguments, shared, stream));
         break;
     case RUNTIME13:
         LAUNCH(mix, 1, 1, shared, stream, at, size, value);
