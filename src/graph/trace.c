@@ -264,12 +264,15 @@ static CUresult update(struct ag_trace *trace, struct ag_counters *counters)
 /* Whether the exec has other arguments than those that the op has been held with. Another trace of
    the op may have been given others in between; where there is none they are hardly ever what they
    were before, and not compared. */
-static bool is_stale(const struct ag_trace *trace, struct ag_step *step)
+static inline __attribute__((always_inline)) bool is_stale(const struct ag_trace *trace,
+                                                           struct ag_step *step)
 {
     const struct ag_node *node = step->node;
     if (__builtin_expect(step->version == node->version, 1))
         return false;
-    bool alone = trace->variant == trace && node->below + (node->trace != NULL) == 1;
+    /* The node has been given other events by sequences that are not held, a lone record say. */
+    bool alone = trace->variant == trace && node->below + (node->trace != NULL) == 1 &&
+                 !ag_node_is_event(node);
     return alone || !ag_step_is_current(step);
 }
 
