@@ -47,13 +47,25 @@ static bool ask(struct answer *answer, CUdeviceptr address)
     return answer->type == CU_MEMORYTYPE_HOST;
 }
 
+/* The answer for an address, or where it is to be: in its place, or in the one beside it, so that
+   two addresses that are copied between in turn need not take each other's. */
+static struct answer *place_of(struct ag_answers *answers, CUdeviceptr address, uint64_t state)
+{
+    unsigned place = address * 0x9e3779b97f4a7c15u >> (64 - LOG2_ANSWERS);
+    struct answer *first = &answers->answer[place], *second = &answers->answer[place ^ 1];
+    if (first->address == address)
+        return first;
+    bool free = first->state == state && second->state != state;
+    return second->address == address || free ? second : first;
+}
+
 CUmemorytype ag_memory_at(struct ag_answers **answers, CUdeviceptr address, size_t bytes,
                           uint64_t *buffer)
 {
-    unsigned place = address * 0x9e3779b97f4a7c15u >> (64 - LOG2_ANSWERS);
-    struct answer *answer = *answers != NULL ? &(*answers)->answer[place] : NULL, fresh;
+    struct answer fresh;
     /* Read before the driver is asked: a change meanwhile makes the answer an old one. */
     uint64_t state = atomic_load(&ag_memory_state);
+    struct answer *answer = *answers != NULL ? place_of(*answers, address, state) : NULL;
     if (answer == NULL || answer->address != address || answer->state != state) {
         if (!ask(&fresh, address))
             return 0;
@@ -63,7 +75,7 @@ CUmemorytype ag_memory_at(struct ag_answers **answers, CUdeviceptr address, size
         if (*answers == NULL) /* without memory for it nothing is remembered */
             *answers = calloc(1, sizeof **answers);
         if (*answers != NULL)
-            (*answers)->answer[place] = fresh;
+            *place_of(*answers, address, fresh.state) = fresh;
         answer = &fresh;
     }
     *buffer = answer->buffer;
