@@ -92,8 +92,10 @@ void ag_engine_settled(CUcontext handle, unsigned left)
 void ag_engine_stream_used(CUstream handle, bool ptsz)
 {
     struct ag_stream *stream = ag_stream_find(handle, ptsz, ag_context_current());
-    if (stream == NULL)
+    if (stream == NULL) {
         atomic_store(&ag_unfollowed, true);
-    else
-        atomic_store_explicit(&stream->thread, &ag_self, memory_order_relaxed);
+        return;
+    }
+    atomic_store_explicit(&stream->thread, &ag_self, memory_order_relaxed);
+    ag_stream_touch(stream);
 }

@@ -89,6 +89,7 @@ static void turn_to(struct ag_stream *stream)
         atomic_store_explicit(&ag_self.eager->left, true, memory_order_relaxed);
     atomic_store_explicit(&stream->left, false, memory_order_relaxed);
     ag_self.eager = stream;
+    ag_stream_touch(stream);
 }
 
 /* Gets the stream of a call, after what CUDA orders before it, locked; NULL: nothing is held there.

@@ -180,28 +180,40 @@ static pthread_key_t exit_key;
 static pthread_once_t begun = PTHREAD_ONCE_INIT;
 static bool exit_key_made;
 
-/* A thread ends: its default streams go, and what they still hold is submitted by another route. */
+/* The state's thread ends. */
+static void thread_leaves(struct ag_stream *stream, void *self)
+{
+    const void *thread = self;
+    if (atomic_load_explicit(&stream->thread, memory_order_relaxed) == self)
+        atomic_compare_exchange_strong(&stream->thread, &thread, NULL);
+    ag_lock_disown(&stream->lock, self);
+    if (stream->owner != self)
+        return;
+    ag_stream_lock(stream);
+    bool pushed;
+    if (stream->live && stream->owner == self && ag_engine_on &&
+        ag_context_enter(stream->context, &pushed)) {
+        stream->owner = NULL; /* the handle has lost its meaning: what is held goes by relay */
+        ag_stream_end(stream, true, AG_REASON_DESTROY);
+        atomic_fetch_add(&stream->context->left, 1); /* nor can it be asked for its work */
+        ag_stream_kill(stream);
+        ag_context_leave(pushed);
+    }
+    ag_stream_unlock(stream);
+}
+
+/* A thread ends: its default streams go, and what they still hold is submitted by another route. (A
+   program may have hundreds of threads, with a stream each: all states are not looked at.) */
 static void thread_exits(void *self)
 {
-    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
-        const void *thread = self;
-        if (atomic_load_explicit(&stream->thread, memory_order_relaxed) == self)
-            atomic_compare_exchange_strong(&stream->thread, &thread, NULL);
-        ag_lock_disown(&stream->lock, self);
-        if (stream->owner != self)
-            continue;
-        ag_stream_lock(stream);
-        bool pushed;
-        if (stream->live && stream->owner == self && ag_engine_on &&
-            ag_context_enter(stream->context, &pushed)) {
-            stream->owner = NULL; /* the handle has lost its meaning: what is held goes by relay */
-            ag_stream_end(stream, true, AG_REASON_DESTROY);
-            atomic_fetch_add(&stream->context->left, 1); /* nor can it be asked for its work */
-            ag_stream_kill(stream);
-            ag_context_leave(pushed);
+    unsigned count = atomic_load(&state_count);
+    ag_self.watched = false; /* unless something else that ends now makes another */
+    for (uint64_t bits = ag_self.touched; bits != 0; bits &= bits - 1)
+        for (unsigned i = (unsigned)__builtin_ctzll(bits); i < count; i += 64) {
+            struct ag_stream *stream = atomic_load(&states[i]);
+            if (stream != NULL) /* or another thread is about to set it */
+                thread_leaves(stream, self);
         }
-        ag_stream_unlock(stream);
-    }
 }
 
 /* Before the first stream has a state. */
@@ -214,7 +226,9 @@ static void begin(void)
 static bool watch_thread(void)
 {
     pthread_once(&begun, begin);
-    return exit_key_made && pthread_setspecific(exit_key, &ag_self) == 0;
+    if (!ag_self.watched)
+        ag_self.watched = exit_key_made && pthread_setspecific(exit_key, &ag_self) == 0;
+    return ag_self.watched;
 }
 
 /* The vacant state for a stream of this kind, with its lock held, or NULL: of those whose last
@@ -305,6 +319,7 @@ static struct ag_stream *make(CUstream name, CUcontext current, uint32_t *life)
     if (stream == NULL && (stream = state_for(context, kind)) != NULL) {
         stream->handle = name;
         stream->owner = kind == AG_STREAM_PER_THREAD ? &ag_self : NULL;
+        ag_stream_touch(stream);
         stream->plain = false;
         stream->holding = false;
         stream->relayed = false;

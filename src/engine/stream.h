@@ -168,6 +168,9 @@ struct ag_thread {
     uint32_t ops;            /* that it has held */
     uint32_t foreign;        /* the last copies that it has seen looked at, and cannot be held */
     struct ag_stream *eager; /* where the op goes that this thread was last told to submit */
+    bool watched;            /* its end will be heard of */
+    uint64_t touched; /* bit n: perhaps a state whose index is n modulo 64 says that this is the
+                         thread that issued its last op, or its owner */
 };
 
 extern _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
@@ -236,6 +239,12 @@ static inline struct ag_found *ag_stream_slot(CUstream handle)
 {
     uintptr_t bits = (uintptr_t)handle;
     return &ag_self.found[(bits >> 4 ^ bits >> 10) % AG_FOUND];
+}
+
+/* The calling thread issues ops there, or owns it: it will be looked at when the thread ends. */
+static inline void ag_stream_touch(const struct ag_stream *stream)
+{
+    ag_self.touched |= (uint64_t)1 << stream->index % 64;
 }
 
 static inline void ag_stream_lock(struct ag_stream *stream)

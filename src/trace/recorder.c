@@ -37,9 +37,8 @@ enum { ONWARD_FIRST = 8, ONWARD_OPS = 256, ONWARD_GROWS = 8, ONWARD_TRIES = 4, O
 
 bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, uint32_t max_length)
 {
-    struct ag_tree tree = rec->tree;
-    memset(rec, 0, offsetof(struct ag_recorder, unseen));
-    rec->tree = tree;
+    size_t tree = offsetof(struct ag_recorder, cursor); /* which comes first, and stays */
+    memset((char *)rec + tree, 0, offsetof(struct ag_recorder, unseen) - tree);
     rec->limit = UINT32_MAX;
     ag_recorder_resize(rec, unroll, max_length);
     rec->reach = REACH_FIRST;
