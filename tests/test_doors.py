@@ -188,7 +188,8 @@ def test_both_stream_variants_are_told_apart(built):
 
 
 # Doors that look into a structure, which the numbers given here are not.
-READS_ITS_ARGUMENT = re.compile(r"cuLaunchKernelEx|cuMemcpy[23]DAsync")
+READS_ITS_ARGUMENT = re.compile(
+    r"cuLaunchKernelEx|cuMemcpy[23]DAsync|cuIpcOpenEventHandle|cuCtxFromGreenCtx")
 
 
 @pytest.mark.parametrize("how", ["handle", "gpa"])
@@ -215,7 +216,7 @@ def test_every_exported_function_is_reached(built, how):
             "FUNCTION": f"events: load({stream:#x}) ",
             "EVENT": f"events: event({stream:#x}, barrier) ",
             "STREAM": f"events: stream({stream:#x}, {int(ptsz)}, stream_barrier) ",
-            "DEFAULT_STREAM": f"events: wait((nil), {int(ptsz)}, host_wait) ",
+            "DEFAULT_STREAM": f"events: default({int(ptsz)}, host_wait) ",
             "BARRIER": "events: all(barrier) ",
         }.get(kind)
         if expected:
@@ -230,10 +231,10 @@ def test_nothing_is_asked_while_nothing_is_held(built):
     out = built.run(OPEN, "hold 0", "handle cuMemcpy_ptds", "call 1", "events", "hold 2", "call 1",
                     "events")
     assert [line for line in out if line.startswith("events")] == \
-        ["events: ", "events: wait((nil), 1, host_wait) "]
+        ["events: ", "events: default(1, host_wait) "]
 
 
-@pytest.mark.parametrize("name,event", [("cuMemcpy_ptds", "wait((nil), 1, host_wait)"),
+@pytest.mark.parametrize("name,event", [("cuMemcpy_ptds", "default(1, host_wait)"),
                                         ("cuStreamSynchronize", "wait(0x1, 0, host_wait)")])
 def test_who_wants_to_know_hears_of_barriers(built, name, event):
     """By thunks and by doors, although nothing is held."""
@@ -320,6 +321,7 @@ def test_launch_with_configuration(built, suffix):
     ("cuGraphInstantiateWithParams_ptsz", "all(barrier)", "execs(1)"),
     ("cuGraphExecDestroy", "", "execs(-1)"),
     ("cuEventDestroy", "event_destroy(0x77)", ""),
+    ("cuIpcGetEventHandle", "event_shared(0x2) all(barrier)", ""),
     ("cuEventDestroy_v2", "event_destroy(0x77)", ""),
     # Flags that are not understood: whatever they mean, everything has been submitted before.
     ("cuEventRecordWithFlags", "all(barrier)", ""),
@@ -336,7 +338,7 @@ def test_an_attribute_that_is_set_again_changes_nothing(built):
     out = built.run(OPEN, "attribute 3", "handle cuFuncSetAttribute", CALL, "events", "attribute 4",
                     CALL, "events")
     assert [line for line in out if line.startswith("events")] == \
-        ["events: ", "events: functions_changed "]
+        ["events: load(0x77) ", "events: load(0x77) functions_changed "]
     assert [line[:29] for line in out if line.startswith("call")] == \
         ["call: 0 cuFuncSetAttribute 11"] * 2
 

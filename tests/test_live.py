@@ -196,10 +196,11 @@ def test_kernel_that_waits_for_the_host_can_deadlock():
     assert done.returncode == -signal.SIGALRM
 
 
-@pytest.mark.parametrize("scenario", ["loading", "asking"])
+@pytest.mark.parametrize("scenario", ["loading", "asking", "setting", "adding", "changing", "creating"])
 def test_a_kernel_is_loaded_while_another_waits(scenario):
-    """Loading waits for running kernels: what they wait for has been submitted."""
-    done, _, _ = live(scenario, {"AGSIM_LAZY": 1, **HELD})
+    """Loading waits for running kernels, and so does creating many streams: what they wait for has been
+    submitted."""
+    done, _, _ = live(scenario, {"AGSIM_LAZY": 1, "AGSIM_STREAMS_FREE": 32, **HELD})
     assert done.report["replays"] > 0 and done.report["flushes"]["barrier"] > 0
 
 
@@ -226,7 +227,8 @@ LIFE = {"children": (0, True), "simple": (0, True), "leaves_by_exit": (7, True),
         "ahead_beside": (0, True), "barrier_beside": (0, True), "asked_beside": (0, False),
         "reset": (0, True), "modules": (0, True), "attributes": (0, True), "callbacks": (0, True),
         "forbidden": (0, True), "captures": (0, True),
-        "captured_events": (0, True), "passing_events": (0, True), "plugins": (0, True)}
+        "captured_events": (0, True), "passing_events": (0, True), "launched_events": (0, True),
+        "awaited_events": (0, True), "plugins": (0, True)}
 FAILING = {"barrier_beside": "a barrier waits for what another thread submits: docs/semantics.md"}
 
 
@@ -242,7 +244,8 @@ def life(scenario, seed, **options):
         env["AUTOGRAPH_TRACE_MAX_LENGTH"] = 12  # more graphs than the stream takes
     if scenario == "asked_beside":
         env.update(HELD)
-    program = compiled.program("live_beside" if scenario.endswith("_beside") else "live_life")
+    subjects = {"beside": "live_beside", "events": "live_event"}
+    program = compiled.program(subjects.get(scenario.rpartition("_")[2], "live_life"))
     return helpers.run([program, scenario], env=env, status=LIFE[scenario][0], **options)
 
 
@@ -265,6 +268,20 @@ def test_life(scenario, seed, tmp_path):
     assert counters["errors"] == 0
     if LIFE[scenario][1]:
         assert counters["replays"] > 0
+
+
+@pytest.mark.parametrize("scenario, held", [("shared_events", False), ("own_events", True)])
+def test_events_of_another_process_are_not_held(scenario, held, tmp_path):
+    """Its calls pass no door here, and a record that it is told of must have been submitted."""
+    calls = []
+    for preload in (False, True):
+        done = helpers.run([compiled.program("live_event"), scenario], preload=preload,
+                           env={**HELD, "AGSIM_CALLS": tmp_path / "calls"})
+        calls.append(dict(line.split() for line in (tmp_path / "calls").read_text().splitlines()))
+        assert done.stderr == ""
+    plain, library = ([int(c["cuEventRecord"]), int(c["cuStreamWaitEvent"])] for c in calls)
+    assert int(calls[1]["cuGraphLaunch"]) > 100
+    assert library[0] < plain[0] / 2 and library[1] < plain[1] / 2 if held else library == plain
 
 
 LEAVES = """

@@ -18,3 +18,12 @@ def test_copies_between_devices(where, tmp_path):
     # On one device the two plain copies are nodes; the third, a peer copy, is a barrier in any case.
     nodes = dict(line.split() for line in calls.read_text().splitlines()).get("cuGraphAddMemcpyNode")
     assert (nodes is not None) == (where == "one")
+
+
+def test_a_copy_between_devices_comes_behind_the_work_of_both():
+    env = {"AGSIM_DEVICES": 2, "AGSIM_DELAY_US": 0}
+    command = compiled.program("peer_order")
+    plain = helpers.run(command, preload=False, env=env)
+    library = helpers.run_logged(command, env=env)
+    assert (library.stdout, library.stderr) == (plain.stdout, "") == ("0 too early\n", "")
+    assert library.report["replays"] > 100 and library.report["errors"] == 0

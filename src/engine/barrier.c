@@ -110,6 +110,21 @@ void ag_engine_barrier_wait(CUstream handle, bool ptsz, enum ag_reason reason)
             flush(stream, reason);
 }
 
+void ag_order_behind_contexts(CUcontext current)
+{
+    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;)
+        if (__atomic_load_n(&stream->context, __ATOMIC_RELAXED)->ctx != current)
+            flush(stream, AG_REASON_BARRIER);
+}
+
+void ag_engine_barrier_default(bool ptsz, enum ag_reason reason)
+{
+    CUcontext current;
+    ag_engine_barrier_wait(NULL, ptsz, reason);
+    if (!ag_context_refused(&current))
+        ag_order_behind_contexts(current);
+}
+
 void ag_engine_barrier_all(enum ag_reason reason)
 {
     CUcontext current;

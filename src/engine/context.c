@@ -83,6 +83,7 @@ static struct ag_context *make(CUcontext ctx, CUdevice device)
     }
     context->ctx = ctx;
     context->device = device;
+    atomic_store(&context->green, false);
     atomic_store(&context->settled, atomic_load(&context->left));
     context->grown[0] = context->grown[1] = context->shorts = 0;
     return context;

@@ -29,6 +29,8 @@ struct ag_context {
     _Atomic unsigned starved; /* hot sequences that found no exec */
     _Atomic unsigned left;    /* streams that have gone, and may have left work behind */
     _Atomic unsigned settled; /* of these, before the program last waited for the context */
+    _Atomic bool green;       /* it may be current to one thread at a time (CUDA driver API, Green
+                                 Contexts), so that no other can submit what is held there */
     _Atomic int refused; /* of a held op, and no call of the program has returned it yet; or 0 */
 };
 

@@ -224,6 +224,12 @@ bool ag_engine_free(CUdeviceptr address, CUstream stream, bool ptsz);
 /* An eager record of the event has failed: none is held before one has succeeded. */
 void ag_engine_event_failed(CUevent event);
 
+/* The program has made this context of a green one. */
+void ag_engine_context_green(CUcontext context);
+
+/* Another process may look at the event: its records and waits are never held from now on. */
+void ag_engine_event_shared(CUevent event);
+
 /* Before an event is destroyed. */
 void ag_engine_event_destroy(CUevent event);
 
@@ -248,6 +254,10 @@ void ag_engine_barrier_stream(CUstream stream, bool ptsz, enum ag_reason reason)
 
 /* As above for a call that makes the host wait: also what this thread holds in other streams. */
 void ag_engine_barrier_wait(CUstream stream, bool ptsz, enum ag_reason reason);
+
+/* The same for a call without a stream; and what other contexts hold, for a copy between devices
+   comes behind all work of both. */
+void ag_engine_barrier_default(bool ptsz, enum ag_reason reason);
 
 /* Before a call that anything may be ordered against: submits all that is held in the process. */
 void ag_engine_barrier_all(enum ag_reason reason);

@@ -12,6 +12,7 @@ struct event {
     struct event *next;
     CUevent handle;
     uint64_t serial;
+    bool shared;                             /* with another process */
     const struct ag_context *context;        /* of its last record */
     struct ag_stream *recorder;              /* holds its record */
     struct ag_stream *waiters[MOST_WAITERS]; /* hold waits for it */
@@ -92,16 +93,30 @@ static struct event *add(struct bucket *bucket, CUevent handle)
     return event;
 }
 
+/* The event, known from now on, if there is room. */
+static struct event *know(struct bucket *bucket, CUevent handle)
+{
+    struct event *event = find(bucket, handle);
+    return event != NULL ? event : add(bucket, handle);
+}
+
 bool ag_event_recorded(CUevent handle, const struct ag_context *context)
 {
     struct bucket *bucket = enter(handle);
-    struct event *event = find(bucket, handle);
-    if (event == NULL)
-        event = add(bucket, handle);
+    struct event *event = know(bucket, handle);
     if (event != NULL)
         event->context = context;
     leave(bucket);
     return event != NULL;
+}
+
+void ag_event_share(CUevent handle)
+{
+    struct bucket *bucket = enter(handle);
+    struct event *event = know(bucket, handle);
+    if (event != NULL)
+        event->shared = true;
+    leave(bucket);
 }
 
 void ag_event_doubt(CUevent handle)
@@ -118,7 +133,7 @@ uint64_t ag_event_serial(CUevent handle, const struct ag_context *context, bool 
     struct bucket *bucket = enter(handle);
     const struct event *event = find(bucket, handle);
     uint64_t serial = 0;
-    if (event != NULL && event->context == context &&
+    if (event != NULL && event->context == context && !event->shared &&
         (!wait || event->waiters[MOST_WAITERS - 1] == NULL))
         serial = event->serial;
     leave(bucket);

@@ -132,6 +132,13 @@ void ag_engine_device_reset(CUdevice device)
         context_kill(context);
 }
 
+void ag_engine_context_green(CUcontext handle)
+{
+    struct ag_context *context = ag_context_find(handle);
+    if (context != NULL)
+        atomic_store(&context->green, true);
+}
+
 void ag_engine_functions_changed(void)
 {
     uint32_t since = ag_functions_retire();
@@ -139,12 +146,12 @@ void ag_engine_functions_changed(void)
     bool all = true;
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
         ag_stream_lock(stream);
-        bool pushed;
-        if (stream->live && ag_context_enter(stream->context, &pushed)) {
+        bool pushed, known = stream->live && !stream->context->green;
+        if (known && ag_context_enter(stream->context, &pushed)) {
             ag_stream_end(stream, true, AG_REASON_ATTRIBUTES);
             ag_stream_reset(stream);
             ag_context_leave(pushed);
-        } else if (stream->live) {
+        } else if (known) {
             /* It is beyond us: nothing is held there any more. Its nodes stay, and so must what
                they know of functions. */
             stream->plain = true;

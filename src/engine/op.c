@@ -48,7 +48,9 @@ static bool step(struct ag_stream *stream, bool described, struct ag_described *
    captures, the driver is not even asked about them: a question can end a capture. */
 static bool eligible(const struct ag_stream *stream, CUcontext current)
 {
-    return !stream->plain && stream->context->ctx == current && atomic_load(&ag_captures) == 0;
+    const struct ag_context *context = stream->context;
+    return !stream->plain && context->ctx == current && atomic_load(&ag_captures) == 0 &&
+           !atomic_load_explicit(&context->green, memory_order_relaxed);
 }
 
 /* Whether the op passes unseen; it is counted, and if it fails, that says nothing of any other. */
@@ -241,8 +243,22 @@ bool ag_engine_stream_rests(CUstream handle)
     return is_known(found) && ag_recorder_rests(&found->stream->recorder);
 }
 
+/* A launch may record an event: before that goes what has to be submitted before a record. */
+static __attribute__((noinline)) void settle_events(const struct ag_kernel_call *call)
+{
+    for (uint32_t i = 0; call->attrs != NULL && i < call->shape.nattrs; i++) {
+        const CUlaunchAttribute *attr = &call->attrs[i];
+        if (attr->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+            ag_event_settle(attr->value.programmaticEvent.event, true);
+        else if (attr->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+            ag_event_settle(attr->value.launchCompletionEvent.event, true);
+    }
+}
+
 bool ag_engine_kernel(const struct ag_kernel_call *call)
 {
+    if (UNLIKELY(call->shape.nattrs != 0) && atomic_load(&ag_open_events) != 0)
+        settle_events(call);
     CUcontext current = call->current != NULL ? call->current : ag_context_current();
     struct ag_stream *stream;
     struct ag_node *node;
@@ -328,6 +344,9 @@ static bool describe_copy(struct ag_stream *stream, struct ag_described *op,
 
 bool ag_engine_copy(const struct ag_copy_call *call)
 {
+    /* It may be one between two devices, which comes behind all work of both. */
+    if (ag_stream_name(call->stream, call->ptsz) == CU_STREAM_LEGACY && ag_anything_held())
+        ag_order_behind_contexts(ag_context_current());
 #define DESCRIBE(op, call) describe_copy(stream, op, call)
     OTHER_OP(AG_OP_COPY, DESCRIBE, ag_note_copy);
 #undef DESCRIBE
@@ -417,6 +436,11 @@ bool ag_engine_event(const struct ag_event_call *call)
     if (!held && !call->wait)
         (void)ag_event_recorded(call->event, context); /* without room it is never held */
     return held;
+}
+
+void ag_engine_event_shared(CUevent event)
+{
+    ag_event_share(event);
 }
 
 void ag_engine_event_failed(CUevent event)

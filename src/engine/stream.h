@@ -363,6 +363,9 @@ static inline void ag_order_before(const struct ag_stream *stream)
 /* Submits what all streams but this one hold. No lock held. */
 void ag_order_behind_all(const struct ag_stream *stream);
 
+/* Submits what streams of other contexts hold. No lock held. */
+void ag_order_behind_contexts(CUcontext current);
+
 /* -- Watchdog (watchdog.c) ------------------------------------------------- */
 
 /* Bounds (hold.bound_us) that a hold may take in all, while it gets longer in each of them. */

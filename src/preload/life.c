@@ -21,7 +21,9 @@
 #undef cuCtxSynchronize
 #undef cuEventDestroy
 #undef cuGLCtxCreate
+#undef cuGraphAddKernelNode
 #undef cuGraphInstantiate
+#undef cuGraphKernelNodeSetParams
 #undef cuStreamBeginCapture
 #undef cuStreamDestroy
 #undef cuVDPAUCtxCreate
@@ -147,6 +149,19 @@ STREAM_SET(cuStreamCopyAttributes_ptsz, true, (CUstream stream, CUstream source)
 BEFORE(cuEventDestroy, (CUevent event), (event), ag_engine_event_destroy(event))
 BEFORE(cuEventDestroy_v2, (CUevent event), (event), ag_engine_event_destroy(event))
 
+/* Another process may look at it from now on; a barrier, as what is not known of. */
+static void event_shared(CUevent event)
+{
+    ag_memory_changed();
+    ag_engine_event_shared(event);
+    ag_engine_barrier_all(AG_REASON_BARRIER);
+}
+
+BEFORE(cuIpcGetEventHandle, (CUipcEventHandle *handle, CUevent event), (handle, event),
+       event_shared(event))
+AROUND(cuIpcOpenEventHandle, (CUevent *event, CUipcEventHandle handle), (event, handle), (void)0,
+       event_shared(*event))
+
 /* -- The program's own capture -------------------------------------------- */
 
 #define BEGIN_CAPTURE(name, ptsz, parameters, arguments)                                           \
@@ -235,6 +250,9 @@ BEFORE(cuDevicePrimaryCtxRelease, (CUdevice device), (device), device_reset(devi
 BEFORE(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), device_reset(device))
 BEFORE(cuDevicePrimaryCtxReset, (CUdevice device), (device), device_reset(device))
 BEFORE(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), device_reset(device))
+
+AROUND(cuCtxFromGreenCtx, (CUcontext *context, CUgreenCtx green), (context, green), (void)0,
+       ag_engine_context_green(*context))
 
 /* The engine knows a green context by the context that the program made of it. */
 static void green_context_destroy(CUgreenCtx green)
@@ -332,6 +350,7 @@ BEFORE(cuKernelSetCacheConfig, (CUkernel kernel, CUfunc_cache config, CUdevice d
 static void set_function(CUfunction func, CUfunction_attribute attribute, int value)
 {
     int now;
+    ag_engine_barrier_load(func); /* the question may load it */
     if (!ag_real.cuFuncGetAttribute ||
         ag_real.cuFuncGetAttribute(&now, attribute, func) != CUDA_SUCCESS || now != value)
         functions_changed();
@@ -340,6 +359,7 @@ static void set_function(CUfunction func, CUfunction_attribute attribute, int va
 static void set_kernel(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device)
 {
     int now;
+    ag_engine_barrier_load((CUfunction)kernel);
     if (!ag_real.cuKernelGetAttribute ||
         ag_real.cuKernelGetAttribute(&now, attribute, kernel, device) != CUDA_SUCCESS ||
         now != value)
@@ -351,6 +371,32 @@ BEFORE(cuFuncSetAttribute, (CUfunction func, CUfunction_attribute attribute, int
 BEFORE(cuKernelSetAttribute,
        (CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device),
        (attribute, value, kernel, device), set_kernel(attribute, value, kernel, device))
+
+/* -- What may wait for running kernels --------------------------------------- */
+
+/* A running kernel may wait for what is held, and the launches of other threads for this call. */
+#define MAY_WAIT(name, parameters, arguments)                                                      \
+    BEFORE(name, parameters, arguments, submit_all())
+
+static void submit_all(void)
+{
+    if (ag_engine_listens())
+        ag_engine_barrier_all(AG_REASON_BARRIER);
+}
+
+/* Creating one more than some dozens (driver 580). */
+MAY_WAIT(cuStreamCreate, (CUstream *stream, unsigned flags), (stream, flags))
+MAY_WAIT(cuStreamCreateWithPriority, (CUstream *stream, unsigned flags, int priority),
+         (stream, flags, priority))
+
+/* The kernel may have to be loaded. */
+#define ADD_PARAMETERS                                                                             \
+    (CUgraphNode *node, CUgraph graph, const CUgraphNode *nodes, size_t count, const void *kernel)
+#define ADD_ARGUMENTS (node, graph, nodes, count, kernel)
+MAY_WAIT(cuGraphAddKernelNode, ADD_PARAMETERS, ADD_ARGUMENTS)
+MAY_WAIT(cuGraphAddKernelNode_v2, ADD_PARAMETERS, ADD_ARGUMENTS)
+MAY_WAIT(cuGraphKernelNodeSetParams, (CUgraphNode node, const void *kernel), (node, kernel))
+MAY_WAIT(cuGraphKernelNodeSetParams_v2, (CUgraphNode node, const void *kernel), (node, kernel))
 
 /* -- The program's own execs ---------------------------------------------- */
 

@@ -128,6 +128,21 @@ void ag_engine_event_destroy(CUevent event)
     NOTE("event_destroy(%p) ", (void *)event);
 }
 
+void ag_engine_event_shared(CUevent event)
+{
+    NOTE("event_shared(%p) ", (void *)event);
+}
+
+void ag_engine_event_failed(CUevent event)
+{
+    NOTE("event_failed(%p) ", (void *)event);
+}
+
+void ag_engine_context_green(CUcontext ctx)
+{
+    NOTE("context_green(%p) ", (void *)ctx);
+}
+
 void ag_engine_waited(void)
 {
     NOTE("waited ");
@@ -173,6 +188,11 @@ void ag_engine_barrier_stream(CUstream stream, bool ptsz, enum ag_reason reason)
 void ag_engine_barrier_wait(CUstream stream, bool ptsz, enum ag_reason reason)
 {
     NOTE("wait(%p, %d, %s) ", (void *)stream, ptsz, reasons[reason]);
+}
+
+void ag_engine_barrier_default(bool ptsz, enum ag_reason reason)
+{
+    NOTE("default(%d, %s) ", ptsz, reasons[reason]);
 }
 
 void ag_engine_barrier_all(enum ag_reason reason)

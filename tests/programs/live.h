@@ -22,7 +22,7 @@ static void body(CUstream s, CUdeviceptr at, uint32_t step)
         OK(launch_mix(at, N, i == 2 ? step : i, s));
 }
 
-static void loop(CUstream s, CUdeviceptr at)
+static inline void loop(CUstream s, CUdeviceptr at)
 {
     for (uint32_t step = 0; step < STEPS; step++)
         body(s, at, step);
@@ -46,7 +46,7 @@ static void show(const char *what, CUdeviceptr at)
 
 static volatile uint32_t released;
 
-static void until_released(void *arg)
+static inline void until_released(void *arg)
 {
     while (get_word(&released) < (uint32_t)(uintptr_t)arg)
         sched_yield();

@@ -517,76 +517,6 @@ static void *launches_meanwhile(void *arg)
     return NULL;
 }
 
-/* A wait for an event is refused once it was recorded in a capture that has ended, until it is
-   recorded again; also where the recorder of the captured stream rests, after so many records. */
-static void captured_events(void)
-{
-    CUstream s = made(CU_STREAM_NON_BLOCKING), other = made(CU_STREAM_NON_BLOCKING);
-    CUevent event;
-    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-    for (unsigned round = 0; round < 3; round++) {
-        for (uint32_t step = 0; step < (round == 0 ? STEPS : 10 * STEPS); step++) {
-            OK(cuEventRecord(event, other));
-            body(s, buffer[0], step);
-            OK(cuStreamWaitEvent(s, event, 0));
-            body(s, buffer[0], 7);
-            OK(cuStreamSynchronize(s));
-        }
-        CUgraph graph;
-        OK(cuStreamBeginCapture(other, CU_STREAM_CAPTURE_MODE_RELAXED));
-        body(other, buffer[1], round);
-        OK(cuEventRecord(event, other));
-        OK(cuStreamEndCapture(other, &graph));
-        OK(cuGraphDestroy(graph));
-        for (uint32_t step = 0; step < 2; step++) {
-            if (step == 1)
-                OK(cuEventRecord(event, other));
-            body(s, buffer[0], step);
-            printf("wait %d\n", cuStreamWaitEvent(s, event, 0));
-            body(s, buffer[0], 7);
-            OK(cuStreamSynchronize(s));
-        }
-    }
-    show("events", buffer[0]);
-}
-
-/* Events that live for a step: destroyed at its end, behind those of the next, or as soon as the
-   call is made that waits for them. */
-static void passing_events(void)
-{
-    CUstream s = made(CU_STREAM_NON_BLOCKING), other = made(CU_STREAM_NON_BLOCKING);
-    for (unsigned way = 0; way < 3; way++) {
-        CUevent last[2] = {NULL};
-        for (uint32_t step = 0; step < 4 * STEPS; step++) {
-            CUevent event[2];
-            for (unsigned i = 0; i < 2; i++)
-                OK(cuEventCreate(&event[i], CU_EVENT_DISABLE_TIMING));
-            for (unsigned i = 0; way == 1 && step > 0 && i < 2; i++)
-                OK(cuEventDestroy(last[i]));
-            body(s, buffer[0], step);
-            OK(cuEventRecord(event[0], s));
-            OK(cuStreamWaitEvent(other, event[0], 0));
-            if (way == 2)
-                OK(cuEventDestroy(event[0]));
-            body(other, buffer[0], 3);
-            OK(cuEventRecord(event[1], other));
-            OK(cuStreamWaitEvent(s, event[1], 0));
-            if (way == 2)
-                OK(cuEventDestroy(event[1]));
-            body(s, buffer[0], 7);
-            for (unsigned i = 0; way == 0 && i < 2; i++)
-                OK(cuEventDestroy(event[i]));
-            memcpy(last, event, sizeof last);
-            if (step % 4 == 0)
-                OK(cuCtxSynchronize());
-        }
-        for (unsigned i = 0; way == 1 && i < 2; i++)
-            OK(cuEventDestroy(last[i]));
-        OK(cuCtxSynchronize());
-        show("passing", buffer[0]);
-    }
-}
-
 static void captures(void)
 {
     static const CUstreamCaptureMode modes[] = {CU_STREAM_CAPTURE_MODE_GLOBAL,
@@ -679,8 +609,6 @@ int main(int argc, char **argv)
                                           {"callbacks", callbacks},
                                           {"forbidden", forbidden},
                                           {"captures", captures},
-                                          {"captured_events", captured_events},
-                                          {"passing_events", passing_events},
                                           {"plugins", plugins},
                                           {NULL, NULL}};
     run(all, argc, argv);

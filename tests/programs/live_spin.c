@@ -314,6 +314,55 @@ static void asking(void)
     OK(cuKernelGetFunction(&function, fresh_while_waiting(made(CU_STREAM_NON_BLOCKING))));
 }
 
+static void setting(void)
+{
+    CUkernel fresh = fresh_while_waiting(made(CU_STREAM_NON_BLOCKING));
+    OK(cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1024, fresh, dev));
+}
+
+static CUDA_KERNEL_NODE_PARAMS node_of(CUfunction function, CUkernel kernel)
+{
+    return (CUDA_KERNEL_NODE_PARAMS){.func = function,
+                                     .kern = kernel,
+                                     .ctx = kernel ? ctx : NULL,
+                                     .gridDimX = 1,
+                                     .gridDimY = 1,
+                                     .gridDimZ = 1,
+                                     .blockDimX = 1,
+                                     .blockDimY = 1,
+                                     .blockDimZ = 1};
+}
+
+/* A node is made of it. */
+static void adding(void)
+{
+    CUgraph graph;
+    CUgraphNode node;
+    OK(cuGraphCreate(&graph, 0));
+    CUDA_KERNEL_NODE_PARAMS params =
+        node_of(NULL, fresh_while_waiting(made(CU_STREAM_NON_BLOCKING)));
+    OK(cuGraphAddKernelNode(&node, graph, NULL, 0, &params));
+}
+
+static void changing(void)
+{
+    CUgraph graph;
+    CUgraphNode node;
+    CUDA_KERNEL_NODE_PARAMS params = node_of(nop, NULL);
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphAddKernelNode(&node, graph, NULL, 0, &params));
+    params = node_of(NULL, fresh_while_waiting(made(CU_STREAM_NON_BLOCKING)));
+    OK(cuGraphKernelNodeSetParams(node, &params));
+}
+
+/* Streams are created, more than there are free. */
+static void creating(void)
+{
+    (void)fresh_while_waiting(made(CU_STREAM_NON_BLOCKING));
+    for (unsigned i = 0; i < 32; i++)
+        (void)made(CU_STREAM_NON_BLOCKING);
+}
+
 /* Once it is loaded, asking costs nothing. */
 static void asking_again(void)
 {
@@ -372,6 +421,10 @@ int main(int argc, char **argv)
                {"loading", loading},
                {"asking", asking},
                {"asking_again", asking_again},
+               {"setting", setting},
+               {"adding", adding},
+               {"changing", changing},
+               {"creating", creating},
                {"words", words}};
     unsigned i = 0;
     CHECK(argc == 3);

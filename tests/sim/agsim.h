@@ -16,6 +16,8 @@
  *                           (no limit)
  *   AGSIM_LAZY=1            a library's kernel is loaded when it is first launched or asked
  *                           for, which waits in the same way
+ *   AGSIM_STREAMS_FREE=N    creating more streams than so many in a context waits likewise
+ *                           (no limit)
  *   AGSIM_LAUNCH_US=N       the launch of a kernel keeps its thread busy for so long (0),
  *   AGSIM_GRAPH_LAUNCH_US=N and that of a graph,
  *   AGSIM_INSTANTIATE_US=N  its instantiation,

@@ -176,6 +176,19 @@ static CUresult read_now(struct work *w)
     return CUDA_SUCCESS;
 }
 
+/* A copy between two devices in the default stream comes behind all work of both (CUDA Programming
+   Guide, "Peer-to-Peer Memory Copy"). */
+static void wait_for_both(const struct work *w)
+{
+    const struct copy_side *src = &w->copy.src, *dst = &w->copy.dst;
+    if (src->type != CU_MEMORYTYPE_DEVICE || dst->type != CU_MEMORYTYPE_DEVICE ||
+        src->device == dst->device)
+        return;
+    for (struct ctx *ctx = NULL; (ctx = obj_next(OBJ_CTX, ctx));)
+        if (ctx->device == src->device || ctx->device == dst->device)
+            ctx_synchronize(ctx);
+}
+
 static CUresult do_copy(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
 {
     struct stream *s;
@@ -191,6 +204,8 @@ static CUresult do_copy(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
         return r;
     }
     w.copy.ctx = ctx_handle(s->ctx);
+    if (sync && !s->capture && s == s->ctx->legacy)
+        wait_for_both(&w);
     if (s->capture && (w.copy.pageable_src || w.copy.pageable_dst)) {
         /* Legal: the node reads or writes the memory when the graph executes. */
         r = capture_add(s, &w);

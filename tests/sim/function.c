@@ -226,6 +226,10 @@ static CUresult kernel_attrs_of(CUkernel handle, CUdevice dev, struct func_attrs
         return CUDA_ERROR_INVALID_HANDLE;
     if (dev < 0 || dev >= sim.ndevices)
         return CUDA_ERROR_INVALID_DEVICE;
+    struct ctx *ctx;
+    struct function *f;
+    if (sim.lazy && ctx_current(&ctx) == CUDA_SUCCESS && ctx->device == dev)
+        (void)function_of_kernel(k, ctx, &f); /* the question loads it */
     *a = &k->attrs[dev];
     return CUDA_SUCCESS;
 }

@@ -238,6 +238,7 @@ CUresult sim_cuInit(unsigned flags)
         sim.instantiate_us = (unsigned)sim_env_number("AGSIM_INSTANTIATE_US", 0);
         sim.pointer_us = (unsigned)sim_env_number("AGSIM_POINTER_US", 0);
         sim.graph_free = (unsigned)sim_env_number("AGSIM_GRAPH_FREE", 0);
+        sim.streams_free = (unsigned)sim_env_number("AGSIM_STREAMS_FREE", 0);
         sim.lazy = sim_env_number("AGSIM_LAZY", 0) != 0;
         pthread_atfork(NULL, NULL, child_after_fork);
         alloc_init();

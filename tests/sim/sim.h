@@ -109,6 +109,7 @@ struct ctx {
     unsigned refs; /* of a primary context */
     struct stream *legacy;
     struct stream *streams; /* all, through stream->next_in_ctx */
+    unsigned made;          /* of these, that the program has ever created */
     /* The model of instantiation: short execs and long ones. */
     unsigned nexecs[2]; /* living */
     unsigned
@@ -151,9 +152,10 @@ struct sim {
     uint64_t seed;
     unsigned delay_us;
     unsigned launch_us, graph_launch_us, instantiate_us, pointer_us;
-    unsigned graph_free; /* execs a context has memory for; 0: no limit */
-    bool lazy;           /* a kernel is loaded when it is first asked for */
-    unsigned running;    /* kernels that execute now */
+    unsigned graph_free;   /* execs a context has memory for; 0: no limit */
+    unsigned streams_free; /* streams that a context gives without a wait; 0: no limit */
+    bool lazy;             /* a kernel is loaded when it is first asked for */
+    unsigned running;      /* kernels that execute now */
     struct device devices[MAX_DEVICES];
 };
 extern struct sim sim;

@@ -140,6 +140,8 @@ CUresult sim_cuStreamCreateWithPriority(CUstream *out, unsigned flags, int prior
     if (r == CUDA_SUCCESS) {
         /* Out of range is clamped, says the documentation. */
         priority = priority > 0 ? 0 : priority < GREATEST_PRIORITY ? GREATEST_PRIORITY : priority;
+        if (sim.streams_free && ctx->made++ >= sim.streams_free)
+            sim_wait_quiet();
         struct stream *s = stream_new(ctx, STREAM_USER, flags, priority);
         if (s)
             *out = (CUstream)s;

@@ -89,13 +89,13 @@ static void run_kernel(const struct work *w)
         abort(); /* a kernel cannot fail half-way, and must not be lost */
     for (unsigned i = 0; i < def->nparams; i++)
         params[i] = w->kernel.args + def->param[i].offset;
-    if (sim.graph_free || sim.lazy) {
+    if (sim.graph_free || sim.lazy || sim.streams_free) {
         pthread_mutex_lock(&sim.lock);
         sim.running++;
         pthread_mutex_unlock(&sim.lock);
     }
     def->body(&l, params);
-    if (sim.graph_free || sim.lazy) {
+    if (sim.graph_free || sim.lazy || sim.streams_free) {
         pthread_mutex_lock(&sim.lock);
         if (--sim.running == 0)
             pthread_cond_broadcast(&sim.quiet);

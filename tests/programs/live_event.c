@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/* live_event.c: events whose records and waits are held, and what else may happen to them. Prints
+ * what came out, which is the same with the library as without it. */
+#define _GNU_SOURCE
+#include "live.h"
+
+/* A wait for an event is refused once it was recorded in a capture that has ended, until it is
+   recorded again; also where the recorder of the captured stream rests, after so many records. */
+static void captured_events(void)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING), other = made(CU_STREAM_NON_BLOCKING);
+    CUevent event;
+    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    for (unsigned round = 0; round < 3; round++) {
+        for (uint32_t step = 0; step < (round == 0 ? STEPS : 10 * STEPS); step++) {
+            OK(cuEventRecord(event, other));
+            body(s, buffer[0], step);
+            OK(cuStreamWaitEvent(s, event, 0));
+            body(s, buffer[0], 7);
+            OK(cuStreamSynchronize(s));
+        }
+        CUgraph graph;
+        OK(cuStreamBeginCapture(other, CU_STREAM_CAPTURE_MODE_RELAXED));
+        body(other, buffer[1], round);
+        OK(cuEventRecord(event, other));
+        OK(cuStreamEndCapture(other, &graph));
+        OK(cuGraphDestroy(graph));
+        for (uint32_t step = 0; step < 2; step++) {
+            if (step == 1)
+                OK(cuEventRecord(event, other));
+            body(s, buffer[0], step);
+            printf("wait %d\n", cuStreamWaitEvent(s, event, 0));
+            body(s, buffer[0], 7);
+            OK(cuStreamSynchronize(s));
+        }
+    }
+    show("events", buffer[0]);
+}
+
+/* Events that live for a step: destroyed at its end, behind those of the next, or as soon as the
+   call is made that waits for them. */
+static void passing_events(void)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING), other = made(CU_STREAM_NON_BLOCKING);
+    for (unsigned way = 0; way < 3; way++) {
+        CUevent last[2] = {NULL};
+        for (uint32_t step = 0; step < 4 * STEPS; step++) {
+            CUevent event[2];
+            for (unsigned i = 0; i < 2; i++)
+                OK(cuEventCreate(&event[i], CU_EVENT_DISABLE_TIMING));
+            for (unsigned i = 0; way == 1 && step > 0 && i < 2; i++)
+                OK(cuEventDestroy(last[i]));
+            body(s, buffer[0], step);
+            OK(cuEventRecord(event[0], s));
+            OK(cuStreamWaitEvent(other, event[0], 0));
+            if (way == 2)
+                OK(cuEventDestroy(event[0]));
+            body(other, buffer[0], 3);
+            OK(cuEventRecord(event[1], other));
+            OK(cuStreamWaitEvent(s, event[1], 0));
+            if (way == 2)
+                OK(cuEventDestroy(event[1]));
+            body(s, buffer[0], 7);
+            for (unsigned i = 0; way == 0 && i < 2; i++)
+                OK(cuEventDestroy(event[i]));
+            memcpy(last, event, sizeof last);
+            if (step % 4 == 0)
+                OK(cuCtxSynchronize());
+        }
+        for (unsigned i = 0; way == 1 && i < 2; i++)
+            OK(cuEventDestroy(last[i]));
+        OK(cuCtxSynchronize());
+        show("passing", buffer[0]);
+    }
+}
+
+/* -- Events that launches record -- */
+
+/* A launch that records the event. */
+static CUresult launch_event(CUfunction f, void **args, unsigned threads, CUevent e, CUstream s)
+{
+    CUlaunchAttribute attr = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT};
+    attr.value.programmaticEvent.event = e;
+    CUlaunchConfig config = one_block(threads, &attr, 1, s);
+    return cuLaunchKernelEx(&config, f, args, NULL);
+}
+
+/* One stream's record is held when a launch in another one records the event: a wait that follows
+   is for the launch. */
+static void launched_events(void)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING), hot = made(CU_STREAM_NON_BLOCKING),
+             waiter = made(CU_STREAM_NON_BLOCKING);
+    volatile uint32_t *word = host_words(1);
+    unsigned early = 0;
+    CUevent e;
+    OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+    for (uint32_t step = 0; step < 4 * STEPS; step++) {
+        uint32_t before;
+        OK(cuMemcpyDtoH(&before, buffer[1], 4));
+        for (uint32_t i = 0; i < 3; i++)
+            OK(launch_mix(buffer[0], N, i, hot));
+        OK(cuEventRecord(e, hot));
+        if (step >= STEPS && step % 8 == 7) {
+            uint32_t n = N, after;
+            void *args[] = {&buffer[1], &n, &step};
+            set_word(word, 0);
+            OK(launch_word(spin, word, 1, s)); /* what follows takes its time */
+            OK(launch_event(mix, args, N, e, s));
+            OK(cuStreamWaitEvent(waiter, e, 0));
+            OK(cuMemcpyDtoDAsync(buffer[2], buffer[1], 4 * N, waiter));
+            usleep(3000);
+            set_word(word, 1);
+            OK(cuStreamSynchronize(waiter));
+            OK(cuStreamSynchronize(s));
+            OK(cuMemcpyDtoH(&after, buffer[2], 4));
+            early += after != mixed(before, step);
+        }
+        for (uint32_t i = 0; i < 3; i++)
+            OK(launch_mix(buffer[0], N, i, hot));
+        OK(cuStreamSynchronize(hot));
+    }
+    printf("%u too early\n", early);
+}
+
+/* A wait is held when a launch records the event that ends once the waiting stream has gone on: the
+   wait is for the record before. */
+static void awaited_events(void)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING), first = made(CU_STREAM_NON_BLOCKING),
+             waiter = made(CU_STREAM_NON_BLOCKING);
+    volatile uint32_t *word = host_words(1);
+    CUevent e;
+    OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+    for (uint32_t step = 0; step < 4 * STEPS; step++) {
+        OK(cuEventRecord(e, first));
+        set_word(word, 0);
+        for (uint32_t i = 0; i < 3; i++)
+            OK(launch_mix(buffer[0], N, i, waiter));
+        OK(cuStreamWaitEvent(waiter, e, 0));
+        OK(launch_word(flag, word, 1, waiter));
+        if (step >= STEPS && step % 8 == 7) {
+            uint32_t one = 1;
+            CUdeviceptr at = (CUdeviceptr)(uintptr_t)word;
+            void *args[] = {&at, &one};
+            OK(launch_event(spin, args, 1, e, s));
+        }
+        for (uint32_t i = 0; i < 3; i++)
+            OK(launch_mix(buffer[0], N, i, waiter));
+        OK(cuStreamSynchronize(waiter));
+        OK(cuStreamSynchronize(s));
+        OK(cuStreamSynchronize(first));
+    }
+}
+
+/* -- Events of two processes -- */
+
+/* Records and waits; with an event that another process may know, and with one that none does. */
+static void record_and_wait(bool shared)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING), waiter = made(CU_STREAM_NON_BLOCKING);
+    CUevent e;
+    CUipcEventHandle handle;
+    OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+    if (shared)
+        (void)cuIpcGetEventHandle(&handle, e); /* which the simulated driver cannot */
+    for (uint32_t step = 0; step < 4 * STEPS; step++) {
+        body(s, buffer[0], 1);
+        OK(cuEventRecord(e, s));
+        body(s, buffer[0], 2);
+        body(waiter, buffer[1], 1);
+        OK(cuStreamWaitEvent(waiter, e, 0));
+        body(waiter, buffer[1], 2);
+        OK(cuStreamSynchronize(waiter));
+        OK(cuStreamSynchronize(s));
+    }
+}
+
+static void shared_events(void)
+{
+    record_and_wait(true);
+}
+
+static void own_events(void)
+{
+    record_and_wait(false);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {{"captured_events", captured_events},
+                                          {"passing_events", passing_events},
+                                          {"launched_events", launched_events},
+                                          {"awaited_events", awaited_events},
+                                          {"shared_events", shared_events},
+                                          {"own_events", own_events},
+                                          {NULL, NULL}};
+    run(all, argc, argv);
+    show_all(argv[1]);
+    return 0;
+}
