@@ -218,13 +218,15 @@ def test_a_wait_for_a_word_comes_behind_its_write():
 # -- Life -------------------------------------------------------------------------------
 
 # Scenario: status it ends with, and whether its loops last long enough to be replayed.
-LIFE = {"children": (0, True), "simple": (0, True), "leaves_by_exit": (7, True),
+LIFE = {"children": (0, True), "children_of_a_thread": (0, True), "simple": (0, True), "leaves_by_exit": (7, True),
         "leaves_by_return": (6, True), "leaves_at_once": (8, True),
         "leaves_others_behind": (9, True), "main_thread_exits": (0, True), "threads": (0, False),
         "shared_stream": (0, True), "signals": (0, True), "streams": (0, True),
         "contexts": (0, True), "devices": (0, True), "back_and_forth": (0, True),
         "streams_beside": (0, True), "streams_behind": (0, True), "streams_full": (0, True),
         "ahead_beside": (0, True), "barrier_beside": (0, True), "asked_beside": (0, False),
+        "released_beside": (0, True), "lost_beside": (0, True), "waiters_beside": (0, False),
+        "grown_beside": (0, True), "exit_beside": (0, True),
         "reset": (0, True), "modules": (0, True), "attributes": (0, True), "callbacks": (0, True),
         "forbidden": (0, True), "captures": (0, True),
         "captured_events": (0, True), "passing_events": (0, True), "launched_events": (0, True),
@@ -236,11 +238,15 @@ def life(scenario, seed, **options):
     plugin = compiled.program("live_plugin.so", "-shared", source="live_plugin")
     env = {"AUTOGRAPH_TRACE_UNROLL": 12, "AGSIM_DEVICES": 3, "AGSIM_SEED": seed,
            "LIVE_PLUGIN": plugin, **options.pop("env", {})}
-    if scenario == "children":
+    if scenario.startswith("children"):
         env.update(helpers.NO_LEAK_CHECK)
+    if scenario == "children_of_a_thread":  # forked while the watchdog submits
+        env["AGSIM_LAUNCH_US"] = 2000
+    if scenario == "grown_beside":  # most of them made at the thread's waits, each for long
+        env.update({"AGSIM_GRAPH_FREE": 40, "AGSIM_INSTANTIATE_US": 300, "AUTOGRAPH_GRAPH_EXECS": 1000})
     if scenario == "streams_behind":
         env["AUTOGRAPH_GRAPH_VARIANTS"] = 1  # both streams' work has the same graph
-    if scenario in ("ahead_beside", "barrier_beside"):
+    if scenario in ("ahead_beside", "barrier_beside", "lost_beside", "exit_beside"):
         env["AUTOGRAPH_TRACE_MAX_LENGTH"] = 12  # more graphs than the stream takes
     if scenario == "asked_beside":
         env.update(HELD)

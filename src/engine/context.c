@@ -133,10 +133,10 @@ void ag_context_forget(struct ag_context *context)
     pthread_mutex_unlock(&lock);
 }
 
-struct ag_context *ag_context_of_device(CUdevice device)
+struct ag_context *ag_context_of_device(CUdevice device, const struct ag_context *last)
 {
     pthread_mutex_lock(&lock);
-    struct ag_context *context = contexts;
+    struct ag_context *context = last != NULL ? last->next : contexts;
     while (context != NULL && !(context->ctx != NULL && context->device == device))
         context = context->next;
     pthread_mutex_unlock(&lock);

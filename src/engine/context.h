@@ -58,8 +58,8 @@ bool ag_context_refused(CUcontext *current);
 struct ag_context *ag_context_find(CUcontext ctx);
 struct ag_context *ag_context_peek(CUcontext ctx);
 
-/* A context that lives on the device, or NULL. */
-struct ag_context *ag_context_of_device(CUdevice device);
+/* A context that lives on the device, behind `last` (NULL: the first); NULL: there is none. */
+struct ag_context *ag_context_of_device(CUdevice device, const struct ag_context *last);
 
 /* Takes the error of a held op that the driver refused; CUDA_SUCCESS: there was none. */
 CUresult ag_context_refusal(struct ag_context *context);

@@ -149,7 +149,7 @@ bool ag_event_is(CUevent handle, uint64_t serial)
     return is;
 }
 
-void ag_event_hold(CUevent handle, struct ag_stream *stream, bool wait)
+bool ag_event_hold(CUevent handle, struct ag_stream *stream, bool wait)
 {
     struct bucket *bucket = enter(handle);
     struct event *event = find(bucket, handle);
@@ -159,7 +159,8 @@ void ag_event_hold(CUevent handle, struct ag_stream *stream, bool wait)
     while (event != NULL && wait && i < MOST_WAITERS && event->waiters[i] != NULL &&
            event->waiters[i] != stream)
         i++;
-    if (event != NULL && wait && i < MOST_WAITERS)
+    bool noted = event != NULL && i < MOST_WAITERS;
+    if (noted && wait)
         event->waiters[i] = stream;
     for (i = 0; event != NULL && i < AG_EVENT_USERS && event->users[i] != stream; i++)
         if (event->users[i] == NULL) {
@@ -167,6 +168,7 @@ void ag_event_hold(CUevent handle, struct ag_stream *stream, bool wait)
             break;
         }
     leave(bucket);
+    return noted;
 }
 
 static void release(struct event *event, const struct ag_stream *stream)

@@ -40,10 +40,11 @@ void ag_event_share(CUevent event);
 void ag_event_doubt(CUevent event);
 
 /*
- * The stream's open sequence has a record of it or a wait for it; and when it no longer has. NULL:
- * of any event, which looks through the whole table. The stream's lock is held.
+ * The stream's open sequence has a record of it or a wait for it. False: there is no room to note
+ * that, so the sequence must not stay held. And: it no longer has, NULL: of any event, which looks
+ * through the whole table. The stream's lock is held.
  */
-void ag_event_hold(CUevent event, struct ag_stream *stream, bool wait);
+bool ag_event_hold(CUevent event, struct ag_stream *stream, bool wait);
 void ag_event_release(CUevent event, struct ag_stream *stream);
 
 /* None of the context's events is held until it is recorded again, NULL: no event at all: the

@@ -8,6 +8,8 @@
  * only when the program has just waited for work itself, no stream that it uses has anything left
  * to do, and no other thread issues work, which could bring a kernel in between.
  */
+#include <sched.h>
+
 #include "driver/driver.h"
 #include "engine/stream.h"
 
@@ -28,7 +30,7 @@ static bool idle(struct ag_stream *stream)
 /* Whether another thread issued the last op there, and so may issue the next. */
 static bool is_of_another(const struct ag_stream *stream)
 {
-    const void *thread = atomic_load_explicit(&stream->thread, memory_order_relaxed);
+    const void *thread = atomic_load(&stream->thread); /* see ag_stream_take_over() */
     return thread != NULL && thread != &ag_self;
 }
 
@@ -50,13 +52,28 @@ static bool all_idle(void)
     return all;
 }
 
-void ag_engine_waited(void)
+/* Threads that look whether all is idle, or make execs since it was. */
+static _Atomic unsigned growing;
+
+/* One side says that it grows, then looks whose the streams are; the other says that the stream is
+   its own, then looks whether somebody grows: one of the two sees the other. What grows ends soon,
+   for no kernel runs. (At exit it may be a signal handler's thread that does.) */
+void ag_stream_take_over(struct ag_stream *stream)
+{
+    ag_stream_touch(stream);
+    atomic_store(&stream->thread, &ag_self);
+    while (atomic_load(&growing) != 0 && atomic_load(&ag_captures) == 0)
+        (void)sched_yield();
+}
+
+static void grow(void)
 {
     if (!all_idle())
         return;
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
         bool pushed;
-        ag_stream_lock(stream);
+        if (!ag_stream_trylock(stream)) /* another thread takes it over, and waits for us */
+            continue;
         if (stream->live && stream->wanted_count != 0 &&
             ag_context_enter(stream->context, &pushed)) {
             ag_depth++;
@@ -66,6 +83,13 @@ void ag_engine_waited(void)
         }
         ag_stream_unlock(stream);
     }
+}
+
+void ag_engine_waited(void)
+{
+    atomic_fetch_add(&growing, 1);
+    grow();
+    atomic_fetch_sub(&growing, 1);
 }
 
 static struct ag_context *named(CUcontext context)
@@ -92,10 +116,8 @@ void ag_engine_settled(CUcontext handle, unsigned left)
 void ag_engine_stream_used(CUstream handle, bool ptsz)
 {
     struct ag_stream *stream = ag_stream_find(handle, ptsz, ag_context_current());
-    if (stream == NULL) {
+    if (stream == NULL)
         atomic_store(&ag_unfollowed, true);
-        return;
-    }
-    atomic_store_explicit(&stream->thread, &ag_self, memory_order_relaxed);
-    ag_stream_touch(stream);
+    else if (atomic_load_explicit(&stream->thread, memory_order_relaxed) != &ag_self)
+        ag_stream_take_over(stream);
 }

@@ -99,10 +99,12 @@ void ag_engine_program_execs(int change)
 
 /* -- Contexts and modules ------------------------------------------------------ */
 
-static void context_kill(struct ag_context *context)
+/* Times that the streams of a context are forgotten before it stays: threads use it still, so this
+   was not its last reference. */
+enum { MOST_TIMES = 4 };
+
+static void streams_kill(const struct ag_context *context)
 {
-    bool pushed;
-    bool entered = ag_context_enter(context, &pushed);
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
         ag_stream_lock(stream);
         if (stream->live && stream->context == context) {
@@ -111,10 +113,19 @@ static void context_kill(struct ag_context *context)
         }
         ag_stream_unlock(stream);
     }
+}
+
+static void context_kill(struct ag_context *context)
+{
+    bool pushed;
+    bool entered = ag_context_enter(context, &pushed);
+    unsigned times = 0;
+    do
+        streams_kill(context);
+    while (!ag_stream_forget_context(context) && ++times < MOST_TIMES);
     if (entered)
         ag_context_leave(pushed);
     ag_event_distrust(context);
-    ag_context_forget(context);
     ag_engine_functions_changed();
 }
 
@@ -127,8 +138,8 @@ void ag_engine_context_destroy(CUcontext ctx)
 
 void ag_engine_device_reset(CUdevice device)
 {
-    struct ag_context *context;
-    while ((context = ag_context_of_device(device)) != NULL)
+    struct ag_context *context = NULL; /* each once: other threads may bring new ones for ever */
+    while ((context = ag_context_of_device(device, context)) != NULL)
         context_kill(context);
 }
 

@@ -125,10 +125,11 @@ void ag_lock_disown(struct ag_lock *lock, const void *self)
 {
     if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != self) /* nor will it be */
         return;
-    pthread_mutex_lock(&lock->mutex);
-    atomic_store(&lock->biased, NULL);
+    /* Without the mutex: who has it may wait for the GPU. Only this thread gives the bias to
+       itself, and while it is the owner no other thread becomes that. */
+    const void *mine = self;
+    (void)atomic_compare_exchange_strong(&lock->biased, &mine, NULL);
     atomic_store(&lock->owner, NULL);
-    pthread_mutex_unlock(&lock->mutex);
 }
 
 void ag_lock_wake(struct ag_lock *lock)

@@ -91,12 +91,11 @@ static void turn_to(struct ag_stream *stream)
         atomic_store_explicit(&ag_self.eager->left, true, memory_order_relaxed);
     atomic_store_explicit(&stream->left, false, memory_order_relaxed);
     ag_self.eager = stream;
-    ag_stream_touch(stream);
 }
 
-/* Gets the stream of a call, after what CUDA orders before it, locked; NULL: nothing is held there.
- */
-static INLINE struct ag_stream *enter(CUstream handle, bool ptsz, CUcontext current)
+/* The state of a call's stream, locked, after what CUDA orders before it; NULL: it has none, and
+   nothing is held that the call could have to follow. */
+static INLINE struct ag_stream *find_locked(CUstream handle, bool ptsz, CUcontext current)
 {
     struct ag_stream *stream = ag_stream_find(handle, ptsz, current);
     if (UNLIKELY(stream == NULL)) {
@@ -106,12 +105,45 @@ static INLINE struct ag_stream *enter(CUstream handle, bool ptsz, CUcontext curr
     }
     ag_order_before(stream);
     ag_stream_lock(stream);
-    atomic_store_explicit(&stream->thread, &ag_self, memory_order_relaxed);
+    return stream;
+}
+
+/* The state is locked, and its last op was this thread's. */
+static INLINE struct ag_stream *go_on(struct ag_stream *stream)
+{
     if (UNLIKELY(ag_self.eager != stream))
         turn_to(stream);
     if (UNLIKELY(stream->relayed))
         ag_stream_absorb(stream);
     return stream;
+}
+
+/* The last op in the state that has been locked was not this thread's. Its life may have ended
+   before the lock was there, though the stream lives on: when another thread releases a primary
+   context that is retained elsewhere. The lock keeps a life. */
+static __attribute__((noinline)) struct ag_stream *
+take_over(struct ag_stream *stream, CUstream handle, bool ptsz, CUcontext current)
+{
+    while (ag_stream_slot(handle)->life != stream->life) {
+        ag_stream_unlock(stream);
+        stream = find_locked(handle, ptsz, current);
+        if (stream == NULL)
+            return NULL;
+    }
+    if (stream->thread != &ag_self)
+        ag_stream_take_over(stream);
+    return go_on(stream);
+}
+
+/* Gets the stream of a call, locked, for the calling thread. */
+static INLINE struct ag_stream *enter(CUstream handle, bool ptsz, CUcontext current)
+{
+    struct ag_stream *stream = find_locked(handle, ptsz, current);
+    if (UNLIKELY(stream == NULL))
+        return NULL;
+    if (UNLIKELY(atomic_load_explicit(&stream->thread, memory_order_relaxed) != &ag_self))
+        return take_over(stream, handle, ptsz, current);
+    return go_on(stream);
 }
 
 /* The same for an op, which is counted in any case. */
@@ -246,7 +278,7 @@ bool ag_engine_stream_rests(CUstream handle)
 /* A launch may record an event: before that goes what has to be submitted before a record. */
 static __attribute__((noinline)) void settle_events(const struct ag_kernel_call *call)
 {
-    for (uint32_t i = 0; call->attrs != NULL && i < call->shape.nattrs; i++) {
+    for (uint32_t i = 0; i < call->shape.nattrs; i++) {
         const CUlaunchAttribute *attr = &call->attrs[i];
         if (attr->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
             ag_event_settle(attr->value.programmaticEvent.event, true);
@@ -257,13 +289,11 @@ static __attribute__((noinline)) void settle_events(const struct ag_kernel_call 
 
 bool ag_engine_kernel(const struct ag_kernel_call *call)
 {
-    if (UNLIKELY(call->shape.nattrs != 0) && atomic_load(&ag_open_events) != 0)
-        settle_events(call);
     CUcontext current = call->current != NULL ? call->current : ag_context_current();
     struct ag_stream *stream;
     struct ag_node *node;
     const struct ag_function *function = NULL;
-    bool same, learnt = false;
+    bool same, learnt = false, settled = call->attrs == NULL;
     for (;;) {
         stream = enter_op(call->stream, call->ptsz, current);
         if (UNLIKELY(stream == NULL)) {
@@ -274,6 +304,12 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
         same = is_same(node, call) && stream->context->ctx == current;
         if (LIKELY(same))
             break; /* it is known, and need not be described */
+        if (UNLIKELY(!settled) && atomic_load(&ag_open_events) != 0) {
+            ag_stream_unlock(stream);
+            settle_events(call);
+            settled = true;
+            continue;
+        }
         function = ag_function_find(call->func, current);
         if (function != NULL || learnt)
             break;
@@ -426,10 +462,12 @@ bool ag_engine_event(const struct ag_event_call *call)
         held = step(stream, ag_describe_event(&op, call, serial), &op);
         /* Held or not: sequences must be cut at the same places either way. */
         if (serial != 0 && stream->recorder.cursor->depth != 0) {
-            ag_event_hold(call->event, stream, call->wait);
+            bool noted = ag_event_hold(call->event, stream, call->wait);
             if (!stream->events_open)
                 atomic_fetch_add(&ag_open_events, 1);
             stream->events_open = true;
+            if (UNLIKELY(!noted)) /* other threads were faster: nobody would find it there */
+                ag_stream_end(stream, true, AG_REASON_EVENT);
         }
     }
     ag_stream_unlock(stream);

@@ -191,8 +191,7 @@ static void thread_leaves(struct ag_stream *stream, void *self)
         return;
     ag_stream_lock(stream);
     bool pushed;
-    if (stream->live && stream->owner == self && ag_engine_on &&
-        ag_context_enter(stream->context, &pushed)) {
+    if (stream->live && stream->owner == self && ag_context_enter(stream->context, &pushed)) {
         stream->owner = NULL; /* the handle has lost its meaning: what is held goes by relay */
         ag_stream_end(stream, true, AG_REASON_DESTROY);
         atomic_fetch_add(&stream->context->left, 1); /* nor can it be asked for its work */
@@ -206,6 +205,8 @@ static void thread_leaves(struct ag_stream *stream, void *self)
    program may have hundreds of threads, with a stream each: all states are not looked at.) */
 static void thread_exits(void *self)
 {
+    if (!ag_engine_on) /* in a forked child locks may be taken for ever */
+        return;
     unsigned count = atomic_load(&state_count);
     ag_self.watched = false; /* unless something else that ends now makes another */
     for (uint64_t bits = ag_self.touched; bits != 0; bits &= bits - 1)
@@ -310,11 +311,16 @@ static struct ag_stream *make(CUstream name, CUcontext current, uint32_t *life)
     }
     if (!known)
         return NULL;
-    struct ag_context *context = ag_context_find(ctx);
-    if (context == NULL)
-        return NULL;
-
-    pthread_mutex_lock(&registry);
+    struct ag_context *context;
+    for (;;) {
+        context = ag_context_find(ctx);
+        if (context == NULL)
+            return NULL;
+        pthread_mutex_lock(&registry);
+        if (context->ctx == ctx) /* it has not been forgotten meanwhile */
+            break;
+        pthread_mutex_unlock(&registry);
+    }
     struct ag_stream *stream = find(name, current);
     if (stream == NULL && (stream = state_for(context, kind)) != NULL) {
         stream->handle = name;
@@ -417,6 +423,7 @@ void ag_stream_kill(struct ag_stream *stream)
     stream->placeholder = NULL;
     ag_tree_clear(&stream->recorder.tree);
     ag_memory_forget(stream->answers);
+    atomic_store(&stream->thread, NULL); /* who waits for the lock sees that it is another life */
     pthread_mutex_lock(&registry);
     stream->owner = NULL;
     stream->live = false;
@@ -463,6 +470,18 @@ void ag_stream_vacate(struct ag_stream *stream, unsigned left)
     stream->bucket = &vacant; /* where it is looked for when it leaves */
     vacant_count++;
     pthread_mutex_unlock(&registry);
+}
+
+bool ag_stream_forget_context(struct ag_context *context)
+{
+    pthread_mutex_lock(&registry);
+    const struct ag_stream *stream = ag_stream_all();
+    while (stream != NULL && !(stream->live && stream->context == context))
+        stream = stream->next;
+    if (stream == NULL)
+        ag_context_forget(context);
+    pthread_mutex_unlock(&registry);
+    return stream == NULL;
 }
 
 void ag_stream_settle(const struct ag_context *context)

@@ -7,9 +7,9 @@
  * states is never returned to the system, only used again, so that a stale pointer is always a
  * pointer to some state, whose lock can be taken and whose `live` can be read.
  *
- * Lock order: at most one stream (another is only tried), then the registry, the contexts or the
- * table of functions, which are leaves. The registry's lock is never held across a driver call; a
- * stream's is while its held ops are submitted, since that is what keeps their order.
+ * Lock order: at most one stream (another is only tried), then the registry, then the contexts or
+ * the table of functions, which are leaves. The registry's lock is never held across a driver call;
+ * a stream's is while its held ops are submitted, since that is what keeps their order.
  */
 #ifndef AG_STREAM_H
 #define AG_STREAM_H
@@ -215,6 +215,10 @@ void ag_stream_kill(struct ag_stream *stream);
  */
 void ag_stream_vacate(struct ag_stream *stream, unsigned left);
 
+/* Forgets the context, unless a stream has a state in it, again: another thread may use its streams
+   meanwhile, and go on, for a release need not be the last. False: one has. */
+bool ag_stream_forget_context(struct ag_context *context);
+
 /* The program has waited for the context, and what streams had left in it by then is done. */
 void ag_stream_settle(const struct ag_context *context);
 
@@ -330,6 +334,11 @@ void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head)
  * thread keeps for a millisecond also keeps such execs; they are made anew when they are refused.
  */
 void ag_stream_forget_event(struct ag_stream *stream, CUevent event);
+
+/* The calling thread, which may have the lock of the stream, issues its ops from now on, where
+   another one did. While more execs are made, which waits for running kernels, it brings no kernel.
+ */
+void ag_stream_take_over(struct ag_stream *stream);
 
 /* Makes the traces that are wanted; the device is idle. */
 void ag_stream_grow(struct ag_stream *stream);

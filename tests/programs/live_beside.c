@@ -60,6 +60,16 @@ static void *ahead(void *arg)
     return NULL;
 }
 
+/* Until that thread waits for room. */
+static void until_full(void)
+{
+    uint32_t seen;
+    do {
+        seen = get_word(&submitted);
+        usleep(50000);
+    } while (seen == 0 || seen != get_word(&submitted));
+}
+
 /* Another thread is in a launch that waits until its stream takes more; what ends that is behind
    calls here, which have nothing to do with it. */
 static void ahead_and(bool allocate)
@@ -68,15 +78,11 @@ static void ahead_and(bool allocate)
     CUdeviceptr more;
     CUstream s[2] = {made(CU_STREAM_NON_BLOCKING), made(CU_STREAM_NON_BLOCKING)};
     CUevent recorded;
-    uint32_t seen;
     OK(cuEventCreate(&recorded, CU_EVENT_DISABLE_TIMING));
     loop(s[0], buffer[1]);
     OK(cuStreamSynchronize(s[0]));
     CHECK(pthread_create(&thread, NULL, ahead, s[0]) == 0);
-    do {
-        seen = get_word(&submitted);
-        usleep(50000);
-    } while (seen == 0 || seen != get_word(&submitted));
+    until_full();
     for (uint32_t step = 0; step < STEPS; step++) {
         body(s[1], buffer[0], step);
         OK(cuEventRecord(recorded, s[1]));
@@ -140,13 +146,261 @@ static void asked_beside(void)
     printf("%u of %u not ready\n", unready, STEPS);
 }
 
+/* -- A primary context that is released and still retained -- */
+
+static CUresult release_one(void)
+{
+    CUcontext again;
+    OK(cuDevicePrimaryCtxRetain(&again, dev));
+    CHECK(again == ctx);
+    return cuDevicePrimaryCtxRelease(dev);
+}
+
+static void *launches(void *arg)
+{
+    OK(cuCtxSetCurrent(ctx));
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    for (uint32_t step = 1; !get_word(&stop); step++) {
+        for (uint32_t i = 0; i < 8; i++)
+            OK(launch_mix(buffer[1 + (uintptr_t)arg], 1 + i, i, s));
+        if (step % 8 == 0)
+            OK(cuStreamSynchronize(s));
+    }
+    OK(cuStreamSynchronize(s));
+    return NULL;
+}
+
+static void released_beside(void)
+{
+    enum { THREADS = 3, TIMES = 200 };
+    pthread_t thread[THREADS];
+    for (uintptr_t i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&thread[i], NULL, launches, (void *)i) == 0);
+    usleep(50000);
+    for (unsigned i = 0; i < TIMES; i++) {
+        OK(release_one());
+        usleep(200);
+    }
+    set_word(&stop, 1);
+    for (unsigned i = 0; i < THREADS; i++)
+        CHECK(pthread_join(thread[i], NULL) == 0);
+    OK(cuCtxSynchronize());
+    for (unsigned i = 0; i < THREADS; i++) /* the number of steps does not show */
+        OK(cuMemsetD32(buffer[1 + i], 0, N));
+}
+
+static volatile uint32_t *word, steps_done, goes_on, has_left;
+
+static void *releases(void *arg)
+{
+    OK(cuCtxSetCurrent(ctx));
+    OK(release_one());
+    return arg;
+}
+
+static void short_step(uint32_t step, bool whole)
+{
+    OK(launch_mix(buffer[0], N, 1, NULL));
+    OK(launch_mix(buffer[0], N, 2, NULL));
+    OK(launch_word(flag, word, step, NULL));
+    for (unsigned i = 0; whole && i < 5; i++)
+        OK(launch_mix(buffer[0], N, 3, NULL));
+    if (whole)
+        OK(cuStreamSynchronize(NULL));
+}
+
+/* In the end it looks for what its last kernel writes, without a call. */
+static void *looks_at_word(void *arg)
+{
+    uint32_t step = 0;
+    OK(cuCtxSetCurrent(ctx));
+    while (step < 20 || !get_word(&goes_on)) {
+        short_step(++step, true);
+        set_word(&steps_done, step);
+    }
+    for (unsigned i = 0; i < 20; i++)
+        short_step(++step, true);
+    short_step(++step, false);
+    set_word(&has_left, 1);
+    while (get_word(word) != step)
+        sched_yield();
+    return arg;
+}
+
+/* One thread's release waits for the lock of a stream that takes no more work; another thread makes
+   new state in the context meanwhile. */
+static void lost_beside(void)
+{
+    pthread_t filler, releaser, looker;
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    word = host_words(1);
+    loop(s, buffer[1]);
+    OK(cuStreamSynchronize(s));
+    CHECK(pthread_create(&looker, NULL, looks_at_word, NULL) == 0);
+    while (get_word(&steps_done) < 20)
+        sched_yield();
+    CHECK(pthread_create(&filler, NULL, ahead, s) == 0);
+    until_full();
+    CHECK(pthread_create(&releaser, NULL, releases, NULL) == 0);
+    usleep(300000);
+    set_word(&goes_on, 1);
+    while (!get_word(&has_left))
+        sched_yield();
+    set_word(&released, 1);
+    CHECK(pthread_join(releaser, NULL) == 0);
+    CHECK(pthread_join(looker, NULL) == 0);
+    CHECK(pthread_join(filler, NULL) == 0);
+    OK(cuCtxSynchronize());
+    OK(cuMemsetD32(buffer[0], 0, N)); /* nor here */
+}
+
+/* -- Many that wait for one event -- */
+
+enum { WAITERS = 8, ROUNDS = 200 };
+static volatile uint32_t round_now, have_waited, recorded_again, have_read;
+static unsigned too_new;
+
+static void *waits(void *arg)
+{
+    uintptr_t i = (uintptr_t)arg;
+    CUdeviceptr from = (CUdeviceptr)(uintptr_t)word;
+    OK(cuCtxSetCurrent(ctx));
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    for (uint32_t round = 1; round <= ROUNDS; round++) {
+        for (unsigned k = 0; k < 2; k++) {
+            CUdeviceptr to = (CUdeviceptr)(uintptr_t)&word[1 + i + WAITERS * k];
+            uint32_t one = 1;
+            void *args[] = {&to, &from, &one};
+            while (get_word(k == 0 ? &round_now : &recorded_again) < round)
+                sched_yield();
+            if (k == 0)
+                OK(cuStreamWaitEvent(s, event, 0));
+            OK(cuLaunchKernel(word_copy, 1, 1, 1, 1, 1, 1, 0, s, args, NULL));
+            if (k == 0)
+                __atomic_fetch_add(&have_waited, 1, __ATOMIC_SEQ_CST);
+        }
+        (void)cuStreamQuery(s);
+        __atomic_fetch_add(&have_read, 1, __ATOMIC_SEQ_CST);
+        OK(cuStreamSynchronize(s));
+        if (get_word(&word[1 + i]) != round)
+            __atomic_fetch_add(&too_new, 1, __ATOMIC_SEQ_CST);
+    }
+    return NULL;
+}
+
+/* Their waits are for the record before, however many are held when the event is recorded again. */
+static void waiters_beside(void)
+{
+    pthread_t thread[WAITERS];
+    CUstream slow = made(CU_STREAM_NON_BLOCKING), fast = made(CU_STREAM_NON_BLOCKING);
+    word = host_words(1 + 2 * WAITERS);
+    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventRecord(event, slow));
+    for (uintptr_t i = 0; i < WAITERS; i++)
+        CHECK(pthread_create(&thread[i], NULL, waits, (void *)i) == 0);
+    for (uint32_t round = 1; round <= ROUNDS; round++) {
+        OK(cuLaunchHostFunc(slow, until_released, (void *)(uintptr_t)round));
+        OK(launch_word(flag, word, round, slow));
+        OK(cuEventRecord(event, slow));
+        (void)cuStreamQuery(slow);
+        set_word(&round_now, round);
+        while (get_word(&have_waited) < WAITERS * round)
+            sched_yield();
+        OK(cuEventRecord(event, fast));
+        (void)cuStreamQuery(fast);
+        set_word(&recorded_again, round);
+        while (get_word(&have_read) < WAITERS * round)
+            sched_yield();
+        usleep(200);
+        set_word(&released, round);
+        OK(cuStreamSynchronize(slow));
+        OK(cuStreamSynchronize(fast));
+        usleep(300); /* all have read before it is written again */
+    }
+    for (unsigned i = 0; i < WAITERS; i++)
+        CHECK(pthread_join(thread[i], NULL) == 0);
+    printf("%u too new\n", too_new);
+}
+
+/* -- A kernel that comes while execs are made -- */
+
+static void *launches_once(void *arg)
+{
+    uint32_t mine = (uint32_t)(uintptr_t)arg;
+    OK(cuCtxSetCurrent(ctx));
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    while (get_word(&started) < mine)
+        ;
+    usleep(mine % 16 * 30);
+    OK(launch_word(spin, word, mine, s));
+    OK(cuStreamSynchronize(s));
+    OK(cuStreamDestroy(s));
+    return NULL;
+}
+
+/* It waits for what this thread does behind its own wait. */
+static void grown_beside(void)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    word = host_words(1);
+    for (uint32_t round = 1; round <= ROUNDS; round++) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, launches_once, (void *)(uintptr_t)round) == 0);
+        usleep(500);
+        for (unsigned i = 0; i < 5; i++) {
+            for (unsigned k = 0; k < 8; k++) /* other sequences in each round */
+                OK(launch_mix(buffer[0], 1 + (round + k * 7) % N, round + k, s));
+            OK(cuStreamSynchronize(s));
+            if (i == 1)
+                set_word(&started, round);
+        }
+        set_word(word, round);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+}
+
+/* -- A thread that ends -- */
+
+static CUstream shared;
+
+static void *uses_it_first(void *arg)
+{
+    OK(cuCtxSetCurrent(ctx));
+    for (unsigned i = 0; i < 10; i++) {
+        loop(shared, buffer[1]);
+        OK(cuStreamSynchronize(shared));
+        usleep(10000);
+    }
+    set_word(&started, 1);
+    while (!get_word(&stop))
+        sched_yield();
+    return arg;
+}
+
+/* Another thread's launch waits until a stream takes more that this one used before. */
+static void exit_beside(void)
+{
+    pthread_t user, filler;
+    shared = made(CU_STREAM_NON_BLOCKING);
+    CHECK(pthread_create(&user, NULL, uses_it_first, NULL) == 0);
+    while (!get_word(&started))
+        sched_yield();
+    CHECK(pthread_create(&filler, NULL, ahead, shared) == 0);
+    until_full();
+    set_word(&stop, 1);
+    CHECK(pthread_join(user, NULL) == 0);
+    set_word(&released, 1);
+    CHECK(pthread_join(filler, NULL) == 0);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {{"streams_beside", streams_beside},
-                                          {"ahead_beside", ahead_beside},
-                                          {"barrier_beside", barrier_beside},
-                                          {"asked_beside", asked_beside},
-                                          {NULL, NULL}};
+    static const struct scenario all[] = {
+        {"released_beside", released_beside}, {"lost_beside", lost_beside},
+        {"waiters_beside", waiters_beside},   {"grown_beside", grown_beside},
+        {"exit_beside", exit_beside},         {"streams_beside", streams_beside},
+        {"ahead_beside", ahead_beside},       {"barrier_beside", barrier_beside},
+        {"asked_beside", asked_beside},       {NULL, NULL}};
     run(all, argc, argv);
     show_all(argv[1]);
     return 0;

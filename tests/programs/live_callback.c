@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* live_callback.c: a stream's host function submits work to another stream, whose earlier ops may be
- * held; a host function may not launch or change contexts, so the library cannot submit them there.
- * Prints the memory at the end. */
+/* live_callback.c: a stream's host function submits work to another stream, whose earlier ops may
+ * be held; a host function may not launch or change contexts, so the library cannot submit them
+ * there. Prints the memory at the end. */
 #include "sim_test.h"
 
 #include <sched.h>

@@ -45,6 +45,45 @@ static void children(void)
     OK(cuStreamSynchronize(s));
 }
 
+/* The thread that forks; in the child its function returns, which ends the child. */
+static void *forks(void *arg)
+{
+    CUstream s = CU_STREAM_PER_THREAD;
+    unsigned hung = 0;
+    OK(cuCtxSetCurrent(ctx));
+    loop(s, buffer[0]);
+    OK(cuStreamSynchronize(s));
+    for (uint32_t step = 0; step < 10; step++) {
+        for (uint32_t i = 0; i < BODY - 1; i++)
+            OK(launch_mix(buffer[0], N, i == 2 ? step : i, s));
+        usleep(1000); /* the watchdog is at work on what is held */
+        pid_t child = fork(), ended = 0;
+        if (child == 0) {
+            alarm(0);
+            return arg;
+        }
+        for (unsigned i = 0; i < 500 && ended == 0; i++) {
+            ended = waitpid(child, NULL, WNOHANG);
+            usleep(10000);
+        }
+        if (ended == 0) {
+            hung++;
+            CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+        }
+        OK(cuStreamSynchronize(s));
+    }
+    printf("%u children hung\n", hung);
+    return arg;
+}
+
+static void children_of_a_thread(void)
+{
+    pthread_t thread;
+    fflush(stdout);
+    CHECK(pthread_create(&thread, NULL, forks, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 static void simple(void)
 {
     loop(NULL, buffer[0]);
@@ -588,6 +627,7 @@ static void plugins(void)
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"children", children},
+                                          {"children_of_a_thread", children_of_a_thread},
                                           {"simple", simple},
                                           {"leaves_by_exit", leaves_by_exit},
                                           {"leaves_by_return", leaves_by_return},
