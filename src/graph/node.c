@@ -85,29 +85,37 @@ static CUresult kernel_submit(const struct ag_node *node, CUstream stream)
 /*
  * A launch that may begin before the one ahead of it has ended (programmatic stream serialization)
  * is a programmatic edge in a graph, as capture makes it. Behind anything but a kernel, and at the
- * head of a trace, it is an ordinary dependency: later than allowed, and in order.
+ * head of a trace, it is an ordinary dependency: later than allowed, and in order. It need not wait
+ * for the kernel ahead at all (CUDA driver API, CUlaunchAttributeID: dependents can choose to), and
+ * may end first; what comes behind it in the stream comes behind both, so it waits for both.
  */
+static bool is_early(const struct ag_node *node, const struct ag_after *after)
+{
+    const CUlaunchAttribute *attrs = node->op.extra;
+    bool early = false;
+    if (node->op.kind != AG_OP_KERNEL || after->count == 0 || after->last->op.kind != AG_OP_KERNEL)
+        return false;
+    for (uint32_t i = 0; i < node->op.extra_size / sizeof *attrs; i++)
+        early |= attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    return early && ag_real.cuGraphAddDependencies_v2 != NULL;
+}
+
 static CUresult add_kernel(const struct ag_node *node, CUfunction func, CUgraph graph,
-                           CUgraphNode *made, const CUgraphNode *after,
-                           const struct ag_node *before)
+                           CUgraphNode *made, const struct ag_after *after)
 {
     const CUlaunchAttribute *attrs = node->op.extra;
     uint32_t count = node->op.extra_size / sizeof *attrs;
-    bool early = false;
-    for (uint32_t i = 0; i < count; i++)
-        early |= attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-    early = early && after != NULL && before->op.kind == AG_OP_KERNEL &&
-            ag_real.cuGraphAddDependencies_v2 != NULL;
-
+    bool early = is_early(node, after);
     CUDA_KERNEL_NODE_PARAMS params = ag_node_kernel(node, func, first_arguments(node));
     CUresult result =
-        ag_real.cuGraphAddKernelNode_v2(made, graph, after, after != NULL && !early, &params);
+        ag_real.cuGraphAddKernelNode_v2(made, graph, after->node, after->count - early, &params);
     if (result == CUDA_SUCCESS && early) {
         CUgraphEdgeData edge = {
             .from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
             .type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC,
         };
-        result = ag_real.cuGraphAddDependencies_v2(graph, after, made, &edge, 1);
+        result = ag_real.cuGraphAddDependencies_v2(graph, &after->node[after->count - 1], made,
+                                                   &edge, 1);
     }
     for (uint32_t i = 0; result == CUDA_SUCCESS && i < count; i++)
         if (attrs[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
@@ -258,31 +266,46 @@ static CUresult value_submit(const struct ag_node *node, CUstream stream)
 
 /* -- By kind --------------------------------------------------------------- */
 
-CUresult ag_node_add(const struct ag_node *node, CUfunction func, CUgraph graph, CUcontext ctx,
-                     CUgraphNode *made, const CUgraphNode *after, const struct ag_node *before)
+static CUresult add(const struct ag_node *node, CUfunction func, CUgraph graph, CUcontext ctx,
+                    CUgraphNode *made, const struct ag_after *after)
 {
     switch ((enum ag_op_kind)node->op.kind) {
     case AG_OP_KERNEL:
-        return add_kernel(node, func, graph, made, after, before);
+        return add_kernel(node, func, graph, made, after);
     case AG_OP_MEMSET: {
         CUDA_MEMSET_NODE_PARAMS params = memset_params(node);
-        return ag_real.cuGraphAddMemsetNode(made, graph, after, after != NULL, &params, ctx);
+        return ag_real.cuGraphAddMemsetNode(made, graph, after->node, after->count, &params, ctx);
     }
     case AG_OP_COPY: {
         CUDA_MEMCPY3D params = copy_params(node);
-        return ag_real.cuGraphAddMemcpyNode(made, graph, after, after != NULL, &params, ctx);
+        return ag_real.cuGraphAddMemcpyNode(made, graph, after->node, after->count, &params, ctx);
     }
     case AG_OP_RECORD:
-        return ag_real.cuGraphAddEventRecordNode(made, graph, after, after != NULL, event_of(node));
+        return ag_real.cuGraphAddEventRecordNode(made, graph, after->node, after->count,
+                                                 event_of(node));
     case AG_OP_WAIT:
-        return ag_real.cuGraphAddEventWaitNode(made, graph, after, after != NULL, event_of(node));
+        return ag_real.cuGraphAddEventWaitNode(made, graph, after->node, after->count,
+                                               event_of(node));
     case AG_OP_VALUE: {
         CUstreamBatchMemOpParams value = value_params(node);
         CUDA_BATCH_MEM_OP_NODE_PARAMS params = value_node(&value, ctx);
-        return ag_real.cuGraphAddBatchMemOpNode(made, graph, after, after != NULL, &params);
+        return ag_real.cuGraphAddBatchMemOpNode(made, graph, after->node, after->count, &params);
     }
     }
     return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult ag_node_add(const struct ag_node *node, CUfunction func, CUgraph graph, CUcontext ctx,
+                     CUgraphNode *made, struct ag_after *after)
+{
+    CUresult result = add(node, func, graph, ctx, made, after);
+    bool early = is_early(node, after);
+    if (early)
+        after->node[0] = after->node[after->count - 1];
+    after->node[early] = *made;
+    after->count = 1 + early;
+    after->last = node;
+    return result;
 }
 
 CUresult ag_node_patch(const struct ag_node *node, CUfunction func, CUgraphExec exec,

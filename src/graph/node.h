@@ -94,9 +94,17 @@ struct ag_place {
 enum { AG_PLACES = 2 };
 unsigned ag_node_places(const struct ag_node *node, struct ag_place place[AG_PLACES]);
 
-/* Adds the graph node of an op, behind `after` if that is not NULL, which was made of `before`. */
+/* The nodes that an op must come behind: the last one, and before that the one that it need not
+   have waited for. */
+struct ag_after {
+    CUgraphNode node[2];
+    uint32_t count;
+    const struct ag_node *last; /* the op of the last one */
+};
+
+/* Adds the graph node of an op behind those; it becomes the last one. */
 CUresult ag_node_add(const struct ag_node *node, CUfunction func, CUgraph graph, CUcontext ctx,
-                     CUgraphNode *made, const CUgraphNode *after, const struct ag_node *before);
+                     CUgraphNode *made, struct ag_after *after);
 
 /* Gives the node of an exec the op's arguments. The context must be current. */
 CUresult ag_node_patch(const struct ag_node *node, CUfunction func, CUgraphExec exec,

@@ -125,13 +125,10 @@ static bool avoid_freed(struct ag_trace *trace)
 static CUresult build(struct ag_trace *trace, CUcontext ctx, CUstream stream)
 {
     CUresult result = ag_real.cuGraphCreate(&trace->graph, 0);
-    const struct ag_step *before = NULL;
+    struct ag_after after = {.count = 0};
     for (uint32_t i = 0; result == CUDA_SUCCESS && i < trace->length; i++) {
         struct ag_step *step = &trace->step[i];
-        result = ag_node_add(step->node, step->func, trace->graph, ctx, &step->graph_node,
-                             before != NULL ? &before->graph_node : NULL,
-                             before != NULL ? before->node : NULL);
-        before = step;
+        result = ag_node_add(step->node, step->func, trace->graph, ctx, &step->graph_node, &after);
     }
     unsigned long long flags = 0;
     if (result == CUDA_SUCCESS)

@@ -18,6 +18,8 @@
  *                           for, which waits in the same way
  *   AGSIM_STREAMS_FREE=N    creating more streams than so many in a context waits likewise
  *                           (no limit)
+ *   AGSIM_EARLY=1           in a graph, kernels behind a programmatic edge do not wait for the
+ *                           kernel before, which triggers at once and may end after them
  *   AGSIM_LAUNCH_US=N       the launch of a kernel keeps its thread busy for so long (0),
  *   AGSIM_GRAPH_LAUNCH_US=N and that of a graph,
  *   AGSIM_INSTANTIATE_US=N  its instantiation,

@@ -264,15 +264,30 @@ static void run_event(struct work *w, struct marker *m)
     pthread_mutex_unlock(&sim.lock);
 }
 
-/* One after the other, in an order that the edges allow, at random. */
+static bool is_programmatic(const struct shape_edge *e)
+{
+    return e->data.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+}
+
+/* Kernels that lets others begin before its end, as the program says: whether it has any. */
+static bool lets_begin(const struct shape *shape, unsigned i)
+{
+    bool any = false;
+    for (unsigned e = shape->first[i]; sim.early && e < shape->first[i + 1]; e++)
+        any |= is_programmatic(&shape->edges[e]);
+    return any;
+}
+
+/* One after the other, in an order that the edges allow, at random. With AGSIM_EARLY kernels behind
+   a programmatic edge do not wait for the kernel before: it has begun, and may end after them. */
 static void run_plan(struct stream *s, const struct plan *p, struct marker **markers, unsigned base)
 {
     const struct shape *shape = p->shape;
     unsigned n = shape->nnodes, nready = 0, at = base;
-    unsigned *left = malloc((3 * n + 1) * sizeof *left);
+    unsigned *left = calloc(4 * n + 1, sizeof *left);
     if (!left)
         abort(); /* half a graph cannot be undone */
-    unsigned *ready = left + n, *marker = ready + n;
+    unsigned *ready = left + n, *marker = ready + n, *begun = marker + n;
     for (unsigned i = 0; i < n; i++) {
         const struct work *w = &p->nodes[i].work;
         left[i] = shape->indegree[i];
@@ -289,6 +304,14 @@ static void run_plan(struct stream *s, const struct plan *p, struct marker **mar
         unsigned i = ready[pick];
         ready[pick] = ready[--nready];
         struct work *w = &p->nodes[i].work;
+        if (!begun[i] && lets_begin(shape, i)) {
+            begun[i] = 1;
+            for (unsigned e = shape->first[i]; e < shape->first[i + 1]; e++)
+                if (is_programmatic(&shape->edges[e]) && !--left[shape->edges[e].to])
+                    ready[nready++] = shape->edges[e].to;
+            ready[nready++] = i;
+            continue;
+        }
         if (p->nodes[i].disabled) {
             /* an empty node, for now */
         } else if (w->kind == WORK_GRAPH) {
@@ -300,7 +323,7 @@ static void run_plan(struct stream *s, const struct plan *p, struct marker **mar
                 run_event(w, markers[marker[i]]);
         }
         for (unsigned e = shape->first[i]; e < shape->first[i + 1]; e++)
-            if (!--left[shape->edges[e].to])
+            if (!(begun[i] && is_programmatic(&shape->edges[e])) && !--left[shape->edges[e].to])
                 ready[nready++] = shape->edges[e].to;
     }
     free(left);
