@@ -13,6 +13,13 @@ static int owner_of(CUdeviceptr p)
     return a ? a->device : -1;
 }
 
+/* The context that memory was allocated in; a pool's belongs to none. */
+static struct ctx *context_of(CUdeviceptr p)
+{
+    struct alloc *a = alloc_find(p, 1);
+    return a && !a->pool ? a->ctx : NULL;
+}
+
 /* Memory of a pool and other memory cannot take each other's place in a copy node (driver 580). */
 static bool pooled(CUdeviceptr p)
 {
@@ -36,6 +43,7 @@ CUresult memset_prepare(struct work *w, CUdeviceptr dst, size_t pitch, unsigned 
                                                        : value,
                                   .elem = elem,
                                   .device = owner_of(dst),
+                                  .owner = context_of(dst),
                                   .width = width,
                                   .height = height}};
     return CUDA_SUCCESS;
@@ -105,6 +113,7 @@ static CUresult side_check(struct copy_side *s, const struct work *w, bool *page
     if (s->type == CU_MEMORYTYPE_DEVICE && !range_is_device((uintptr_t)first, span))
         return CUDA_ERROR_INVALID_VALUE;
     s->device = owner_of(s->base);
+    s->owner = context_of(s->base);
     s->pooled = pooled(s->base);
     return s->base ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -154,6 +154,11 @@ static bool one_dimensional(const struct work *w)
     return w->copy.height == 1 && w->copy.depth == 1;
 }
 
+static bool of_two_contexts(const struct ctx *a, const struct ctx *b)
+{
+    return a && b && a != b;
+}
+
 CUgraphExecUpdateResult work_may_become(const struct work *old, const struct work *now,
                                         bool priorities)
 {
@@ -166,7 +171,8 @@ CUgraphExecUpdateResult work_may_become(const struct work *old, const struct wor
             return CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
         return CU_GRAPH_EXEC_UPDATE_SUCCESS;
     case WORK_MEMSET:
-        if (old->memset.device != now->memset.device || old->memset.height != now->memset.height)
+        if (of_two_contexts(old->memset.owner, now->memset.owner) ||
+            old->memset.device != now->memset.device || old->memset.height != now->memset.height)
             return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
         if (old->memset.height > 1 &&
             (old->memset.width != now->memset.width || old->memset.elem != now->memset.elem ||
@@ -175,7 +181,12 @@ CUgraphExecUpdateResult work_may_become(const struct work *old, const struct wor
         return CU_GRAPH_EXEC_UPDATE_SUCCESS;
     case WORK_COPY:
         if (old->copy.ctx != now->copy.ctx || old->copy.src.type != now->copy.src.type ||
-            old->copy.dst.type != now->copy.dst.type)
+            old->copy.dst.type != now->copy.dst.type ||
+            old->copy.pageable_src != now->copy.pageable_src ||
+            old->copy.pageable_dst != now->copy.pageable_dst ||
+            of_two_contexts(old->copy.src.owner, now->copy.src.owner) ||
+            of_two_contexts(old->copy.dst.owner,
+                            now->copy.dst.owner)) /* cuGraphExecMemcpyNodeSetParams */
             return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
         if ((old->copy.src.type == CU_MEMORYTYPE_DEVICE &&
              (old->copy.src.device != now->copy.src.device ||
@@ -185,6 +196,11 @@ CUgraphExecUpdateResult work_may_become(const struct work *old, const struct wor
               old->copy.dst.pooled != now->copy.dst.pooled)))
             return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
         return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+    case WORK_MEM_OP: /* cuGraphExecBatchMemOpNodeSetParams: but for these, all may change */
+        return old->mem_op.wait == now->mem_op.wait && old->mem_op.wide == now->mem_op.wide &&
+                       old->mem_op.flush == now->mem_op.flush
+                   ? CU_GRAPH_EXEC_UPDATE_SUCCESS
+                   : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
     case WORK_ALLOC:
     case WORK_FREE:
         return old->mem.ptr == now->mem.ptr ? CU_GRAPH_EXEC_UPDATE_SUCCESS

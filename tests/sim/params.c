@@ -146,7 +146,8 @@ CUresult mem_op_prepare(struct work *w, const CUstreamBatchMemOpParams *m)
                                   .value = wide ? v64 : v32,
                                   .flags = flags & 3,
                                   .wait = wait,
-                                  .wide = wide}};
+                                  .wide = wide,
+                                  .flush = flags & CU_STREAM_WAIT_VALUE_FLUSH}};
     return CUDA_SUCCESS;
 }
 

@@ -259,8 +259,9 @@ struct copy_side {
     CUmemorytype type;
     uintptr_t base; /* as given */
     size_t x, y, z, pitch, rows;
-    int device;  /* whose memory it was at that time */
-    bool pooled; /* of a stream-ordered allocation */
+    int device;        /* whose memory it was at that time */
+    struct ctx *owner; /* likewise; NULL: of no context */
+    bool pooled;       /* of a stream-ordered allocation */
 };
 
 struct work {
@@ -281,6 +282,7 @@ struct work {
             size_t pitch, width, height;
             unsigned value, elem;
             int device; /* whose memory it was at that time */
+            struct ctx *owner;
             struct ctx *ctx;
         } memset;
         struct {
@@ -307,7 +309,7 @@ struct work {
             CUdeviceptr addr;
             uint64_t value;
             unsigned flags;
-            bool wait, wide;
+            bool wait, wide, flush;
         } mem_op;
         struct {
             CUdeviceptr ptr;
