@@ -231,7 +231,6 @@ LIFE = {"children": (0, True), "children_of_a_thread": (0, True), "simple": (0, 
         "forbidden": (0, True), "captures": (0, True),
         "captured_events": (0, True), "passing_events": (0, True), "launched_events": (0, True),
         "awaited_events": (0, True), "plugins": (0, True)}
-FAILING = {"barrier_beside": "a barrier waits for what another thread submits: docs/semantics.md"}
 
 
 def life(scenario, seed, **options):
@@ -255,9 +254,7 @@ def life(scenario, seed, **options):
     return helpers.run([program, scenario], env=env, status=LIFE[scenario][0], **options)
 
 
-@pytest.mark.parametrize("scenario", [
-    pytest.param(name, marks=[pytest.mark.xfail(strict=True, reason=FAILING[name])]
-                 if name in FAILING else []) for name in LIFE])
+@pytest.mark.parametrize("scenario", LIFE)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_life(scenario, seed, tmp_path):
     """Whatever begins and ends around held work, the program's output is the same."""

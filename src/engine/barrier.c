@@ -10,18 +10,30 @@
 #include "graph/function.h"
 #include "observe/callsite.h"
 
-/* Submits what a stream holds; unless `patient`, not where another thread is at work on it. Its
+enum { AS_LONG_AS_IT_TAKES = -1 };
+
+/*
+ * How long a call waits that need not find submitted what another thread is submitting: that one
+ * may wait until its stream takes more, which may take what the caller does next. What it has not
+ * submitted then it could not have launched by itself yet, without the library.
+ */
+enum { PATIENCE_NS = 20000000 };
+
+/* Submits what a stream holds, unless another thread is at work on it for longer than that, ns. Its
    sequence ends too if this thread issues its ops: then the barrier comes at the same place each
    time, and sequences are cut where the program cuts them. */
-static void flush_if(struct ag_stream *stream, enum ag_reason reason, bool patient)
+static void flush_within(struct ag_stream *stream, enum ag_reason reason, int ns)
 {
     bool own = atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self;
     if (!own && atomic_load_explicit(&stream->held, memory_order_acquire) == 0)
         return;
-    if (own || patient)
+    if (own || ns == AS_LONG_AS_IT_TAKES) {
         ag_stream_lock(stream);
-    else if (!ag_stream_trylock(stream))
+    } else if (!ag_stream_lock_within(stream, stream->late ? 0 : (uint64_t)ns)) {
+        if (ns != 0)
+            stream->late = true;
         return;
+    }
     if (own) {
         ag_stream_end(stream, true, reason);
         if (stream->relayed && stream->owner == &ag_self)
@@ -35,7 +47,7 @@ static void flush_if(struct ag_stream *stream, enum ag_reason reason, bool patie
 
 static void flush(struct ag_stream *stream, enum ag_reason reason)
 {
-    flush_if(stream, reason, true);
+    flush_within(stream, reason, AS_LONG_AS_IT_TAKES);
 }
 
 /* -- Implicit ordering ------------------------------------------------------- */
@@ -125,29 +137,34 @@ void ag_engine_barrier_default(bool ptsz, enum ag_reason reason)
         ag_order_behind_contexts(current);
 }
 
-void ag_engine_barrier_all(enum ag_reason reason)
+/* False: this thread may not submit, and the watchdog has done it. */
+static bool barrier(enum ag_reason reason, int ns)
 {
     CUcontext current;
     if (ag_context_refused(&current)) {
         (void)ag_watchdog_flush(AG_REASON_BARRIER);
-        return;
+        return false;
     }
     for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;)
-        flush(stream, reason);
+        flush_within(stream, reason, ns);
+    return true;
+}
+
+void ag_engine_barrier_all(enum ag_reason reason)
+{
+    (void)barrier(reason, AS_LONG_AS_IT_TAKES);
+}
+
+void ag_engine_barrier_most(enum ag_reason reason)
+{
+    (void)barrier(reason, PATIENCE_NS);
 }
 
 /* What the event was recorded behind has been submitted if the record has. The rest goes only so
    that nobody polls for what nobody submits, and not where another thread is at it. */
 void ag_engine_barrier_event(CUevent event, enum ag_reason reason)
 {
-    CUcontext current;
-    if (ag_context_refused(&current)) {
-        (void)ag_watchdog_flush(AG_REASON_BARRIER);
-        return;
-    }
-    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;)
-        flush_if(stream, reason, false);
-    if (atomic_load(&ag_open_events) != 0)
+    if (barrier(reason, 0) && atomic_load(&ag_open_events) != 0)
         ag_event_settle(event, false);
 }
 
@@ -163,7 +180,7 @@ void ag_engine_barrier_load(CUfunction func)
         ag_function_find(func, current) != NULL)
         return;
     if (ag_anything_held())
-        ag_engine_barrier_all(AG_REASON_BARRIER);
+        ag_engine_barrier_most(AG_REASON_BARRIER);
     if (current == NULL)
         return;
     ag_depth++;

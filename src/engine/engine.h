@@ -262,6 +262,11 @@ void ag_engine_barrier_default(bool ptsz, enum ag_reason reason);
 /* Before a call that anything may be ordered against: submits all that is held in the process. */
 void ag_engine_barrier_all(enum ag_reason reason);
 
+/* The same before a call that nothing is ordered against, but that may wait in the driver for
+   kernels that run, and those for what is held. What another thread has been submitting for 20 ms,
+   because its stream takes no more, is left to that. */
+void ag_engine_barrier_most(enum ag_reason reason);
+
 /* Before a call that asks about an event, or waits for it: submits its record, if that is held, and
    what else is held and no other thread is working on. */
 void ag_engine_barrier_event(CUevent event, enum ag_reason reason);

@@ -106,6 +106,7 @@ struct ag_stream {
     uint32_t looks_alike;   /* how often it has seen these; watchdog only */
     uint32_t looks;         /* how often it has seen that hold; watchdog only */
     unsigned served;        /* the last flush that was asked for and is done here; watchdog only */
+    _Atomic bool late;      /* a barrier has waited long enough for the hold to be submitted */
     _Atomic bool stuck;     /* the lock is not given back any more: its thread is at exit */
     uint64_t clock;         /* replays so far */
     uint64_t starved;       /* hot sequences that found no exec */

@@ -192,6 +192,7 @@ bool ag_stream_hold_begins(struct ag_stream *stream, struct ag_node *head)
         return false;
     }
     atomic_store_explicit(&stream->epoch, stream->epoch + 1, memory_order_relaxed);
+    atomic_store_explicit(&stream->late, false, memory_order_relaxed);
     ag_pace_begun(stream);
     if (stream->kind == AG_STREAM_LEGACY)
         atomic_store(&stream->context->legacy_held, true);

@@ -381,7 +381,7 @@ BEFORE(cuKernelSetAttribute,
 static void submit_all(void)
 {
     if (ag_engine_listens())
-        ag_engine_barrier_all(AG_REASON_BARRIER);
+        ag_engine_barrier_most(AG_REASON_BARRIER);
 }
 
 /* Creating one more than some dozens (driver 580). */
@@ -405,7 +405,7 @@ MAY_WAIT(cuGraphKernelNodeSetParams_v2, (CUgraphNode node, const void *kernel), 
  * nothing that a running kernel may need can stay held.
  */
 #define INSTANTIATE(name, parameters, arguments)                                                   \
-    AROUND(name, parameters, arguments, ag_engine_barrier_all(AG_REASON_BARRIER),                  \
+    AROUND(name, parameters, arguments, ag_engine_barrier_most(AG_REASON_BARRIER),                 \
            ag_engine_program_execs(1))
 
 #define LOG_PARAMETERS (CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)

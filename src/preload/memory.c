@@ -12,14 +12,16 @@
 /* Here each name means the function of that name, not what cuda.h makes of it. */
 #undef cuMemHostRegister
 
-static void barrier(const char *name)
+static void barrier(const struct ag_slot *slot, const char *name)
 {
     if (ag_depth || !atomic_load_explicit(&ag_engine_on, memory_order_relaxed))
         return;
     ag_memory_changed();
     AG_TRACE(ag_note_barrier(name, 0));
     ag_cause = name;
-    if (ag_anything_held())
+    if (ag_anything_held() && slot->class == AG_CLASS_ALLOCATION)
+        ag_engine_barrier_most(AG_REASON_BARRIER);
+    else if (ag_anything_held())
         ag_engine_barrier_all(AG_REASON_BARRIER);
 }
 
@@ -29,7 +31,7 @@ static void barrier(const char *name)
 #define ALLOCATES(name, kind, parameters, arguments, address, bytes)                               \
     DOOR(name, parameters)                                                                         \
     {                                                                                              \
-        barrier(#name);                                                                            \
+        barrier(&ag_slots[AG_SLOT_##name], #name);                                                 \
         CUresult result = REAL(name, parameters) arguments;                                        \
         if (result == CUDA_SUCCESS && !ag_depth)                                                   \
             AG_TRACE(ag_note_memory(true, AG_MEMORY_##kind, (CUdeviceptr)(address), bytes));       \
@@ -40,7 +42,7 @@ static void barrier(const char *name)
 #define FREES(name, kind, parameters, arguments, address)                                          \
     DOOR(name, parameters)                                                                         \
     {                                                                                              \
-        barrier(#name);                                                                            \
+        barrier(&ag_slots[AG_SLOT_##name], #name);                                                 \
         if (!ag_depth)                                                                             \
             AG_TRACE(ag_note_memory(false, AG_MEMORY_##kind, (CUdeviceptr)(address), 0));          \
         return REAL(name, parameters) arguments;                                                   \

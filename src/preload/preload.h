@@ -31,6 +31,7 @@ enum ag_class {
     AG_CLASS_DEFAULT_STREAM,
     AG_CLASS_OP,
     AG_CLASS_WRAP,
+    AG_CLASS_ALLOCATION,
     AG_CLASS_BARRIER,
 };
 

@@ -266,7 +266,7 @@ ag_thunk_barrier(const struct ag_slot *slot, const uintptr_t *registers, const u
         ag_shortcut_forget_context();
     if (ag_depth || !atomic_load_explicit(&ag_engine_on, memory_order_relaxed))
         return;
-    if (slot->class == AG_CLASS_BARRIER)
+    if (slot->class == AG_CLASS_BARRIER || slot->class == AG_CLASS_ALLOCATION)
         ag_memory_changed();
     AG_TRACE(ag_note_barrier(name_of(slot), 0));
     if (!ag_anything_held() && atomic_load(&ag_curious_streams) == 0)
@@ -287,6 +287,9 @@ ag_thunk_barrier(const struct ag_slot *slot, const uintptr_t *registers, const u
         break;
     case AG_CLASS_DEFAULT_STREAM:
         ag_engine_barrier_default(slot->ptsz, AG_REASON_HOST_WAIT);
+        break;
+    case AG_CLASS_ALLOCATION:
+        ag_engine_barrier_most(AG_REASON_BARRIER);
         break;
     default:
         ag_engine_barrier_all(AG_REASON_BARRIER);

@@ -200,6 +200,11 @@ void ag_engine_barrier_all(enum ag_reason reason)
     NOTE("all(%s) ", reasons[reason]);
 }
 
+void ag_engine_barrier_most(enum ag_reason reason)
+{
+    NOTE("most(%s) ", reasons[reason]);
+}
+
 void ag_engine_barrier_event(CUevent event, enum ag_reason reason)
 {
     NOTE("event(%p, %s) ", (void *)event, reasons[reason]);

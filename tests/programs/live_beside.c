@@ -102,7 +102,6 @@ static void ahead_beside(void)
 
 static void barrier_beside(void)
 {
-    alarm(8);
     ahead_and(true);
 }
 
