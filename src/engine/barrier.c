@@ -52,15 +52,25 @@ static void flush(struct ag_stream *stream, enum ag_reason reason)
 
 /* -- Implicit ordering ------------------------------------------------------- */
 
+static struct ag_context *context_of(const struct ag_stream *stream)
+{
+    return __atomic_load_n(&stream->context, __ATOMIC_RELAXED);
+}
+
+static enum ag_stream_kind kind_of(const struct ag_stream *stream)
+{
+    return __atomic_load_n(&stream->kind, __ATOMIC_RELAXED);
+}
+
 /* Whether CUDA orders a call on `before` behind what `stream` holds. Neither lock is held, and
    `stream` may get another life meanwhile: then nothing is held any more that had to go first. */
-static bool goes_before(struct ag_stream *stream, const struct ag_stream *before)
+static bool goes_before(const struct ag_stream *stream, const struct ag_stream *before)
 {
     if (atomic_load_explicit(&stream->held, memory_order_acquire) == 0 ||
-        __atomic_load_n(&stream->context, __ATOMIC_RELAXED) != before->context)
+        context_of(stream) != context_of(before))
         return false;
-    enum ag_stream_kind kind = __atomic_load_n(&stream->kind, __ATOMIC_RELAXED);
-    return before->kind == AG_STREAM_LEGACY
+    enum ag_stream_kind kind = kind_of(stream);
+    return kind_of(before) == AG_STREAM_LEGACY
                ? kind == AG_STREAM_BLOCKING || kind == AG_STREAM_PER_THREAD
                : kind == AG_STREAM_LEGACY;
 }
@@ -124,8 +134,9 @@ void ag_engine_barrier_wait(CUstream handle, bool ptsz, enum ag_reason reason)
 
 void ag_order_behind_contexts(CUcontext current)
 {
+    const struct ag_context *own = ag_context_peek(current);
     for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;)
-        if (__atomic_load_n(&stream->context, __ATOMIC_RELAXED)->ctx != current)
+        if (context_of(stream) != own)
             flush(stream, AG_REASON_BARRIER);
 }
 

@@ -317,7 +317,7 @@ static struct ag_stream *make(CUstream name, CUcontext current, uint32_t *life)
         if (context == NULL)
             return NULL;
         pthread_mutex_lock(&registry);
-        if (context->ctx == ctx) /* it has not been forgotten meanwhile */
+        if (ag_context_peek(ctx) == context) /* it has not been forgotten meanwhile */
             break;
         pthread_mutex_unlock(&registry);
     }

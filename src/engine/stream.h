@@ -357,16 +357,18 @@ void ag_stream_absorb(struct ag_stream *stream);
 
 /* -- Barriers (barrier.c) -------------------------------------------------- */
 
-/* Before an op on `stream`: submits what CUDA orders before it implicitly. No lock held. */
+/* Before an op on `stream`: submits what CUDA orders before it implicitly. No lock held, and the
+   state may get another life meanwhile: who locks it then looks for the stream again. */
 void ag_order_before_slow(const struct ag_stream *stream);
 
 static inline void ag_order_before(const struct ag_stream *stream)
 {
-    const struct ag_context *context = stream->context;
-    if (stream->kind == AG_STREAM_LEGACY
+    const struct ag_context *context = __atomic_load_n(&stream->context, __ATOMIC_RELAXED);
+    enum ag_stream_kind kind = __atomic_load_n(&stream->kind, __ATOMIC_RELAXED);
+    if (kind == AG_STREAM_LEGACY
             ? atomic_load_explicit(&context->blocking_held, memory_order_relaxed) != 0
             : atomic_load_explicit(&context->legacy_held, memory_order_relaxed) != 0 &&
-                  stream->kind != AG_STREAM_NONBLOCKING)
+                  kind != AG_STREAM_NONBLOCKING)
         ag_order_before_slow(stream);
 }
 
