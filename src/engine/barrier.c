@@ -132,20 +132,20 @@ void ag_engine_barrier_wait(CUstream handle, bool ptsz, enum ag_reason reason)
             flush(stream, reason);
 }
 
-void ag_order_behind_contexts(CUcontext current)
+void ag_order_behind_contexts(void)
 {
-    const struct ag_context *own = ag_context_peek(current);
+    CUcontext current;
+    if (ag_context_refused(&current)) /* and so is the copy */
+        return;
     for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;)
-        if (context_of(stream) != own)
+        if (__atomic_load_n(&context_of(stream)->ctx, __ATOMIC_RELAXED) != current)
             flush(stream, AG_REASON_BARRIER);
 }
 
 void ag_engine_barrier_default(bool ptsz, enum ag_reason reason)
 {
-    CUcontext current;
     ag_engine_barrier_wait(NULL, ptsz, reason);
-    if (!ag_context_refused(&current))
-        ag_order_behind_contexts(current);
+    ag_order_behind_contexts();
 }
 
 /* False: this thread may not submit, and the watchdog has done it. */

@@ -81,7 +81,7 @@ static struct ag_context *make(CUcontext ctx, CUdevice device)
         context->next = contexts;
         contexts = context;
     }
-    context->ctx = ctx;
+    __atomic_store_n(&context->ctx, ctx, __ATOMIC_RELAXED);
     context->device = device;
     atomic_store(&context->green, false);
     atomic_store(&context->settled, atomic_load(&context->left));
@@ -129,7 +129,7 @@ void ag_context_forget(struct ag_context *context)
 {
     (void)ag_context_refusal(context); /* nobody can be told any more */
     pthread_mutex_lock(&lock);
-    context->ctx = NULL;
+    __atomic_store_n(&context->ctx, NULL, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&lock);
 }
 

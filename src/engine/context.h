@@ -13,7 +13,7 @@
 
 struct ag_context {
     struct ag_context *next;
-    CUcontext ctx;
+    CUcontext ctx; /* written under the lock of context.c; barriers look at it without */
     CUdevice device;
 
     /* Under the lock of context.c. */

@@ -72,6 +72,11 @@ void ag_event_settle(CUevent handle, bool all)
         if (event->waiters[i] != NULL)
             holders[count++] = event->waiters[i];
     leave(bucket);
+    CUcontext current;
+    if (count > 0 && ag_context_refused(&current)) { /* and so is the call that follows */
+        (void)ag_watchdog_flush(AG_REASON_EVENT);
+        return;
+    }
     while (count > 0)
         flush(holders[--count]);
 }

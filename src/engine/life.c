@@ -118,6 +118,9 @@ static void streams_kill(const struct ag_context *context)
 static void context_kill(struct ag_context *context)
 {
     bool pushed;
+    CUcontext current;
+    if (ag_context_refused(&current)) /* this thread may not submit */
+        (void)ag_watchdog_flush(AG_REASON_DESTROY);
     bool entered = ag_context_enter(context, &pushed);
     unsigned times = 0;
     do

@@ -382,7 +382,7 @@ bool ag_engine_copy(const struct ag_copy_call *call)
 {
     /* It may be one between two devices, which comes behind all work of both. */
     if (ag_stream_name(call->stream, call->ptsz) == CU_STREAM_LEGACY && ag_anything_held())
-        ag_order_behind_contexts(ag_context_current());
+        ag_order_behind_contexts();
 #define DESCRIBE(op, call) describe_copy(stream, op, call)
     OTHER_OP(AG_OP_COPY, DESCRIBE, ag_note_copy);
 #undef DESCRIBE

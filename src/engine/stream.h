@@ -375,8 +375,8 @@ static inline void ag_order_before(const struct ag_stream *stream)
 /* Submits what all streams but this one hold. No lock held. */
 void ag_order_behind_all(const struct ag_stream *stream);
 
-/* Submits what streams of other contexts hold. No lock held. */
-void ag_order_behind_contexts(CUcontext current);
+/* Submits what streams of other contexts than the current one hold. No lock held. */
+void ag_order_behind_contexts(void);
 
 /* -- Watchdog (watchdog.c) ------------------------------------------------- */
 

@@ -153,6 +153,51 @@ static void awaited_events(void)
     }
 }
 
+/* -- Events in a host function -- */
+
+static volatile uint32_t stage;
+static CUevent held_event;
+static CUresult from_callback[3];
+
+static void calls_driver(void *arg)
+{
+    uint32_t step = (uint32_t)(uintptr_t)arg;
+    while (get_word(&stage) != 2 * step + 1)
+        sched_yield();
+    switch (step % 3) { /* the driver refuses each */
+    case 0:
+        from_callback[0] = cuEventRecord(held_event, NULL);
+        break;
+    case 1:
+        from_callback[1] = cuStreamWaitEvent(NULL, held_event, 0);
+        break;
+    default:
+        from_callback[2] = cuEventDestroy(held_event);
+    }
+    set_word(&stage, 2 * step + 2);
+}
+
+/* Calls about an event, where the driver permits none, while another thread holds its record. */
+static void forbidden_events(void)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING), other = made(CU_STREAM_NON_BLOCKING);
+    OK(cuEventCreate(&held_event, CU_EVENT_DISABLE_TIMING));
+    for (uint32_t step = 0; step < 2 * STEPS; step++) {
+        if (step >= STEPS)
+            OK(cuLaunchHostFunc(other, calls_driver, (void *)(uintptr_t)step));
+        body(s, buffer[0], step);
+        OK(cuEventRecord(held_event, s));
+        if (step >= STEPS) {
+            set_word(&stage, 2 * step + 1);
+            while (get_word(&stage) != 2 * step + 2)
+                sched_yield();
+        }
+        body(s, buffer[0], 1);
+        OK(cuStreamSynchronize(s));
+    }
+    printf("%d %d %d\n", from_callback[0], from_callback[1], from_callback[2]);
+}
+
 /* -- Events of two processes -- */
 
 /* Records and waits; with an event that another process may know, and with one that none does. */
@@ -190,6 +235,7 @@ int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"captured_events", captured_events},
                                           {"passing_events", passing_events},
+                                          {"forbidden_events", forbidden_events},
                                           {"launched_events", launched_events},
                                           {"awaited_events", awaited_events},
                                           {"shared_events", shared_events},

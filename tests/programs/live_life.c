@@ -510,15 +510,16 @@ static void callbacks(void)
 }
 
 static volatile uint32_t stage;
-static CUresult from_callback[2];
+static CUresult from_callback[3];
 
 static void calls_driver(void *arg)
 {
     uint32_t step = (uint32_t)(uintptr_t)arg;
     while (get_word(&stage) != 2 * step + 1)
         sched_yield();
-    from_callback[0] = launch_mix(buffer[1], N, 1, NULL); /* the driver refuses */
-    from_callback[1] = cuCtxSynchronize();
+    from_callback[0] = cuMemcpyDtoDAsync(buffer[1], buffer[2], 4, NULL); /* the driver refuses */
+    from_callback[1] = launch_mix(buffer[1], N, 1, NULL);
+    from_callback[2] = cuCtxSynchronize();
     set_word(&stage, 2 * step + 2);
 }
 
@@ -535,7 +536,7 @@ static void forbidden(void)
             sched_yield();
         body(s, buffer[0], step);
     }
-    printf("%d %d\n", from_callback[0], from_callback[1]);
+    printf("%d %d %d\n", from_callback[0], from_callback[1], from_callback[2]);
 }
 
 /* -- Capture -- */
