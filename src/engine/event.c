@@ -115,7 +115,7 @@ bool ag_event_recorded(CUevent handle, const struct ag_context *context)
     return event != NULL;
 }
 
-void ag_event_share(CUevent handle)
+void ag_engine_event_shared(CUevent handle)
 {
     struct bucket *bucket = enter(handle);
     struct event *event = know(bucket, handle);
@@ -124,7 +124,7 @@ void ag_event_share(CUevent handle)
     leave(bucket);
 }
 
-void ag_event_doubt(CUevent handle)
+void ag_engine_event_failed(CUevent handle)
 {
     struct bucket *bucket = enter(handle);
     struct event *event = find(bucket, handle);

@@ -33,12 +33,6 @@ bool ag_event_is(CUevent event, uint64_t serial);
 /* The event is being recorded in this context. False: no memory, and it will not be held. */
 bool ag_event_recorded(CUevent event, const struct ag_context *context);
 
-/* Another process knows the event: it is never held from now on. */
-void ag_event_share(CUevent event);
-
-/* It could not be recorded there: it is not held until it is recorded again. */
-void ag_event_doubt(CUevent event);
-
 /*
  * The stream's open sequence has a record of it or a wait for it. False: there is no room to note
  * that, so the sequence must not stay held. And: it no longer has, NULL: of any event, which looks

@@ -52,7 +52,7 @@ static bool all_idle(void)
     return all;
 }
 
-/* Threads that look whether all is idle, or make execs since it was. */
+/* Threads that found all idle, look again, and make execs if it still is. */
 static _Atomic unsigned growing;
 
 /* One side says that it grows, then looks whose the streams are; the other says that the stream is
@@ -87,6 +87,8 @@ static void grow(void)
 
 void ag_engine_waited(void)
 {
+    if (!all_idle()) /* mostly; and nobody has to wait for the look */
+        return;
     atomic_fetch_add(&growing, 1);
     grow();
     atomic_fetch_sub(&growing, 1);

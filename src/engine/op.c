@@ -476,16 +476,6 @@ bool ag_engine_event(const struct ag_event_call *call)
     return held;
 }
 
-void ag_engine_event_shared(CUevent event)
-{
-    ag_event_share(event);
-}
-
-void ag_engine_event_failed(CUevent event)
-{
-    ag_event_doubt(event);
-}
-
 void ag_engine_event_destroy(CUevent event)
 {
     CUcontext current;
