@@ -169,9 +169,13 @@ def setting(number, gpu=False):
         result |= {"AGSIM_SEED": number * 10, "AGSIM_DEVICES": 2,
                    "AGSIM_DELAY_US": chance.choice([0, 0, 5]),
                    "PRELOAD_DELAY_US": chance.choice([0, 5, 20])}
+        if chance.random() < 0.5:  # what waits in the driver for running kernels
+            result |= {"AGSIM_LAZY": 1, "AGSIM_GRAPH_FREE": 31, "AGSIM_STREAMS_FREE": 4}
     if chance.random() < 0.5:
         options = {"TRACE_HOT": [2, 3, 5], "TRACE_UNROLL": [2, 8, 64, 128],
                    "TRACE_MAX_LENGTH": [4, 16, 128], "TRACE_MEMORY": [256, 16384],
+                   "TRACE_LENGTH": ["auto", "fixed"], "TRACE_MIN_LENGTH": [1, 4],
+                   "TRACE_INHERIT": ["true", "false"], "GRAPH_VARIANTS": [1, 8],
                    "GRAPH_EXECS": [2, 24], "HOLD_BOUND_US": [20, 300, 3000],
                    "UPDATE_STRATEGY": ["auto", "set_params", "exec_update", "recapture"],
                    "TRACE_TRIAL": ["true", "false"], "GRAPH_CREDIT_MS": [1, 1000000]}
