@@ -10,16 +10,22 @@ unsanitized = pytest.mark.skipif(bool(helpers.config()["sanitize"]),
                                  reason="the script preloads no sanitizer's runtime")
 
 
-def run(directory, only, status=0):
+def run(build, only, status=0, driver=helpers.sim_dir()):
     """`only`: the scenarios' beginning."""
-    return helpers.run([SCRIPT, "--library", helpers.library(), "--programs", directory,
-                        "--only", f"^{only}"], preload=False, status=status)
+    return helpers.run([SCRIPT, "--build", build, "--library", helpers.library(), "--only", f"^{only}"],
+                       preload=False, status=status, env={"LD_LIBRARY_PATH": driver})
+
+
+def fake(build, name, body):
+    program = build / "tests/programs" / name
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
 
 
 @unsanitized
 def test_programs_are_equal():
-    directory = compiled.program("refused").parent
-    lines = run(directory, "refused type").stdout.splitlines()
+    lines = run(helpers.build_dir(), "refused type").stdout.splitlines()
     assert [line.split(",")[0] for line in lines] == [
         "refused type2d: equal", "refused type3d: equal", "2 scenarios"]
     assert all(0 not in map(int, line.split("replays ")[1].split(",")) for line in lines[:2])
@@ -27,7 +33,7 @@ def test_programs_are_equal():
 
 @unsanitized
 def test_rules_are_those_expected(tmp_path):
-    (tmp_path / "sim_rules").symlink_to("/bin/echo")
+    fake(tmp_path, "sim_rules", "echo $1")
     lines = run(tmp_path, "sim_rules (reset|look_up)", 1).stdout.splitlines()
     assert "sim_rules look_up: DIFFERENT without" in lines
     assert "sim_rules reset: DIFFERENT without with held" in lines
@@ -36,7 +42,9 @@ def test_rules_are_those_expected(tmp_path):
 @unsanitized
 @pytest.mark.parametrize("body, verdict", [
     ("echo same", "equal"),
-    ("echo same; exit 3", "equal, status 3: "),
+    ("echo same; exit 7", "equal"),
+    ("echo no >&2; exit 1", "fails without the library too, status 1: no"),
+    ("kill -ALRM $$", "fails without the library too, status hangs: "),
     ("echo $LD_PRELOAD", "DIFFERENT with held"),
     ("echo $AUTOGRAPH_TRACE_LENGTH", "DIFFERENT held"),
     ("test -z $LD_PRELOAD || exit 4", "DIFFERENT with held"),
@@ -44,12 +52,21 @@ def test_rules_are_those_expected(tmp_path):
     ("test -z $LD_PRELOAD || kill -ALRM $$", "DIFFERENT with held"),
 ])
 def test_script_sees_what_is_wrong(body, verdict, tmp_path):
-    program = tmp_path / "early_kernels"
-    program.write_text(f"#!/bin/sh\n{body}\n")
-    program.chmod(0o755)
-    lines = run(tmp_path, "early_kernels copy", 0 if verdict.startswith("equal") else 1).stdout.splitlines()
-    assert lines[0] == f"early_kernels copy: {verdict}".rstrip()
+    fake(tmp_path, "early_kernels", body)
+    lines = run(tmp_path, "early_kernels copy", 0 if verdict == "equal" else 1).stdout.splitlines()
+    assert lines[0] == f"early_kernels copy: {verdict}"
 
 
-def test_script_wants_programs(tmp_path):
-    assert "early_kernels is not there: build it" in run(tmp_path, "early_kernels", 2).stderr
+@unsanitized
+def test_script_builds_what_is_missing(tmp_path):
+    (tmp_path / "tests").mkdir()
+    for name in ("build.json", "sim"):
+        (tmp_path / "tests" / name).symlink_to(helpers.build_dir() / "tests" / name)
+    lines = run(tmp_path, "(sim_rules init|early_kernels copy)").stdout.splitlines()
+    assert lines[0] == "sim_rules init: equal" and lines[2] == "2 scenarios, 0 not equal"
+
+
+def test_a_machine_without_a_driver(tmp_path):
+    (tmp_path / "libcuda.so.1").write_text("")
+    done = run(helpers.build_dir(), "early_kernels", 2, driver=tmp_path)
+    assert "no NVIDIA driver" in done.stderr
