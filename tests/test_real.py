@@ -5,6 +5,7 @@ import importlib.util
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -99,6 +100,8 @@ def test_the_list_can_be_read():
                         *(program[key] for key in ("time", "rate", "begin", "end") if key in program)]:
             re.compile(pattern)
         assert ("begin" in program) == ("end" in program), name
+        for _, pattern, replacement in program.get("edits", []):
+            assert re.compile(pattern).groups >= len(re.findall(r"\\[1-9]", replacement)), name
 
 
 def test_inputs_are_the_same_each_time(tmp_path):
@@ -111,3 +114,96 @@ def test_inputs_are_the_same_each_time(tmp_path):
              if path.is_file()]
     assert len(files) > 10
     assert filecmp.cmpfiles(tmp_path / "one", tmp_path / "two", files, shallow=False)[0] == files
+
+
+# -- What gets and builds them ---------------------------------------------------
+
+LIST = """
+[repositories]
+some = {{ url = "{url}", commit = "{commit}" }}
+[programs.one]
+repository = "some"
+path = "deep/one"
+build = "-I../two 'one.cu'"
+also = ["deep/two"]
+edits = [["one.cu", '(size) = 2\\d*;', '\\1 = 3;']]
+command = "{{bin}}/first -n 3"
+[programs.two]
+repository = "some"
+path = "deep/two/two.cu"
+cudart = "shared"
+build = "two.cu"
+edits = [["two.cu", 'nowhere', '']]
+command = "{{bin}}/second"
+[programs.three]
+repository = "some"
+path = "deep"
+command = "{{bin}}/third"
+[programs.ours]
+path = "elsewhere"
+command = "ours"
+"""
+NVCC = """#!/bin/sh
+for last; do :; done
+{ echo "$@"; cat ../one/one.cu; echo; cat ../two/two.cu; } >"$last"
+"""
+
+
+def git(folder, *words):
+    command = ["git", "-c", "user.name=n", "-c", "user.email=e", "-C", folder, *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.fixture(name="listed")
+def listed_programs(tmp_path):
+    """A repository, a compiler, and the list of what is to be built."""
+    if shutil.which("git") is None:
+        pytest.skip("there is no git")
+    files = {"deep/one/one.cu": "size = 200;", "deep/two/two.cu": "two", "large": "not needed"}
+    for name, text in files.items():
+        file = tmp_path / "origin" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    git(tmp_path, "init", "-q", "origin")
+    git(tmp_path / "origin", "add", ".")
+    git(tmp_path / "origin", "commit", "-q", "-m", "all")
+    (tmp_path / "cuda/bin").mkdir(parents=True)
+    (tmp_path / "cuda/bin/nvcc").write_text(NVCC)
+    (tmp_path / "cuda/bin/nvcc").chmod(0o755)
+    (tmp_path / "list").write_text(LIST.format(
+        url=f"file://{tmp_path}/origin", commit=git(tmp_path / "origin", "rev-parse", "HEAD")))
+    return tmp_path
+
+
+def build(folder, *words, status=0):
+    done = subprocess.run([sys.executable, REAL / "build", "--dir", folder / "to", "--programs",
+                           folder / "list", "--arch", "sm_90", *words],
+                          env={**helpers.environment(preload=False), "CUDA_HOME": str(folder / "cuda")},
+                          capture_output=True, text=True, timeout=helpers.TIMEOUT, check=False)
+    assert done.returncode == status, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_builds_at_the_commit_with_edits(listed):
+    (listed / "origin/deep/two/two.cu").write_text("newer")
+    git(listed / "origin", "commit", "-q", "-a", "-m", "more")
+    git(listed / "origin", "config", "uploadpack.allowAnySHA1InWant", "true")
+    for _ in range(2):  # what was edited is edited again
+        assert build(listed, "--only", "one") == "1/1 one: built\n"
+        arguments, *sources = (listed / "to/bin/first").read_text().splitlines()
+        assert arguments == ("-O3 -arch=sm_90 -cudart static -std=c++17 -I../two one.cu "
+                             f"-o {listed.resolve()}/to/bin/first")
+        assert sources == ["size = 3;", "two"]
+        assert not (listed / "to/src/some/large").exists()
+
+
+def test_says_what_was_not_built(listed):
+    text = build(listed, status=1)
+    assert "one: built" in text and "two: two.cu has no 'nowhere'" in text
+    assert text.endswith("to be built by hand, as the list says: three\n")
+    (listed / "cuda/bin/nvcc").write_text("#!/bin/sh\necho wrong; exit 2\n")
+    assert re.search(r"one: /\S*/nvcc -O3 .*\nwrong\n", build(listed, "--only", "one", status=1))
+    assert "no program of a repository" in build(listed, "--only", "ours", status=2)
+    (listed / "list").write_text((listed / "list").read_text().replace("/origin", "/nowhere"))
+    (listed / "to").rename(listed / "before")
+    assert re.search("2/2 one, two: git fetch .*\n.*nowhere", build(listed, status=1))
