@@ -90,6 +90,12 @@ def test_its_signals_and_its_process():
         assert int(process.communicate(timeout=helpers.TIMEOUT)[0]) == process.pid
 
 
+def test_no_signal_is_ignored():
+    """Else a program goes on writing into a pipe that nobody reads."""
+    ignored = int(autograph("grep", "SigIgn", "/proc/self/status").stdout.split()[1], 16)
+    assert not any(ignored >> number - 1 & 1 for number in (signal.SIGPIPE, signal.SIGXFSZ))
+
+
 @pytest.mark.parametrize("arguments,words", [
     ([], "which program?"),
     (["--report"], "which program?"),

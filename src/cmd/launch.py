@@ -2,6 +2,7 @@
 """autograph [options] [--] command args...: starts a program with the library."""
 import os
 import shlex
+import signal
 import sys
 
 import elf
@@ -122,6 +123,8 @@ def main(arguments):
                          [shlex.quote(word) for word in command])
         print(f"autograph: {shown}", file=sys.stderr)
     sys.stdout.flush()
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, and exec keeps it
+        signal.signal(ignored, signal.SIG_DFL)
     try:
         os.execve(file, command, {**os.environ, **variables})
     except OSError as e:
