@@ -96,6 +96,16 @@ def test_no_signal_is_ignored():
     assert not any(ignored >> number - 1 & 1 for number in (signal.SIGPIPE, signal.SIGXFSZ))
 
 
+@pytest.mark.parametrize("given", [None, "C", "POSIX", "C.UTF-8"])
+def test_its_locale(given):
+    env = {"LC_ALL": None, "LANG": None, "LC_CTYPE": given}
+    expected = given or "none"
+    assert autograph("sh", "-c", "echo ${LC_CTYPE-none}", env=env).stdout == f"{expected}\n"
+    done = autograph("bench", "--runs=1", "--time-from=(.*)", "--", "sh", "-c",
+                     f'test "${{LC_CTYPE-none}}" = {expected} && echo 1', env=env)
+    assert "saw no CUDA" in done.stderr
+
+
 @pytest.mark.parametrize("arguments,words", [
     ([], "which program?"),
     (["--report"], "which program?"),

@@ -61,6 +61,19 @@ def preloaded(path, environ):
     return ":".join(before)
 
 
+def environment():
+    """The environment as it was given: in the C locale Python has put another LC_CTYPE into it."""
+    environ = {k: v for k, v in os.environ.items() if k != "LC_CTYPE"}
+    try:
+        with open("/proc/self/environ", "rb") as file:
+            given = dict(v.partition(b"=")[::2] for v in file.read().split(b"\0"))
+    except OSError:
+        return dict(os.environ)
+    if b"LC_CTYPE" in given:
+        environ["LC_CTYPE"] = os.fsdecode(given[b"LC_CTYPE"])
+    return environ
+
+
 def split_command(arguments, parser):
     """(options, command): the command begins behind -- or with the first word that is no option."""
     takes_value = {name for action in parser._actions if action.nargs is None
@@ -126,6 +139,6 @@ def main(arguments):
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, and exec keeps it
         signal.signal(ignored, signal.SIG_DFL)
     try:
-        os.execve(file, command, {**os.environ, **variables})
+        os.execve(file, command, {**environment(), **variables})
     except OSError as e:
         raise Failure(f"{command[0]}: {e.strerror}", 126) from None

@@ -43,7 +43,7 @@ class Runner:
 
     def environment(self, with_library, reports):
         """Nothing of the library is left in a run without it."""
-        environ = {k: v for k, v in os.environ.items()
+        environ = {k: v for k, v in launch.environment().items()
                    if k not in ("AUTOGRAPH_DISABLE", "AUTOGRAPH_REPORT", "AUTOGRAPH_REPORT_FILE",
                                 "AUTOGRAPH_TRACE_FILE")}
         others = [p for p in environ.pop("LD_PRELOAD", "").replace(" ", ":").split(":")
