@@ -193,5 +193,19 @@ def test_a_closed_pipe_is_no_error():
         assert helpers.run(["sh", "-c", command], preload=False).stderr == ""
 
 
+@pytest.mark.parametrize("arguments", ["--help", "--version", "doctor"])
+def test_output_that_cannot_be_written_is_said(arguments):
+    command = f"{helpers.build_dir()}/autograph {arguments} >/dev/full"
+    done = helpers.run(["sh", "-c", command], preload=False, status=2)
+    assert message(done) == "output: No space left on device"
+
+
+def test_output_that_is_closed():
+    """It is closed for the program as well; what commands say goes nowhere."""
+    for arguments, status in (("sh -c 'echo out || exit 7'", 7), ("doctor", 0), ("report /no", 2)):
+        command = f"{helpers.build_dir()}/autograph {arguments} >&- 2>&-"
+        helpers.run(["sh", "-c", command], preload=False, status=status)
+
+
 def test_version():
     assert autograph("--version").stdout == f"autograph {helpers.config()['version']}\n"

@@ -19,9 +19,12 @@ COMMANDS["trace"] = "convert"
 
 def dispatch(name, arguments):
     try:
-        return importlib.import_module(COMMANDS.get(name, "launch")).main(arguments)
-    except SystemExit as end:  # argparse, after --help
-        return end.code
+        try:
+            status = importlib.import_module(COMMANDS.get(name, "launch")).main(arguments)
+        except SystemExit as end:  # argparse, after --help
+            status = end.code
+        sys.stdout.flush()
+        return status
     except BrokenPipeError:
         raise
     except (Failure, OSError) as failure:
@@ -30,22 +33,27 @@ def dispatch(name, arguments):
         try:
             sys.stdout.flush()
         except OSError:
-            pass
+            discard()
         print(f"autograph{' ' + name if name else ''}: {failure}", file=sys.stderr)
         return failure.status
 
 
+def discard():
+    """What stands in the buffer of standard output goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
 def main(arguments):
     name = arguments[0] if arguments and arguments[0] in COMMANDS else ""
+    sys.stdout, sys.stderr = (stream or open(os.devnull, "w", encoding="utf-8")  # closed
+                              for stream in (sys.stdout, sys.stderr))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # names of others in a locale that lacks their letters
             stream.reconfigure(errors="replace")
     try:
-        status = dispatch(name, arguments[1:] if name else arguments)
-        sys.stdout.flush()
-        return status
+        return dispatch(name, arguments[1:] if name else arguments)
     except BrokenPipeError:  # autograph report | head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        discard()
         return 128 + signal.SIGPIPE
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
