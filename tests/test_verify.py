@@ -49,6 +49,15 @@ def test_another_output(program):
     assert lines[-1].startswith("Different with the library.")
 
 
+@pytest.mark.parametrize("ours,words", [
+    ("kill -SEGV $$", "ends with status 0 without the library, with signal SIGSEGV under it"),
+    ("echo wrong >result", "result:\n  -right\n  +wrong")])
+def test_what_differs_beside_what_always_does(program, tmp_path, ours, words):
+    path = program("date +%N; echo right >result; " + DIFFERS.format(ours, "true"))
+    done = autograph("verify", "--output=result", *FILTER, "--", path, status=1, cwd=tmp_path)
+    assert done.stdout.startswith(words) and "standard output" not in done.stdout
+
+
 def test_another_end(program):
     path = program(DIFFERS.format("exit 3", "true"))
     done = autograph("verify", "--filter", "(?s).*", "--", path, status=1)

@@ -15,8 +15,8 @@ from common import DIFFERENT, OK, UNUSABLE, Failure, Parser, pattern, plural, pr
 EPILOG = """\
 Compared are: how the program ends, its standard output, and each --output FILE, which is put back to
 what it was before each run; with --traces also all that it asked of the GPU (two more runs). When
-something differs, the program runs once more without the library: if that differs as well, nothing can
-be said.
+something differs, the program runs once more without the library: of what differs then as well, nothing
+can be said.
 Status: 0 the same, 1 different, 2 not to be told.
 """
 BINARY = re.compile(rb"[\0-\x08\x0e-\x1a]")
@@ -108,13 +108,14 @@ class Result:
             self.parts[name] = content(path, filters)
 
     def differences(self, other):
-        out = []
+        """{part, None for the end: lines about what differs in it}."""
+        out = {}
         if self.run.status != other.run.status:
-            out.append(f"ends with {runs.ending(self.run.status)} without the library, with "
-                       f"{runs.ending(other.run.status)} under it")
+            out[None] = [f"ends with {runs.ending(self.run.status)} without the library, with "
+                          f"{runs.ending(other.run.status)} under it"]
         for name, a in self.parts.items():
             if a != other.parts[name]:
-                out += difference(name, a, other.parts[name])
+                out[name] = difference(name, a, other.parts[name])
         return out
 
 
@@ -152,12 +153,14 @@ def main(arguments):
         found = plain.differences(ours)
         if found:
             again = plain.differences(result(False, "again"))
-            if again:
-                print("\n".join(["Two runs without the library differ as well:", *again]))
+            sure = [line for part, lines in found.items() if part not in again for line in lines]
+            if not sure:
+                print("\n".join(["Two runs without the library differ as well:",
+                                 *(line for lines in again.values() for line in lines)]))
                 print("Nothing can be said: leave out what changes with --filter REGEX, or fix the "
                       "program's seeds.")
                 return UNUSABLE
-            print("\n".join(found))
+            print("\n".join(sure))
             print("Different with the library. Please report it, with the output of autograph "
                   "doctor and this.")
             return DIFFERENT
