@@ -100,6 +100,22 @@ def test_the_library_is_in_one_of_the_runs_only(program, tmp_path, more):
         before, [*before, str(helpers.library())]]
 
 
+@pytest.mark.parametrize("how", ["libautograph.so", "/tmp/libautograph.so.0"])
+def test_no_other_copy_of_the_library_is_in_a_run(program, tmp_path, how):
+    path = program(f"echo $LD_PRELOAD, $AUTOGRAPH_DISABLE >>{tmp_path}/seen")
+    before = helpers.sanitizer_runtime() or ""
+    autograph("verify", *FILTER, "--", path, env={"LD_PRELOAD": f"{before}:{how}"})
+    both = ":".join(p for p in (before, str(helpers.library())) if p)
+    assert (tmp_path / "seen").read_text().splitlines() == [f"{before}, 1", f"{both},"]
+
+
+def test_a_script_that_preloads_the_library_itself(program, tmp_path):
+    both = ":".join(p for p in (helpers.sanitizer_runtime(), str(helpers.library())) if p)
+    path = program(f"export LD_PRELOAD={both} AUTOGRAPH_REPORT_FILE={tmp_path}/%p.json")
+    done = autograph("bench", "--runs=1", "--warmup=0", "--", path)
+    assert "ops replayed" in done.stdout and list(tmp_path.glob("*.json")) == []
+
+
 def test_input(program, tmp_path):
     (tmp_path / "in").write_text("text\n")
     done = autograph("verify", *FILTER, "--input", tmp_path / "in", "--", program("cat"))

@@ -53,12 +53,16 @@ def pattern_path(name):
     return name if os.path.isabs(name) else os.path.join(os.getcwd().replace("%", "%%"), name)
 
 
+def others(path, environ):
+    """What LD_PRELOAD has beside the library, of which this or another copy may be there."""
+    return [p for p in environ.get("LD_PRELOAD", "").replace(" ", ":").split(":")
+            if p and os.path.realpath(p) != path
+            and not os.path.basename(p).startswith("libautograph.so")]
+
+
 def preloaded(path, environ):
     """LD_PRELOAD with the library behind what is there: a sanitizer's must be first."""
-    before = [p for p in environ.get("LD_PRELOAD", "").replace(" ", ":").split(":") if p]
-    if not any(os.path.realpath(p) == path for p in before):
-        before.append(path)
-    return ":".join(before)
+    return ":".join([*others(path, environ), path])
 
 
 def environment():

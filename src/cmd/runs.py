@@ -46,14 +46,16 @@ class Runner:
         environ = {k: v for k, v in launch.environment().items()
                    if k not in ("AUTOGRAPH_DISABLE", "AUTOGRAPH_REPORT", "AUTOGRAPH_REPORT_FILE",
                                 "AUTOGRAPH_TRACE_FILE")}
-        others = [p for p in environ.pop("LD_PRELOAD", "").replace(" ", ":").split(":")
-                  if p and os.path.realpath(p) != self.path]
+        others = launch.others(self.path, environ)
+        environ.pop("LD_PRELOAD", None)
         if others:
             environ["LD_PRELOAD"] = ":".join(others)
         if with_library:
             environ.update(self.settings)
             environ["LD_PRELOAD"] = launch.preloaded(self.path, environ)
             environ["AUTOGRAPH_REPORT"] = reports.replace("%", "%%") + "%p.json"
+        else:  # a script may preload it itself, or /etc/ld.so.preload have it
+            environ["AUTOGRAPH_DISABLE"] = "1"
         return environ
 
     def __call__(self, with_library, extra=None):
