@@ -169,6 +169,13 @@ def test_its_arithmetic(program, ours, plain, rate, expected):
     assert all(words in done.stdout for words in expected)
 
 
+@pytest.mark.parametrize("pattern", [r"lasted (\d+)|took (\d+)", r"took (\d+)|lasted (\d+)",
+                                     r"took (\d+)(?:, of (\d+))?", r"(\d*)$", r"\d+"])
+def test_the_number_in_parentheses(pattern):
+    done = autograph("bench", "--runs=1", "--warmup=0", "--time-from", pattern, "--", "echo", "took 5")
+    assert done.stdout.splitlines()[1].split()[1] == "5"
+
+
 def test_noise_is_said(program, tmp_path):
     path = program(f"echo x >>{tmp_path}/n; n=$(wc -l <{tmp_path}/n); echo took $((n * n % 11 + 1))")
     done = autograph("bench", "--time-from", r"took (\d+)", "--", path)

@@ -61,7 +61,9 @@ def measure(run, given):
     for name in (run.stdout, run.stderr):
         with open(name, encoding="utf-8", errors="replace") as file:
             text = file.read()
-        found = [m.group(m.re.groups and 1) for m in given.time_from.finditer(text) if m.group()]
+        found = [next(filter(None, m.groups() or [m.group()]), None)
+                 for m in given.time_from.finditer(text)]
+        found = [value for value in found if value]  # of (a)|(b) one takes no part
         if found:
             value = found[-1]
             try:
