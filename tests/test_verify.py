@@ -221,6 +221,15 @@ def test_the_spread_is_that_of_the_middle_half():
     assert bench.spread([7]) == bench.spread([7, 7, 7]) == 0
 
 
+def test_a_signal_that_is_ignored():
+    """nohup autograph bench goes on."""
+    command = [helpers.build_dir() / "autograph", "bench", "--runs=1", "--time-from=(1)", "--",
+               "sh", "-c", "kill -HUP $PPID; echo 1"]
+    done = helpers.run(command, preload=False, env={"LD_PRELOAD": helpers.sanitizer_runtime()},
+                       preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    assert "speed-up 1.00x" in done.stdout
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_end_by_a_signal_leaves_nothing_behind(tmp_path, number):
     """Neither the program nor files."""

@@ -39,7 +39,8 @@ class Runner:
         self.settings = launch.settings(given)
         self.given, self.scratch, self.number = given, scratch, 0
         for end in (signal.SIGTERM, signal.SIGHUP):  # then too the program is ended: see wait()
-            signal.signal(end, lambda number, _: sys.exit(128 + number))
+            if signal.getsignal(end) != signal.SIG_IGN:  # as under nohup
+                signal.signal(end, lambda number, _: sys.exit(128 + number))
 
     def environment(self, with_library, reports):
         """Nothing of the library is left in a run without it."""
