@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import time
@@ -323,6 +324,22 @@ def test_top_ends_with_the_process(live):
                 break
         os.unlink(f"/dev/shm/autograph.{os.getuid()}.{pid}")
         assert top.communicate(timeout=helpers.TIMEOUT)[0].endswith("The process has ended.\n")
+    assert top.returncode == 0
+
+
+def test_top_ends_with_a_process_that_is_killed(live):
+    """Its file stays."""
+    pid = live()
+    command = [helpers.build_dir() / "autograph", "top", "--interval", "0.1", str(pid)]
+    with subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True,
+                          env=helpers.environment(preload=False)) as top:
+        assert top.stdout.readline().startswith("/opt/solver")
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        try:
+            assert top.communicate(timeout=10)[0].endswith("The process has ended.\n")
+        finally:
+            top.kill()
     assert top.returncode == 0
 
 

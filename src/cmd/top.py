@@ -103,6 +103,6 @@ def main(arguments):
                 return OK
             before = now
             time.sleep(given.interval)
-            if not os.path.exists(path):
+            if not os.path.exists(path) or not os.path.exists(f"/proc/{given.pid}"):  # or killed
                 print("The process has ended.")
                 return OK
