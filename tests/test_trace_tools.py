@@ -124,6 +124,12 @@ def test_the_same_work(tmp_path):
     assert rows["CPU time in submissions"] == ["8.50 us", "80.0 us"]
 
 
+def test_a_trace_from_a_pipe(tmp_path):
+    path, program = example().write(tmp_path / "a.trace"), helpers.build_dir() / "autograph"
+    done = helpers.run(["sh", "-c", f"cat {path} | {program} compare /dev/stdin {path}"], preload=False)
+    assert done.stdout.endswith("The same work: 26 ops in 2 streams.\n")
+
+
 def test_another_argument(tmp_path):
     out = compare(tmp_path, example(), example(last=10), 1)
     assert "stream 1 (non-blocking), op 23 (A has 24 ops, B 24):\n" in out

@@ -86,8 +86,8 @@ class Trace:
             raise Failure(f"{self.path}: has format {version}, this command reads format {FORMAT}; "
                           "use the autograph of the library that wrote it")
         self.library = self.library.rstrip(b"\0").decode("utf-8", "replace")
-        file.seek(size)
-        at = size
+        file.read(max(0, size - len(head)))  # no seek: it may be a pipe
+        at = max(size, len(head))
         while True:
             head = file.read(CHUNK.size)
             if len(head) < CHUNK.size:
