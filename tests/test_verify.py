@@ -49,6 +49,23 @@ def test_another_output(program):
     assert lines[-1].startswith("Different with the library.")
 
 
+def test_a_difference_is_found_soon():
+    verify = commands.module("verify")
+    plain, ours = (b"".join(b"value %d\n" % (i * seed % 211) for i in range(100000))
+                   for seed in (7919, 7927))
+    start = time.monotonic()
+    lines = verify.difference("x", plain, ours)
+    assert lines[:2] == ["x:", "   value 0"] and "  +value 120" in lines and lines[-1] == "  ..."
+    assert time.monotonic() - start < 5
+    assert verify.difference("x", b"1\n2\n3\n", b"1\n2\n3\n4\n") == ["x:", "   2", "   3", "  +4"]
+
+
+def test_bytes_that_are_no_text_are_told_apart():
+    difference = commands.module("verify").difference
+    assert difference("x", b"caf\xe8\n", b"caf\xe9\n") == ["x:", "  -caf\\xe8", "  +caf\\xe9"]
+    assert difference("x", b"a\n", b"a\r\n") == ["x: line ends differ"]
+
+
 @pytest.mark.parametrize("ours,words", [
     ("kill -SEGV $$", "ends with status 0 without the library, with signal SIGSEGV under it"),
     ("echo wrong >result", "result:\n  -right\n  +wrong")])

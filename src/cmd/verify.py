@@ -78,7 +78,7 @@ def content(path, filters):
 
 
 def show(data):
-    return data.decode("utf-8", "replace").splitlines()
+    return data.decode("utf-8", "backslashreplace").splitlines()
 
 
 def difference(name, a, b):
@@ -89,7 +89,10 @@ def difference(name, a, b):
         at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
         return [f"{name}: {len(a):,} and {len(b):,} bytes, the first difference is at byte {at:,}"]
     out = [f"{name}:"]
-    for line in list(difflib.unified_diff(show(a), show(b), lineterm="", n=2))[2:]:
+    a, b = show(a), show(b)
+    at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+    near = slice(max(0, at - 2), at + 200)  # difflib takes minutes for much
+    for line in list(difflib.unified_diff(a[near], b[near], lineterm="", n=2))[2:]:
         if line.startswith("@@") and len(out) > 1 or len(out) > 12:
             out.append("  ...")
             break
