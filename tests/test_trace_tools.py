@@ -7,7 +7,7 @@ import struct
 import pytest
 
 import helpers
-from commands import autograph, message
+from commands import autograph, message, script
 from tracefiles import COPY, EVENT_RECORD, VALUE, WAIT, Writer, example, pointer
 
 
@@ -318,6 +318,16 @@ def test_verify_compares_traces():
     command = [helpers.sample("events-sim"), *SMALL]
     out = autograph("verify", "--traces", "--filter", "us_per.*", "--", *command).stdout
     assert re.search(r"^The same work in the traces: [\d,]+ ops in 2 streams\.$", out, re.M)
+
+
+def test_processes_that_end_in_another_order(tmp_path):
+    first, second = (" ".join(map(str, [helpers.sample("constant-sim"), *SMALL, "--kernels", n]))
+                     for n in (3, 4))
+    path = script(tmp_path / "both", f"""n=$(wc -l <{tmp_path}/runs); echo >>{tmp_path}/runs
+        {{ sleep $((n % 2)); {first}; }} & {{ sleep $((1 - n % 2)); {second}; }} & wait""")
+    (tmp_path / "runs").touch()
+    done = autograph("verify", "--traces", "--filter", "(?s).*", "--", path)
+    assert done.stdout.count("The same work in the traces") == 2
 
 
 def test_the_page_of_a_run_has_its_timeline(tmp_path):
