@@ -215,6 +215,15 @@ def test_what_cannot_be_compared_is_said(tmp_path):
     assert "1 argument could not be compared" in out
 
 
+def test_kernels_that_the_driver_does_not_describe(tmp_path):
+    """Before CUDA 12.4: their arguments are not in the trace, so that any may differ."""
+    sample = helpers.sample("constant-sim")
+    for name, version in (("old", 12030), ("older", 12000)):
+        autograph(f"--trace={tmp_path / name}", sample, *SMALL, env={"AGSIM_DRIVER_VERSION": version})
+        out = autograph("compare", tmp_path / name, tmp_path / name).stdout
+        assert re.match(r"[1-9][\d,]+ arguments could not be compared: .*does not describe\n", out)
+
+
 def test_memory_that_is_used_again(tmp_path):
     """The third allocation of that size, wherever it lies."""
     def run(base, last):

@@ -98,8 +98,8 @@ class Work:
     def kernel(self, op):
         """The parameters one by one; pointers in them by allocation and offset."""
         function = self.trace.functions.get(op.function)
-        if not function or not function.known:
-            self.unknown += bool(op.bytes)
+        if not function or not function.known:  # by drivers before 12.4; before 12.3 no name either
+            self.unknown += 1
             return ()
         out = []
         for offset, size in function.parameters:
@@ -314,7 +314,7 @@ def judge(first, second):
     unknown = max(a.unknown, b.unknown)
     if unknown:
         lines.append(f"{plural(unknown, 'argument')} could not be compared: addresses outside of "
-                     "known allocations, or not stored")
+                     "known allocations, not stored, or of kernels that the driver does not describe")
     if differ:
         return lines, f"{len(differ)} of {len(found)} streams differ", False
     return lines, f"{plural(len(a.trace.ops), 'op')} in {plural(len(found), 'stream')}", True
