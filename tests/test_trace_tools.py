@@ -83,12 +83,20 @@ def test_a_trace_that_was_cut_off_is_read_to_there(tmp_path):
     (example().data()[:64] + b"x" * 100, "is damaged at byte 64"),
     (Writer().record(5, size=8).data(), "a record of 8 bytes"),
     (Writer().record(5, size=16, body=b"").data(), "is damaged"),
-    (Writer().record(2, body=struct.pack("<QII", 1, 1 << 30, 0)).data(), "is damaged")])
+    (Writer().record(2, body=struct.pack("<QII", 1, 1 << 30, 0)).data(), "is damaged"),
+    (Writer().stream(1).kernel(1).submit((1 << 32) - 1, 0).data(), "4,294,967,295 ops submitted at once")])
 def test_files_that_are_no_trace(tmp_path, content, words):
     (tmp_path / "t").write_bytes(content)
     for command in (["trace", tmp_path / "t"], ["trace", tmp_path / "t", "--chrome", tmp_path / "o"],
                     ["compare", tmp_path / "t", tmp_path / "t"]):
         assert words in message(autograph(*command, status=2))
+
+
+def test_a_trace_that_memory_is_too_small_for(tmp_path):
+    (tmp_path / "t").write_bytes(example().header + struct.pack("<IIIIQ", 0x4b434741, 0xfffffff8, 1, 0, 0))
+    command = f"ulimit -v 1000000; exec {helpers.build_dir()}/autograph trace {tmp_path}/t"
+    done = helpers.run(["sh", "-c", command], preload=False, status=2)
+    assert message(done) == "there is not enough memory"
 
 
 @pytest.mark.parametrize("arguments", [[], ["/no/such"], ["--chrome"], ["/"], ["a", "b"]])

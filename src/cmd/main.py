@@ -27,8 +27,10 @@ def dispatch(name, arguments):
         return status
     except BrokenPipeError:
         raise
-    except (Failure, OSError) as failure:
-        if not isinstance(failure, Failure):  # a file that changed meanwhile, a full disk
+    except (Failure, OSError, MemoryError) as failure:
+        if isinstance(failure, MemoryError):
+            failure = Failure("there is not enough memory")
+        elif not isinstance(failure, Failure):  # a file that changed meanwhile, a full disk
             failure = Failure(f"{failure.filename or 'output'}: {failure.strerror}")
         try:
             sys.stdout.flush()

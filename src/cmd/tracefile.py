@@ -15,6 +15,7 @@ STREAM_KINDS = ("blocking", "non-blocking", "legacy default", "per-thread defaul
 REASONS = ("side_exit", "stream_barrier", "host_wait", "barrier", "legacy_order", "watchdog",
            "event", "capture", "destroy", "attributes", "failure", "exit", "request")
 KERNEL, MEMSET, COPY, EVENT_RECORD, WAIT, VALUE = range(6)
+HELD_MOST = 1 << 16  # ops in one submission; the library has 128 at most
 
 
 def name_of(names, number):
@@ -166,6 +167,8 @@ class Trace:
         submit.time, submit.thread, submit.stream, submit.reason = time, thread, number, sub
         (submit.last, submit.held, submit.replayed, submit.trace, submit.patches,
          submit.took) = struct.unpack_from("<QIIIIQ", data, at)
+        if submit.held > HELD_MOST:
+            raise Failure(f"{self.path}: is damaged: {submit.held:,} ops submitted at once")
         self.submits.append(submit)
 
     def _barrier(self, data, at, end, thread, sub, number, time):
