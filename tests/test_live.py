@@ -372,6 +372,45 @@ def test_exit_does_not_wait_for_the_watchdogs_next_look(tmp_path):
     assert counters["replays"] > 0 and counters["flushes"]["exit"] > 0
 
 
+UNNOTICED_CHILD = """
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include "sim_test.h"
+
+int main(void)
+{
+    CUdeviceptr buffer;
+    struct timespec began, ended;
+    int status;
+    start();
+    OK(cuMemAlloc(&buffer, 4));
+    for (int i = 0; i < 100; i++)
+        OK(launch_mix(buffer, 1, 7, 0)); /* some is held now */
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL); /* as _Fork() */
+    if (child == 0)
+        exit(3);
+    CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 3);
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    printf("%f %d\\n", ended.tv_sec - began.tv_sec + (ended.tv_nsec - began.tv_nsec) * 1e-9,
+           access("report.json", F_OK));
+    return 0;
+}
+"""
+
+
+def test_a_child_of_which_no_handler_is_told(tmp_path):
+    """It ends at once, although the library's threads are the parent's, and so is the report."""
+    done = helpers.run(compiled.text(UNNOTICED_CHILD), cwd=tmp_path, env={
+        "AUTOGRAPH_REPORT": "report.json", "AUTOGRAPH_TRACE_FILE": "trace", **helpers.PATIENT,
+        **helpers.NO_LEAK_CHECK})
+    seconds, written = done.stdout.split()
+    assert float(seconds) < 0.9 and written == "-1"
+    assert sorted(os.listdir(tmp_path)) == ["report.json", "trace"]
+
+
 # -- Soak ---------------------------------------------------------------------------------
 
 SOAK_OPS = int(os.environ.get("AG_SOAK_OPS", 2_000_000))

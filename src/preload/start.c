@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "config/config.h"
 #include "driver/driver.h"
@@ -18,7 +19,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the start */
 static bool enabled;                                     /* constant once configured */
 static _Atomic bool started;
 static _Atomic bool gave_up;
-static _Atomic bool initialised; /* the program has called cuInit() in this process */
+static _Atomic pid_t user; /* the process in which the program has called cuInit(), or 0 */
 
 void ag_give_up(void)
 {
@@ -28,7 +29,8 @@ void ag_give_up(void)
 
 static void at_exit(void)
 {
-    if (!initialised) /* a forked child: the report is its parent's */
+    /* A child: the report is its parent's. in_child() does not know of _Fork() and clone(). */
+    if (user != getpid())
         return;
     if (!atomic_exchange(&gave_up, true))
         ag_engine_leave();
@@ -41,9 +43,9 @@ static void at_exit(void)
  */
 static void in_child(void)
 {
-    if (!initialised)
+    if (user == 0)
         return;
-    initialised = false;
+    user = 0;
     ag_watch_child();
     gave_up = true;
     atomic_store(&ag_engine_on, false);
@@ -93,8 +95,10 @@ bool ag_start(void *libcuda)
 
 static void register_exit(void)
 {
-    initialised = atexit(at_exit) == 0;
-    if (initialised && enabled)
+    if (atexit(at_exit) != 0)
+        return;
+    user = getpid();
+    if (enabled)
         ag_watch_start();
 }
 
