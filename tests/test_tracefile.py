@@ -234,6 +234,55 @@ def test_a_full_disk(expected):
     assert checksum(done) == expected
 
 
+CLOSES_ALL = """
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include "sim_test.h"
+
+enum { FILES = 64 };
+
+static void work(CUdeviceptr buffer)
+{
+    for (int i = 0; i < 100; i++)
+        OK(launch_mix(buffer, 1, 7, 0));
+    OK(cuCtxSynchronize());
+    usleep(100000); /* so that it has been written */
+}
+
+int main(void)
+{
+    CUdeviceptr buffer;
+    struct stat st;
+    start();
+    OK(cuMemAlloc(&buffer, 4));
+    work(buffer);
+    for (int fd = 3; fd < FILES; fd++)
+        close(fd);
+    while (fileno(tmpfile()) < FILES)
+        continue;
+    work(buffer);
+    if (fork() == 0) {
+        for (int fd = 3; fd < FILES; fd++)
+            CHECK(fstat(fd, &st) == 0);
+        return 0;
+    }
+    wait(NULL);
+    for (int fd = 3; fd < FILES; fd++)
+        CHECK(fstat(fd, &st) == 0 && st.st_size == 0);
+    return 0;
+}
+"""
+
+
+def test_a_program_that_closes_all_descriptors(tmp_path):
+    """What it opens then may have the number of the trace's: it stays the program's."""
+    done = helpers.run(compiled.text(CLOSES_ALL), env={"AUTOGRAPH_TRACE_FILE": tmp_path / "trace",
+                                                       **helpers.NO_LEAK_CHECK})
+    (line,) = done.stderr.splitlines()
+    assert line.endswith(" cannot be written: Bad file descriptor")
+    assert Trace(tmp_path / "trace").ops
+
+
 def test_a_file_that_another_process_writes_is_left_alone(tmp_path):
     file = tmp_path / "trace"
     file.write_text("theirs")

@@ -233,6 +233,7 @@ uint32_t ag_trace_string(const char *name)
 
 /* The observer's, but for what says otherwise. */
 static int fd = -1;
+static struct stat file;           /* of the descriptor when it was opened */
 static bool wanted;                /* the file, once there is something to write */
 static char path[AG_PATH_MAX];     /* constant once the trace is on */
 static uint64_t limit;             /* likewise */
@@ -366,15 +367,21 @@ static void finish(bool full)
                path, ag_opt.trace_file_mb);
 }
 
+/* A program that closes all descriptors may have given the number to a file of its own. */
+static bool is_open(void)
+{
+    struct stat st;
+    return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == file.st_dev && st.st_ino == file.st_ino;
+}
+
 /* 0, or the errno of what failed. A file that another process is writing is left alone. */
 static int open_file(void)
 {
-    struct stat st;
     /* O_NONBLOCK: a FIFO without a reader must not stop the program. */
     fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
-    if (fd < 0 || fstat(fd, &st) != 0 || fcntl(fd, F_SETFL, 0) != 0)
+    if (fd < 0 || fstat(fd, &file) != 0 || fcntl(fd, F_SETFL, 0) != 0)
         return errno;
-    if (S_ISREG(st.st_mode) && (flock(fd, LOCK_EX | LOCK_NB) != 0 || ftruncate(fd, 0) != 0))
+    if (S_ISREG(file.st_mode) && (flock(fd, LOCK_EX | LOCK_NB) != 0 || ftruncate(fd, 0) != 0))
         return errno;
     return 0;
 }
@@ -411,6 +418,10 @@ void ag_trace_work(bool last)
     }
     if (fd < 0)
         return;
+    if (!is_open()) {
+        fail(EBADF);
+        return;
+    }
     bool good = (atomic_load(&bytes) != 0 || put_header()) && drain();
     if (last || !good)
         finish(!good);
@@ -446,7 +457,7 @@ void ag_trace_stop(void)
 void ag_trace_child(void)
 {
     atomic_store(&ag_trace_on, false);
-    if (fd >= 0)
+    if (is_open())
         close(fd); /* nothing was written through it by this process */
     fd = -1;
     wanted = false;
