@@ -293,6 +293,34 @@ def test_a_file_that_another_process_writes_is_left_alone(tmp_path):
     assert len(done.stderr.splitlines()) == 1 and file.read_text() == "theirs"
 
 
+NO_LOCKS = """
+#include <errno.h>
+#include "sim_test.h"
+
+int flock(int fd, int operation) /* as on Lustre without the mount option */
+{
+    (void)fd, (void)operation;
+    errno = ENOSYS;
+    return -1;
+}
+
+int main(void)
+{
+    CUdeviceptr buffer;
+    start();
+    OK(cuMemAlloc(&buffer, 4));
+    OK(launch_mix(buffer, 1, 7, 0));
+    OK(cuCtxSynchronize());
+    return 0;
+}
+"""
+
+
+def test_a_file_system_without_locks(tmp_path):
+    done = helpers.run(compiled.text(NO_LOCKS), env={"AUTOGRAPH_TRACE_FILE": tmp_path / "trace"})
+    assert done.stderr == "" and Trace(tmp_path / "trace").complete
+
+
 def test_the_size_bound(tmp_path, expected):
     file = tmp_path / "trace"
     done = run({"AUTOGRAPH_TRACE_FILE": file, "AUTOGRAPH_TRACE_FILE_MB": 1, "AUTOGRAPH_LOG_LEVEL": 1},

@@ -374,6 +374,12 @@ static bool is_open(void)
     return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == file.st_dev && st.st_ino == file.st_ino;
 }
 
+/* Whether another process is writing the file. Some file systems have no locks, and cannot tell. */
+static bool is_taken(void)
+{
+    return flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 /* 0, or the errno of what failed. A file that another process is writing is left alone. */
 static int open_file(void)
 {
@@ -381,7 +387,7 @@ static int open_file(void)
     fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
     if (fd < 0 || fstat(fd, &file) != 0 || fcntl(fd, F_SETFL, 0) != 0)
         return errno;
-    if (S_ISREG(file.st_mode) && (flock(fd, LOCK_EX | LOCK_NB) != 0 || ftruncate(fd, 0) != 0))
+    if (S_ISREG(file.st_mode) && (is_taken() || ftruncate(fd, 0) != 0))
         return errno;
     return 0;
 }
