@@ -4,6 +4,8 @@ import configparser
 import os
 import pathlib
 import re
+import resource
+import subprocess
 import tempfile
 
 import pytest
@@ -335,6 +337,22 @@ def test_a_long_message_is_cut():
 # -- With the library ---------------------------------------------------------------
 
 LOOP = [helpers.sample("constant-sim"), "--iterations", "50", "--warmup", "2", "--kernels", "8"]
+
+
+@pytest.mark.parametrize("lost", ["reader", "room"])
+def test_a_message_that_nobody_gets_ends_nothing(tmp_path, lost):
+    """It would by SIGPIPE, or SIGXFSZ."""
+    if lost == "reader":
+        reader, stderr = os.pipe()
+        os.close(reader)
+    else:
+        stderr = os.open(tmp_path / "stderr", os.O_WRONLY | os.O_CREAT)
+    with open(stderr, "wb") as stderr:
+        done = subprocess.run(
+            [helpers.build_dir() / "tests/unit/probe", "options"], stdout=subprocess.PIPE, stderr=stderr,
+            env=helpers.environment(False, False, {"AUTOGRAPH_TRACE_HOT": "bad"}), check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+    assert done.returncode == 0 and b"trace.hot=3" in done.stdout
 
 
 def test_a_program_runs_in_spite_of_mistakes(ini):

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "observe/name.h"
 
 #define LINE_MAX_BYTES 1024 /* PIPE_BUF is larger: lines of several processes do not mix */
 #define MESSAGES_MAX   16
@@ -49,7 +50,7 @@ void ag_log(enum ag_log_level level, const char *format, ...)
             line[i] = '?';
     line[n++] = '\n';
     /* Where stderr is closed or full there is nobody to tell. */
-    ssize_t ignored = write(STDERR_FILENO, line, (size_t)n);
+    ssize_t ignored = ag_write(STDERR_FILENO, line, (size_t)n);
     (void)ignored;
     errno = saved;
 }

@@ -3,9 +3,12 @@
 #include "observe/name.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char *rank(void)
@@ -54,11 +57,34 @@ bool ag_name_expand(const char *pattern, char name[AG_PATH_MAX])
     return true;
 }
 
+ssize_t ag_write(int fd, const void *data, size_t size)
+{
+    sigset_t raised, before, pending;
+    int cancel;
+    sigemptyset(&raised);
+    sigaddset(&raised, SIGPIPE);
+    sigaddset(&raised, SIGXFSZ);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    pthread_sigmask(SIG_BLOCK, &raised, &before);
+    sigpending(&pending);
+    ssize_t n = write(fd, data, size);
+    int error = errno;
+    if (n < 0 && (error == EPIPE || error == EFBIG)) {
+        sigdelset(&raised, error == EPIPE ? SIGXFSZ : SIGPIPE);
+        if (!sigismember(&pending, error == EPIPE ? SIGPIPE : SIGXFSZ))
+            (void)sigtimedwait(&raised, NULL, &(struct timespec){0});
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_setcancelstate(cancel, NULL);
+    errno = error;
+    return n;
+}
+
 int ag_write_all(int fd, const void *data, size_t size)
 {
     const char *from = data;
     while (size > 0) {
-        ssize_t n = write(fd, from, size);
+        ssize_t n = ag_write(fd, from, size);
         if (n > 0) {
             from += n;
             size -= (size_t)n;

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "config/config.h"
 
@@ -14,6 +15,9 @@
  * becomes too long.
  */
 bool ag_name_expand(const char *pattern, char name[AG_PATH_MAX]);
+
+/* As write(), but that nothing happens to the thread: no SIGPIPE, no SIGXFSZ, no cancellation. */
+ssize_t ag_write(int fd, const void *data, size_t size);
 
 /* Writes all; 0, or the errno of what failed. */
 int ag_write_all(int fd, const void *data, size_t size);

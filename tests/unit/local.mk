@@ -16,7 +16,8 @@ tests_unit_test_function_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_lock_SOURCES = tests/unit/test_lock.c tests/unit/test.h src/engine/lock.c src/observe/thread.c
 tests_unit_test_lock_CPPFLAGS = $(UNIT_CPPFLAGS)
 
-tests_unit_test_log_SOURCES = tests/unit/test_log.c tests/unit/test.h src/observe/log.c
+tests_unit_test_log_SOURCES = tests/unit/test_log.c tests/unit/test.h src/observe/log.c \
+	src/observe/name.c
 tests_unit_test_log_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_recorder_SOURCES = tests/unit/test_recorder.c tests/unit/test.h \
