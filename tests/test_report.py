@@ -136,6 +136,32 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path):
     assert stat.S_ISCHR(after.st_mode) and after.st_ino == before.st_ino
 
 
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_the_program_s_own_output_is_written_to_and_not_replaced(tmp_path, stream):
+    """As /dev/stdout is a link, to a file here."""
+    link, output = tmp_path / "link", tmp_path / "output"
+    link.symlink_to(f"/proc/self/fd/{dict(stdout=1, stderr=2)[stream]}")
+    with open(output, "wb") as file:
+        file.write(b"text\n")
+        file.flush()
+        subprocess.run([PROBE, "report"], check=True, **{stream: file},
+                       env=helpers.environment(False, False, {"AUTOGRAPH_REPORT": link}))
+    text = output.read_text()
+    assert link.is_symlink() and text.startswith("text\n")
+    assert json.loads(text[text.index("{"):text.rindex("}") + 1])["ops"]["total"] == 1000
+
+
+def test_a_file_that_cannot_be_replaced_is_written_to(tmp_path):
+    """A name that nothing else can be made beside."""
+    with open(tmp_path / "r", "w+b") as file:
+        file.write(b"x" * 10000)
+        file.flush()
+        done = helpers.run([PROBE, "report"], preload=False, sim=False, pass_fds=[file.fileno()],
+                           env={"AUTOGRAPH_REPORT": f"/proc/self/fd/{file.fileno()}"})
+    assert done.stderr == ""
+    assert json.loads((tmp_path / "r").read_text())["ops"]["total"] == 1000
+
+
 def test_a_fifo_without_a_reader_does_not_stop_the_exit(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     done = report({"AUTOGRAPH_REPORT": tmp_path / "fifo"})

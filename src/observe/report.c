@@ -377,36 +377,58 @@ static bool is_newer(const struct stat *st, const struct ag_account *account)
     return age < account->seconds;
 }
 
-static int write_file(const char *name, const struct ag_account *account)
+/* Whether the descriptor, which is open, is of the file. */
+static bool is_of(int fd, const struct stat *st)
 {
-    static bool written; /* by this process */
-    char temporary[AG_PATH_MAX + 32];
-    struct stat st;
-    bool exists = stat(name, &st) == 0;
-    /* A device or a pipe is written to, not replaced by a file. */
-    bool replace = !exists || S_ISREG(st.st_mode);
-    const char *target = name;
-    /* The launcher of a parallel program may have its first rank's name, and nothing to tell. */
-    if (exists && replace && !written && account->counters.ops == 0 && is_newer(&st, account))
-        return 0;
-    int flags = O_WRONLY | O_CLOEXEC | O_NOCTTY;
+    struct stat open;
+    return fstat(fd, &open) == 0 && open.st_dev == st->st_dev && open.st_ino == st->st_ino;
+}
 
-    if (replace) {
-        snprintf(temporary, sizeof temporary, "%s.%ld.tmp", name, (long)getpid());
-        target = temporary;
-        flags |= O_CREAT | O_TRUNC;
-    } else
-        flags |= O_NONBLOCK; /* a FIFO without a reader must not stop the exit */
-    int fd = open(target, flags, 0666);
+static int write_at(const char *name, int flags, const struct ag_account *account)
+{
+    int fd = open(name, O_WRONLY | O_CLOEXEC | O_NOCTTY | flags, 0666);
     if (fd < 0)
         return errno;
     int error = write_to(fd, account);
     if (close(fd) != 0 && !error)
         error = errno;
-    if (replace && !error && rename(temporary, name) != 0)
+    return error;
+}
+
+static int replace(const char *name, const struct ag_account *account)
+{
+    char temporary[AG_PATH_MAX + 32];
+    snprintf(temporary, sizeof temporary, "%s.%ld.tmp", name, (long)getpid());
+    int error = write_at(temporary, O_CREAT | O_TRUNC, account);
+    if (!error && rename(temporary, name) != 0)
         error = errno;
-    if (replace && error)
+    if (error)
         unlink(temporary);
+    return error;
+}
+
+static int write_file(const char *name, const struct ag_account *account)
+{
+    static bool written; /* by this process */
+    struct stat st;
+    bool exists = stat(name, &st) == 0, regular = !exists || S_ISREG(st.st_mode);
+    int error;
+    /* The launcher of a parallel program may have its first rank's name, and nothing to tell. */
+    if (exists && regular && !written && account->counters.ops == 0 && is_newer(&st, account))
+        return 0;
+    /* A device or a pipe is written to, not replaced by a file; nor is /dev/stdout. */
+    if (!regular)
+        error = write_at(name, O_NONBLOCK, account); /* a FIFO may have no reader */
+    else if (exists && is_of(STDOUT_FILENO, &st))
+        error = write_to(STDOUT_FILENO, account);
+    else if (exists && is_of(STDERR_FILENO, &st))
+        error = write_to(STDERR_FILENO, account);
+    else
+        error = replace(name, account);
+    /* /proc/self/fd/3, a file that is mounted alone, a directory of somebody else's. */
+    bool refused = error == ENOENT || error == EBUSY || error == EACCES || error == EROFS;
+    if (exists && regular && refused)
+        error = write_at(name, O_TRUNC, account);
     written |= !error;
     return error;
 }
