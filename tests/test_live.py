@@ -57,6 +57,56 @@ def test_on_one_cpu_the_bound_is_ten_times_as_long(scenario):
     assert 5 * 4000 < longest < 10 * 4000 + SLACK
 
 
+REAL_TIME = """
+#include <sched.h>
+#include "sim_test.h"
+
+static void bind(int cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    CHECK(sched_setaffinity(0, sizeof set, &set) == 0);
+}
+
+int main(int argc, char **argv)
+{
+    struct sched_param priority = {.sched_priority = 10};
+    CHECK(argc == 3);
+    bind(atoi(argv[1])); /* the device's threads stay there */
+    start();
+    volatile uint32_t *word = host_words(1);
+    OK(launch_word(flag, word, 0, 0));
+    OK(cuCtxSynchronize());
+    bind(atoi(argv[2]));
+    if (sched_setscheduler(0, SCHED_FIFO, &priority) != 0)
+        return 77;
+    for (uint32_t i = 1; i < 60; i++) {
+        OK(cuLaunchKernel(nop, 1, 1, 1, 1, 1, 1, 0, 0, NULL, NULL));
+        OK(launch_word(flag, word, i, 0));
+        if (i < 20)
+            OK(cuCtxSynchronize());
+        alarm(10);
+        while (get_word(word) != i)
+            continue;
+    }
+    return 0;
+}
+"""
+
+
+def test_a_thread_of_real_time_priority_spins():
+    """On the CPU that it is bound to, and so is the watchdog that it began."""
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    if len(cpus) < 2:
+        pytest.skip("needs two CPUs")
+    done = helpers.run([compiled.text(REAL_TIME), *cpus], env={"AUTOGRAPH_REPORT": "stderr"},
+                       status=None)
+    if done.returncode == 77:
+        pytest.skip("needs the right to a real-time priority")
+    assert done.returncode == 0 and json.loads(done.stderr)["replays"] > 0
+
+
 THREADS = """
 #include <dirent.h>
 #include "sim_test.h"
