@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """The exit report: its content, and where it goes."""
+import fcntl
 import json
 import os
 import re
 import socket
 import stat
 import subprocess
+import time
 
 import pytest
 
@@ -166,6 +168,20 @@ def test_a_fifo_without_a_reader_does_not_stop_the_exit(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     done = report({"AUTOGRAPH_REPORT": tmp_path / "fifo"})
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_pipe_gets_all_of_it(tmp_path):
+    """Also where it is more than fits, and the reader is slow; stderr may be a pipe as a FIFO is."""
+    os.mkfifo(tmp_path / "fifo")
+    with open(os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+        fcntl.fcntl(reader, 1031, 4096)  # F_SETPIPE_SZ, which Python has from 3.10 on
+        env = {"AUTOGRAPH_REPORT": tmp_path / "fifo", "AUTOGRAPH_TRACE_FILE": "\1" * 1000}
+        with subprocess.Popen([PROBE, "report"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                              env=helpers.environment(False, False, env)) as process:
+            time.sleep(0.2)
+            os.set_blocking(reader.fileno(), True)
+            assert json.loads(reader.read())["options"]["trace.file"] == "\1" * 1000
+            assert process.communicate()[1] == b"" and process.returncode == 0
 
 
 @pytest.mark.parametrize("name", ["missing/r.json", ".", "%r" * 20],

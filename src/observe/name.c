@@ -3,6 +3,7 @@
 #include "observe/name.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -57,6 +58,17 @@ bool ag_name_expand(const char *pattern, char name[AG_PATH_MAX])
     return true;
 }
 
+/* For a reader to make room; longer than a second means that there is none that reads. */
+static bool wait_for_room(int fd)
+{
+    struct pollfd room = {.fd = fd, .events = POLLOUT};
+    int n;
+    do
+        n = poll(&room, 1, 1000);
+    while (n < 0 && errno == EINTR);
+    return n > 0;
+}
+
 ssize_t ag_write(int fd, const void *data, size_t size)
 {
     sigset_t raised, before, pending;
@@ -88,7 +100,7 @@ int ag_write_all(int fd, const void *data, size_t size)
         if (n > 0) {
             from += n;
             size -= (size_t)n;
-        } else if (n == 0 || errno != EINTR) {
+        } else if (n == 0 || (errno != EINTR && !(errno == EAGAIN && wait_for_room(fd)))) {
             return n == 0 ? ENOSPC : errno;
         }
     }
