@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import resource
+import shutil
 import subprocess
 import tempfile
 
@@ -142,6 +143,25 @@ def test_search_order(tmp_path):
     for nothing in ("", "/dev/null"):
         env["AUTOGRAPH_CONFIG"] = nothing
         assert options(env, cwd=here) == (DEFAULTS, []), "asks for no file"
+
+
+def test_with_the_rights_of_another_user(tmp_path):
+    """Who runs a setuid program may not tell it where to write."""
+    own = os.stat(shutil.copy(helpers.build_dir() / "tests/unit/probe", tmp_path / "probe"))
+    others = [g for g in os.getgroups() if g != own.st_gid]
+    if os.statvfs(tmp_path).f_flag & os.ST_NOSUID or (os.getuid() != 0 and not others):
+        pytest.skip("needs a file system with setuid, and root or a second group")
+    if os.getuid() == 0:
+        os.chown(tmp_path / "probe", 65534, -1)
+    else:
+        os.chown(tmp_path / "probe", -1, others[0])
+    (tmp_path / "autograph.ini").write_text("[trace]\nfile = there\n")
+    env = {"AUTOGRAPH_CONFIG": None, "AUTOGRAPH_REPORT": tmp_path / "report"}
+    for mode, file, report in ((0o755, "there", str(tmp_path / "report")), (0o6755, "", "")):
+        os.chmod(tmp_path / "probe", mode)
+        done = helpers.run([tmp_path / "probe", "options"], preload=False, sim=False, env=env, cwd=tmp_path)
+        values = dict(line.split("=", 1) for line in done.stdout.splitlines()[1:])
+        assert (values["trace.file"], values["report.file"], done.stderr) == (file, report, "")
 
 
 def test_a_relative_xdg_directory_is_ignored(tmp_path):

@@ -9,11 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "observe/log.h"
 
+#define SYSTEM_FILE    AG_SYSCONFDIR "/autograph.ini"
 #define FILE_MAX_BYTES (64 * 1024)
 #define NAME_MAX_BYTES                                                                             \
     64 /* of "section.key"; an unknown name is cut here before it is compared                      \
@@ -380,7 +382,7 @@ static void read_first_file(void)
         n = snprintf(path, sizeof path, "%s/.config/autograph/autograph.ini", home);
     if (n > 0 && n < (int)sizeof path && read_file(path, false))
         return;
-    read_file(AG_SYSCONFDIR "/autograph.ini", false);
+    read_file(SYSTEM_FILE, false);
 }
 
 /* -- Environment ---------------------------------------------------------- */
@@ -431,7 +433,12 @@ static void read_environment(void)
 void ag_config_load(void)
 {
     int saved = errno;
-    read_first_file();
-    read_environment();
+    /* With the rights of another user, as by setuid, nothing is written where the caller says. */
+    if (getauxval(AT_SECURE)) {
+        read_file(SYSTEM_FILE, false);
+    } else {
+        read_first_file();
+        read_environment();
+    }
     errno = saved;
 }
