@@ -293,6 +293,43 @@ def test_a_file_that_another_process_writes_is_left_alone(tmp_path):
     assert len(done.stderr.splitlines()) == 1 and file.read_text() == "theirs"
 
 
+SMALL_STACK = """
+#include <limits.h>
+#include <pthread.h>
+#include "sim_test.h"
+
+static void *work(void *arg)
+{
+    OK(cuCtxSetCurrent(ctx));
+    for (int i = 0; i < 100; i++)
+        OK(launch_mix(*(CUdeviceptr *)arg, 1, 7, 0));
+    OK(cuCtxSynchronize());
+    return arg;
+}
+
+int main(void)
+{
+    CUdeviceptr buffer;
+    pthread_t thread;
+    pthread_attr_t attributes;
+    void *done;
+    start();
+    OK(cuMemAlloc(&buffer, 4));
+    CHECK(pthread_attr_init(&attributes) == 0);
+    CHECK(pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN) == 0);
+    CHECK(pthread_create(&thread, &attributes, work, &buffer) == 0);
+    CHECK(pthread_join(thread, &done) == 0 && done == &buffer);
+    return 0;
+}
+"""
+
+
+@pytest.mark.skipif(bool(helpers.config()["sanitize"]), reason="a sanitizer needs more stack")
+def test_a_thread_with_the_smallest_stack(tmp_path):
+    helpers.run(compiled.text(SMALL_STACK), env={"AUTOGRAPH_TRACE_FILE": tmp_path / "trace"})
+    assert Trace(tmp_path / "trace").complete
+
+
 NO_LOCKS = """
 #include <errno.h>
 #include "sim_test.h"

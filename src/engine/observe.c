@@ -39,9 +39,10 @@ void ag_note_functions_changed(void)
     atomic_fetch_add(&generation, 1);
 }
 
+/* The lock is held. */
 static void define(const struct known *known, const char *name)
 {
-    uint32_t body[4 + 2 * 4096];
+    static uint32_t body[4 + 2 * 4096]; /* more than some threads have of stack */
     const struct ag_layout *layout = &known->function->layout;
     memcpy(body, &known->handle, 8);
     body[2] = layout->count;
