@@ -62,6 +62,29 @@ def test_graphs_that_were_used_of_late_stay(tmp_path):
     assert (report["traces"], report["evictions"]) == (2, 0)
 
 
+def questions(tmp_path):
+    """Whether a stream is idle."""
+    calls = dict(line.split() for line in (tmp_path / "calls").read_text().splitlines())
+    return int(calls.get("cuStreamQuery", 0))
+
+
+def test_what_gets_no_graph_makes_no_wait_look_at_all_streams(tmp_path):
+    """Two streams have the graphs that there may be, six others go on as well."""
+    report, alive = run(tmp_path, 2, [STEPS], streams=8, GRAPH_EXECS=2)
+    assert (alive, report["evictions"]) == (2, 0)
+    assert questions(tmp_path) < STEPS  # there are eight waits in each step
+
+
+def test_nor_does_it_where_a_stream_is_never_idle(tmp_path):
+    """Each wait asks about that one alone, which is mostly still at work."""
+    command = [compiled.program("trace_phases"), 2, 8, 64, STEPS]
+    env = {"AUTOGRAPH_GRAPH_FREE_EXECS": 2, "AGSIM_CALLS": tmp_path / "calls", "AGSIM_DELAY_US": 0}
+    plain = helpers.run_logged([*command, "busy"], preload=False)
+    done = helpers.run_logged([*command, "busy"], env=env)
+    assert (done.stdout, done.stderr, done.log) == (plain.stdout, "", plain.log)
+    assert done.report["traces"] == 2 and questions(tmp_path) < 1.5 * 8 * STEPS
+
+
 def test_room_is_made_although_nothing_is_replayed(tmp_path):
     """The graphs of two short phases take all room, and are never used again."""
     report, alive = run(tmp_path, 2, [100, 100, 1200], GRAPH_EXECS=2)

@@ -145,6 +145,21 @@ struct ag_context *ag_context_of_device(CUdevice device, const struct ag_context
 
 _Atomic long ag_most_graph_memory;
 
+/* Lock held. */
+static bool allows(const struct ag_context *context, uint32_t ops)
+{
+    return context->execs[0] + context->execs[1] < ag_opt.graph_execs &&
+           context->memory + ag_exec_kb(ops) <= ag_opt.graph_memory_mb * 1024;
+}
+
+bool ag_context_allows(struct ag_context *context, uint32_t ops)
+{
+    pthread_mutex_lock(&lock);
+    bool allowed = allows(context, ops);
+    pthread_mutex_unlock(&lock);
+    return allowed;
+}
+
 bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle)
 {
     bool is_long = ops > AG_SHORT_EXEC;
@@ -156,15 +171,13 @@ bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle)
     long others = execs[0] > grown[0] ? execs[0] - grown[0] : 0; /* short, in place of long ones */
     bool grows = is_long ? execs[1] + context->shorts >= free
                          : execs[1] + others >= free && execs[0] >= grown[0];
-    long memory = context->memory + ag_exec_kb(ops);
-    bool taken = execs[0] + execs[1] < ag_opt.graph_execs &&
-                 memory <= ag_opt.graph_memory_mb * 1024 && (!grows || idle);
+    bool taken = allows(context, ops) && (!grows || idle);
     execs[is_long] += taken;
     grown[is_long] += taken && grows;
     if (execs[0] - grown[0] > context->shorts)
         context->shorts = execs[0] - grown[0];
     if (taken)
-        context->memory = memory;
+        context->memory += ag_exec_kb(ops);
     if (context->memory > atomic_load(&ag_most_graph_memory))
         atomic_store(&ag_most_graph_memory, context->memory);
     pthread_mutex_unlock(&lock);

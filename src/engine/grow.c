@@ -39,17 +39,29 @@ static bool is_used(const struct ag_stream *stream)
     return stream->live && !stream->vacant;
 }
 
+/* False also where another thread may be at work on it. */
+static bool is_idle(struct ag_stream *stream)
+{
+    if ((is_used(stream) && is_of_another(stream)) || !ag_stream_trylock(stream))
+        return false;
+    bool is = !is_used(stream) || (!is_of_another(stream) && idle(stream));
+    ag_stream_unlock(stream);
+    return is;
+}
+
+/* The stream that was not idle the last time is asked first, and mostly alone: there may be
+   hundreds. */
 static bool all_idle(void)
 {
-    bool all =
-        !atomic_load(&ag_unfollowed) && atomic_load(&ag_captures) == 0 && ag_contexts_settled();
-    for (struct ag_stream *stream = ag_stream_all(); all && stream != NULL; stream = stream->next) {
-        if ((is_used(stream) && is_of_another(stream)) || !ag_stream_trylock(stream))
-            return false; /* which may be at work */
-        all = !is_used(stream) || (!is_of_another(stream) && idle(stream));
-        ag_stream_unlock(stream);
-    }
-    return all;
+    static struct ag_stream *_Atomic busy;
+    struct ag_stream *last = atomic_load(&busy), *stream = ag_stream_all();
+    if (atomic_load(&ag_unfollowed) || atomic_load(&ag_captures) != 0 || !ag_contexts_settled() ||
+        (last != NULL && !is_idle(last)))
+        return false;
+    while (stream != NULL && is_idle(stream))
+        stream = stream->next;
+    atomic_store(&busy, stream);
+    return stream == NULL;
 }
 
 /* Threads that found all idle, look again, and make execs if it still is. */

@@ -285,9 +285,12 @@ static void used(struct ag_stream *stream, struct ag_trace *trace)
     trace->starved = stream->starved;
 }
 
+/* What comes of asking for an exec. */
+enum room { NO_ROOM, ROOM_WHEN_IDLE, ROOM };
+
 /* An exec for one more trace: a free one, or in place of traces that are not in use any more, those
    first that were used longest ago. */
-static bool take_exec(struct ag_stream *stream, uint32_t ops, bool idle)
+static enum room take_exec(struct ag_stream *stream, uint32_t ops, bool idle)
 {
     while (!ag_context_take_exec(stream->context, ops, idle)) {
         if (ag_stream_kill_vacant(stream->context))
@@ -301,15 +304,15 @@ static bool take_exec(struct ag_stream *stream, uint32_t ops, bool idle)
                 stream->starved++;
                 atomic_fetch_add(&stream->context->starved, 1);
             }
-            return false;
+            return ag_context_allows(stream->context, ops) ? ROOM_WHEN_IDLE : NO_ROOM;
         }
         /* A launch that still runs keeps some of what its exec has taken. */
         if (!idle && !ag_stream_is_done(stream))
-            return false;
+            return ROOM_WHEN_IDLE;
         trace_drop(stream, oldest);
         stream->counters.evictions++;
     }
-    return true;
+    return ROOM;
 }
 
 /* A trace of a few rounds of the loop on the way to this leaf gives way to a longer one; whether
@@ -326,12 +329,13 @@ static bool drop_rounds(struct ag_stream *stream, const struct ag_node *leaf)
 }
 
 /* An exec for a trace of this leaf; one of a few rounds makes room if its memory is enough. */
-static bool take_room(struct ag_stream *stream, const struct ag_node *leaf, bool idle)
+static enum room take_room(struct ag_stream *stream, const struct ag_node *leaf, bool idle)
 {
     uint32_t ops = leaf->depth;
-    return take_exec(stream, ops, idle) ||
-           (ops <= AG_SHORT_EXEC && drop_rounds(stream, leaf->parent) &&
-            take_exec(stream, ops, idle));
+    enum room room = take_exec(stream, ops, idle);
+    if (room != ROOM && ops <= AG_SHORT_EXEC && drop_rounds(stream, leaf->parent))
+        room = take_exec(stream, ops, idle);
+    return room;
 }
 
 _Atomic unsigned ag_wanted_traces;
@@ -520,10 +524,13 @@ static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
     CUstreamCaptureMode mode;
     if (!relax(stream, &mode))
         return;
-    if (take_room(stream, leaf, idle))
+    enum room room = take_room(stream, leaf, idle);
+    if (room == ROOM)
         build(stream, leaf, idle);
-    else
+    else if (room == ROOM_WHEN_IDLE && !idle) /* or each wait would look at all streams for it */
         want(stream, leaf);
+    else if (leaf->trace != NULL) /* or each replay would ask for a variant */
+        ag_variant_refused(leaf->trace);
     unrelax(stream, mode);
 }
 

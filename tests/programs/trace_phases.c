@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trace_phases.c OPS STREAMS SIZE STEPS ...: phases of STEPS steps, each of OPS kernels of SIZE
- * threads and a synchronize in each stream. Prints what memory holds in the end.
+ * trace_phases.c OPS STREAMS SIZE STEPS ... [busy]: phases of STEPS steps, each of OPS kernels of
+ * SIZE threads and a synchronize in each stream; busy: one more stream has a kernel that runs
+ * meanwhile. Prints what memory holds in the end.
  */
 #include "sim_test.h"
 
@@ -27,14 +28,21 @@ int main(int argc, char **argv)
     int streams = atoi(argv[2]);
     CHECK(streams <= MOST);
     start();
+    volatile uint32_t *word = host_words(1);
+    if (argc % 2 == 0) {
+        CUstream busy;
+        OK(cuStreamCreate(&busy, CU_STREAM_NON_BLOCKING));
+        OK(launch_word(spin, word, 1, busy));
+    }
     for (int s = 0; s < streams; s++) {
         OK(cuStreamCreate(&stream[s], CU_STREAM_NON_BLOCKING));
         OK(cuMemAlloc(&buffer[s], 4 * N));
         OK(cuMemsetD32(buffer[s], 1, N));
     }
-    OK(cuCtxSynchronize());
+    OK(cuStreamSynchronize(NULL));
     for (int i = 3; i + 1 < argc; i += 2)
         phase(streams, ops, (uint32_t)atoi(argv[i]), (uint32_t)atoi(argv[i + 1]));
+    set_word(word, 1);
     for (int s = 0; s < streams; s++) {
         uint32_t words[N];
         OK(cuMemcpyDtoH(words, buffer[s], sizeof words));
