@@ -12,13 +12,14 @@ LONG, SHORT = 400, 100  # KiB of a graph by the library's estimate
 STEPS = 300  # more than the replays after which a graph that was in none makes room
 
 
-def run(tmp_path, ops, phases, streams=1, instantiate_us=0, **options):
+def run(tmp_path, ops, phases, streams=1, rounds=1, launch_us=0, instantiate_us=0, **options):
     """The report, and how many graphs were alive in the end. `phases`: steps of each."""
-    sizes = [word for size, steps in enumerate(phases, 1) for word in (size, steps)]
+    sizes = [word for size, steps in enumerate(phases, 1) for word in (size, steps)] * rounds
     command = [compiled.program("trace_phases"), ops, streams, *sizes]
     plain = helpers.run_logged(command, preload=False)
     env = {f"AUTOGRAPH_{name}": value for name, value in options.items()}
     done = helpers.run_logged(command, env={"AGSIM_CALLS": tmp_path / "calls", "AGSIM_DELAY_US": 0,
+                                            "AGSIM_LAUNCH_US": launch_us,
                                             "AGSIM_INSTANTIATE_US": instantiate_us,
                                             "AUTOGRAPH_TRACE_LENGTH": "fixed",
                                             "AUTOGRAPH_TRACE_UNROLL": 128, **env})
@@ -60,6 +61,20 @@ def test_within_the_budgets_nothing_is_destroyed(tmp_path):
 def test_graphs_that_were_used_of_late_stay(tmp_path):
     report, _ = run(tmp_path, 2, [STEPS, 100, 100], GRAPH_EXECS=2)
     assert (report["traces"], report["evictions"]) == (2, 0)
+
+
+def test_in_a_loop_of_more_sequences_than_graphs_those_that_have_one_keep_it(tmp_path):
+    """Of 64 that wait in each round, 56 find no room: more than the times for which another makes room."""
+    report, _ = run(tmp_path, 4, [1] * 64, rounds=100, GRAPH_EXECS=8)
+    assert (report["traces"], report["evictions"]) == (8, 0)
+    assert report["ops"]["replayed"] > 0.9 * 8 / 64 * report["ops"]["total"]
+
+
+def test_and_while_a_trial_has_them_wait(tmp_path):
+    """For sixteen rounds, in which the 14 others find no room 70 times."""
+    report, _ = run(tmp_path, 2, [1] * 64, rounds=60, launch_us=20, GRAPH_EXECS=50, TRACE_TRIAL="true")
+    assert report["trials"] > 0
+    assert (report["traces"], report["evictions"]) == (50, 0)
 
 
 def questions(tmp_path):

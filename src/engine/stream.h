@@ -65,9 +65,7 @@ struct ag_timed {
 };
 
 /* Times that hot sequences found no room since a trace was in one, after which it makes room for
-   another: the program has gone on to something else, or cuts fall on other ops. (A sequence is hot
-   again after three more times, so in a loop of more sequences than there is room for, those that
-   have some keep it.) */
+   another: the program has gone on to something else, or cuts fall on other ops. */
 enum { AG_STARVED = 48 };
 
 enum { AG_WANTED = 16, AG_FREES = 64, AG_CUTS = 32, AG_MOST_STREAMS = 4096 };

@@ -273,10 +273,13 @@ bool ag_stream_is_done(struct ag_stream *stream)
     return done;
 }
 
-static bool is_stale(const struct ag_stream *stream, const struct ag_trace *trace)
+/* Never one that has been used since this leaf was hot the last time, and found no room: in a loop
+   of more sequences than there is room for, those that have some keep it. */
+static bool is_stale(const struct ag_stream *stream, const struct ag_trace *trace,
+                     const struct ag_node *leaf)
 {
-    return stream->clock - trace->used >= STALE_REPLAYS ||
-           stream->starved - trace->starved >= AG_STARVED;
+    return trace->starved < leaf->starved && (stream->clock - trace->used >= STALE_REPLAYS ||
+                                              stream->starved - trace->starved >= AG_STARVED);
 }
 
 static void used(struct ag_stream *stream, struct ag_trace *trace)
@@ -290,8 +293,9 @@ enum room { NO_ROOM, ROOM_WHEN_IDLE, ROOM };
 
 /* An exec for one more trace: a free one, or in place of traces that are not in use any more, those
    first that were used longest ago. */
-static enum room take_exec(struct ag_stream *stream, uint32_t ops, bool idle)
+static enum room take_exec(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
+    uint32_t ops = leaf->depth;
     while (!ag_context_take_exec(stream->context, ops, idle)) {
         if (ag_stream_kill_vacant(stream->context))
             continue;
@@ -299,9 +303,9 @@ static enum room take_exec(struct ag_stream *stream, uint32_t ops, bool idle)
         for (struct ag_trace *trace = oldest; trace != NULL; trace = trace->next)
             if (trace->used < oldest->used)
                 oldest = trace;
-        if (oldest == NULL || !is_stale(stream, oldest)) {
+        if (oldest == NULL || !is_stale(stream, oldest, leaf)) {
             if (!idle) { /* not each time that the same ones are tried again */
-                stream->starved++;
+                leaf->starved = (uint32_t)++stream->starved;
                 atomic_fetch_add(&stream->context->starved, 1);
             }
             return ag_context_allows(stream->context, ops) ? ROOM_WHEN_IDLE : NO_ROOM;
@@ -329,12 +333,11 @@ static bool drop_rounds(struct ag_stream *stream, const struct ag_node *leaf)
 }
 
 /* An exec for a trace of this leaf; one of a few rounds makes room if its memory is enough. */
-static enum room take_room(struct ag_stream *stream, const struct ag_node *leaf, bool idle)
+static enum room take_room(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
-    uint32_t ops = leaf->depth;
-    enum room room = take_exec(stream, ops, idle);
-    if (room != ROOM && ops <= AG_SHORT_EXEC && drop_rounds(stream, leaf->parent))
-        room = take_exec(stream, ops, idle);
+    enum room room = take_exec(stream, leaf, idle);
+    if (room != ROOM && leaf->depth <= AG_SHORT_EXEC && drop_rounds(stream, leaf->parent))
+        room = take_exec(stream, leaf, idle);
     return room;
 }
 
@@ -662,6 +665,9 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
             ag_variant_wanted(leaf->trace) && !is_wanted(stream, leaf) &&
             ag_context_owes(stream->context) <= 0)
             wanted = leaf;
+    } else if (stream->recorder.cursor->trace != NULL &&
+               ag_trial_prevents(stream, stream->recorder.cursor)) {
+        used(stream, stream->recorder.cursor->trace); /* but for the trial it would have been */
     } else if (ag_accounting && barrier && stream->recorder.cursor->depth != 0 &&
                !ag_trial_prevents(stream, stream->recorder.cursor)) {
         ag_account_cut(stream, reason, stream->recorder.cursor->depth);

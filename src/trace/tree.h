@@ -21,6 +21,7 @@ struct ag_node {
     struct ag_node *next; /* the child that was taken last, or NULL: the prediction */
     struct ag_trace *trace;
     uint32_t below;   /* traces in the subtree under this node */
+    uint32_t starved; /* the count of hot sequences without room when this was one; the owner's */
     uint64_t path;    /* hash of the ops on the path to here */
     uint16_t depth;   /* ops on it; the root is 0 */
     uint16_t weight;  /* of these, what counts: ag_op_weight() */
