@@ -32,6 +32,7 @@ CEILINGS = {
     "recorded-driver": 307,
     "novel-runtime": 980,
     "novel-driver": 750,
+    "novel-events": 985,
     "asleep-runtime": 141,
     "asleep-driver": 71,
     "asleep-after": 110,

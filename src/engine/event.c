@@ -189,35 +189,13 @@ static void release(struct event *event, const struct ag_stream *stream)
         event->waiters[kept++] = NULL;
 }
 
-/* The next bucket that is not empty, locked; NULL: there is none. `last`: the one before, or NULL.
- */
-static struct bucket *enter_next(struct bucket *last)
-{
-    struct bucket *bucket = last != NULL ? last + 1 : table;
-    while (bucket < table + BUCKETS && bucket->first == NULL)
-        bucket++;
-    if (bucket == table + BUCKETS)
-        return NULL;
-    ag_lock_take(&bucket->lock, &ag_self);
-    return bucket;
-}
-
 void ag_event_release(CUevent handle, struct ag_stream *stream)
 {
-    struct bucket *bucket = NULL;
-    if (handle != NULL) {
-        bucket = enter(handle);
-        struct event *event = find(bucket, handle);
-        if (event != NULL)
-            release(event, stream);
-        leave(bucket);
-        return;
-    }
-    while ((bucket = enter_next(bucket)) != NULL) {
-        for (struct event *event = bucket->first; event != NULL; event = event->next)
-            release(event, stream);
-        leave(bucket);
-    }
+    struct bucket *bucket = enter(handle);
+    struct event *event = find(bucket, handle);
+    if (event != NULL)
+        release(event, stream);
+    leave(bucket);
 }
 
 unsigned ag_event_forget(CUevent handle, struct ag_stream *users[AG_EVENT_USERS])
@@ -243,6 +221,19 @@ unsigned ag_event_forget(CUevent handle, struct ag_stream *users[AG_EVENT_USERS]
     }
     leave(bucket);
     return count;
+}
+
+/* The next bucket that is not empty, locked; NULL: there is none. `last`: the one before, or NULL.
+ */
+static struct bucket *enter_next(struct bucket *last)
+{
+    struct bucket *bucket = last != NULL ? last + 1 : table;
+    while (bucket < table + BUCKETS && bucket->first == NULL)
+        bucket++;
+    if (bucket == table + BUCKETS)
+        return NULL;
+    ag_lock_take(&bucket->lock, &ag_self);
+    return bucket;
 }
 
 void ag_event_distrust(const struct ag_context *context)

@@ -35,8 +35,7 @@ bool ag_event_recorded(CUevent event, const struct ag_context *context);
 
 /*
  * The stream's open sequence has a record of it or a wait for it. False: there is no room to note
- * that, so the sequence must not stay held. And: it no longer has, NULL: of any event, which looks
- * through the whole table. The stream's lock is held.
+ * that, so the sequence must not stay held. And: it no longer has. The stream's lock is held.
  */
 bool ag_event_hold(CUevent event, struct ag_stream *stream, bool wait);
 void ag_event_release(CUevent event, struct ag_stream *stream);

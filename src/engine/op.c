@@ -441,6 +441,18 @@ bool ag_engine_free(CUdeviceptr address, CUstream handle, bool ptsz)
     return waits;
 }
 
+/* The open sequence has a record of the event or a wait for it. False: other threads were faster,
+   and nobody would find it there. */
+static bool note(struct ag_stream *stream, const struct ag_event_call *call)
+{
+    if (stream->event_count == AG_EVENTS || !ag_event_hold(call->event, stream, call->wait))
+        return false;
+    if (stream->event_count == 0)
+        atomic_fetch_add(&ag_open_events, 1);
+    stream->events[stream->event_count++] = call->event;
+    return true;
+}
+
 /*
  * An event's first record in a context goes out eagerly, and with it the driver has said that the
  * event is good there; so has the record, for a wait.
@@ -461,14 +473,8 @@ bool ag_engine_event(const struct ag_event_call *call)
             eligible(stream, current) ? ag_event_serial(call->event, context, call->wait) : 0;
         held = step(stream, ag_describe_event(&op, call, serial), &op);
         /* Held or not: sequences must be cut at the same places either way. */
-        if (serial != 0 && stream->recorder.cursor->depth != 0) {
-            bool noted = ag_event_hold(call->event, stream, call->wait);
-            if (!stream->events_open)
-                atomic_fetch_add(&ag_open_events, 1);
-            stream->events_open = true;
-            if (UNLIKELY(!noted)) /* other threads were faster: nobody would find it there */
-                ag_stream_end(stream, true, AG_REASON_EVENT);
-        }
+        if (serial != 0 && stream->recorder.cursor->depth != 0 && UNLIKELY(!note(stream, call)))
+            ag_stream_end(stream, true, AG_REASON_EVENT);
     }
     ag_stream_unlock(stream);
     if (!held && !call->wait)

@@ -68,7 +68,7 @@ struct ag_timed {
    another: the program has gone on to something else, or cuts fall on other ops. */
 enum { AG_STARVED = 48 };
 
-enum { AG_WANTED = 16, AG_FREES = 64, AG_CUTS = 32, AG_MOST_STREAMS = 4096 };
+enum { AG_WANTED = 16, AG_FREES = 64, AG_EVENTS = 128, AG_CUTS = 32, AG_MOST_STREAMS = 4096 };
 
 struct ag_stream {
     struct ag_lock lock; /* guards everything below but where it says otherwise */
@@ -115,7 +115,8 @@ struct ag_stream {
     struct ag_recorder recorder;
     struct ag_node *path[128 + 1]; /* the held ops: path[1 .. held] */
     struct ag_trace *traces;
-    bool events_open; /* the open sequence has records or waits: counted in ag_open_events */
+    CUevent events[AG_EVENTS];   /* records and waits in the open sequence */
+    unsigned event_count;        /* not 0: counted in ag_open_events */
     CUdeviceptr frees[AG_FREES]; /* memory to be given back behind the held ops */
     unsigned free_count;
     struct ag_node *wanted[AG_WANTED]; /* hot, and waiting for an exec */

@@ -626,17 +626,8 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
 /* The open sequence ends: its records and waits are submitted, and no longer looked for. */
 static void release_events(struct ag_stream *stream)
 {
-    const struct ag_node *node = stream->recorder.cursor;
-    if (node->depth == 0 || ag_recorder_is_unseen(&stream->recorder)) /* which ones is not known */
-        ag_event_release(NULL, stream);
-    for (; node->depth != 0; node = node->parent) {
-        struct ag_event_arguments arguments;
-        if (node->args == NULL || !ag_node_is_event(node))
-            continue;
-        memcpy(&arguments, node->args, sizeof arguments);
-        ag_event_release(arguments.event, stream);
-    }
-    stream->events_open = false;
+    while (stream->event_count > 0)
+        ag_event_release(stream->events[--stream->event_count], stream);
     atomic_fetch_sub(&ag_open_events, 1);
 }
 
@@ -672,7 +663,7 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
                !ag_trial_prevents(stream, stream->recorder.cursor)) {
         ag_account_cut(stream, reason, stream->recorder.cursor->depth);
     }
-    if (stream->events_open)
+    if (stream->event_count != 0)
         release_events(stream);
     if (stream->live) {
         stream->timed.ops += stream->recorder.cursor->depth;

@@ -48,6 +48,7 @@ CASES = {
     "recorded-driver": Case("held-driver", NO_TRACES, what="recorded, no trace yet"),
     "novel-runtime": Case("novel-runtime", {}, LENGTH, "recorded, never seen before"),
     "novel-driver": Case("novel-driver", {}, LENGTH, "recorded, never seen before"),
+    "novel-events": Case("novel-events", {}, LENGTH, "recorded, one of 300, behind what was never seen"),
     "asleep-runtime": Case("novel-runtime", SLEEP, LENGTH, "passed through, recorder rests"),
     "asleep-driver": Case("novel-driver", SLEEP, LENGTH, "passed through, recorder rests"),
     "asleep-after": Case("novel-after", SLEEP, LENGTH, "the same, after a loop"),

@@ -55,6 +55,7 @@ enum door {
     COPY,      /* cudaMemcpyAsync */
     UPLOAD,    /* cudaMemcpyAsync from pageable memory: cannot be held */
     EVENT,     /* cudaEventRecord */
+    EVENTS,    /* the same, while there are hundreds of others */
     QUERY,     /* cuEventQuery: a barrier, and nothing is held */
     NOTHING,   /* a function that does nothing: the loop itself */
     ALONE,     /* cudaLaunchKernel and a synchronize behind it */
@@ -91,6 +92,7 @@ static const struct path {
     {"novel-memset", MEMSET, false, true, true, "never seen before"},
     {"novel-copy", COPY, false, true, true, "never seen before"},
     {"novel-event", EVENT, false, true, true, "between memsets never seen before"},
+    {"novel-events", EVENTS, false, true, true, "the same, one of hundreds"},
     {"upload", UPLOAD, false, true, false, "from pageable memory"},
     {"query", QUERY, false, false, false, "barrier, nothing held"},
     {"nothing", NOTHING, false, false, false, "a function of the program's, which does nothing"},
@@ -146,7 +148,8 @@ static void one_call(const struct path *path, long iteration, unsigned k)
     case UPLOAD:
         CHECK(cudaMemcpyAsync(at, &value, sizeof(*at), cudaMemcpyHostToDevice, stream));
         break;
-    case EVENT: /* records alone make no trace */
+    case EVENT:
+    case EVENTS: /* records alone make no trace */
         if (k == 0 || k == LENGTH - 1)
             CHECK(cudaMemsetAsync(at, (int)value, bytes, stream));
         else
@@ -208,6 +211,18 @@ static void crowd()
     }
 }
 
+/* Events that are alive, and have been recorded. */
+static void other_events()
+{
+    for (int i = 0; i < OTHERS; i++) {
+        cudaEvent_t other;
+        CHECK(cudaEventCreateWithFlags(&other, cudaEventDisableTiming));
+        CHECK(cudaMemsetAsync(data, 0, sizeof *data, stream));
+        CHECK(cudaEventRecord(other, stream));
+        CHECK(cudaStreamSynchronize(stream));
+    }
+}
+
 /* Launches with a grid of their own. */
 static void loop()
 {
@@ -227,6 +242,8 @@ static void run(const struct path *path)
         loop();
     if (path->door == CROWD)
         crowd();
+    if (path->door == EVENTS)
+        other_events();
     unsigned first = path->whole ? 0 : 1, last = LENGTH - first;
     std::vector<double> times;
     for (long i = 0; i < WARMUP + ITERATIONS; i++) {
