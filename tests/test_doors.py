@@ -663,7 +663,7 @@ def test_two_names_of_one_function(built):
     pairs = [("cuMemHostGetFlags", "cuMemFreeHost", "all(barrier)"),
              ("cuStreamGetPriority", "cuStreamQuery", "stream(0x77, 0, stream_barrier)"),
              ("cuMemcpyDtoHAsync", "cuMemcpyDtoHAsync_v2", "stream(0x4, 0, stream_barrier)"),
-             ("cuMemcpyPeerAsync", "cuMemcpyAtoHAsync_v2", "all(barrier)"),
+             ("cuMemcpy2DAsync", "cuMemcpyAtoHAsync_v2", "all(barrier)"),
              ("cuLaunchKernel", "cuLaunchKernel_ptsz", "all(barrier)"),
              ("cuStreamGetFlags", "cuStreamDestroy_v2", "stream_destroy(0x77)"),
              ("cuEventQuery", "cuStreamDestroy", "stream_destroy(0x77)")]

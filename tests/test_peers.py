@@ -20,9 +20,10 @@ def test_copies_between_devices(where, tmp_path):
     assert (nodes is not None) == (where == "one")
 
 
-def test_a_copy_between_devices_comes_behind_the_work_of_both():
+@pytest.mark.parametrize("way", ["sync", "async", "peer"])
+def test_a_copy_between_devices_comes_behind_the_work_of_both(way):
     env = {"AGSIM_DEVICES": 2, "AGSIM_DELAY_US": 0}
-    command = compiled.program("peer_order")
+    command = [compiled.program("peer_order"), way]
     plain = helpers.run(command, preload=False, env=env)
     library = helpers.run_logged(command, env=env)
     assert (library.stdout, library.stderr) == (plain.stdout, "") == ("0 too early\n", "")

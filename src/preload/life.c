@@ -309,6 +309,29 @@ WAITS_FOR_ONE(cuEventSynchronize, (CUevent event), (event),
 WAITS_FOR_ALL(cuCtxSynchronize, (void), (), NULL)
 WAITS_FOR_ALL(cuCtxSynchronize_v2, (CUcontext context), (context), context)
 
+/* -- Copies between contexts ------------------------------------------------ */
+
+/* In the default stream they come behind all work of both devices (CUDA Programming Guide,
+   "Peer-to-Peer Memory Copy"). */
+static void peers(CUstream stream, bool ptsz)
+{
+    if (!ag_engine_listens())
+        return;
+    if (stream == CU_STREAM_LEGACY || (stream == NULL && !ptsz))
+        ag_engine_barrier_all(AG_REASON_STREAM_BARRIER);
+    else
+        ag_engine_barrier_stream(stream, ptsz, AG_REASON_STREAM_BARRIER);
+}
+
+#define PEER_PARAMETERS                                                                            \
+    (CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes, CUstream stream)
+#define PEER_ARGUMENTS (dst, to, src, from, bytes, stream)
+BEFORE(cuMemcpyPeerAsync, PEER_PARAMETERS, PEER_ARGUMENTS, peers(stream, false))
+BEFORE(cuMemcpyPeerAsync_ptsz, PEER_PARAMETERS, PEER_ARGUMENTS, peers(stream, true))
+#define PEER_3D_PARAMETERS (const CUDA_MEMCPY3D_PEER *copy, CUstream stream)
+BEFORE(cuMemcpy3DPeerAsync, PEER_3D_PARAMETERS, (copy, stream), peers(stream, false))
+BEFORE(cuMemcpy3DPeerAsync_ptsz, PEER_3D_PARAMETERS, (copy, stream), peers(stream, true))
+
 /* -- The program's own graphs: they may hold kernels, and wait for any event ---- */
 
 #define GRAPH_LAUNCH(name, ptsz)                                                                   \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* peer_order.c: one thread gives a stream of the second device work; another one copies the result
- * to the first device without naming a stream, which comes behind that work. Prints how many copies
- * came too early. */
+ * to the first device in the default stream, which comes behind that work: by cuMemcpy, or as the
+ * argument says ("async", "peer"). Prints how many copies came too early. */
 #include <pthread.h>
 
 #include "sim_test.h"
@@ -36,7 +36,17 @@ static void *beside(void *arg)
     return arg;
 }
 
-int main(void)
+static void copy(const char *way)
+{
+    if (strcmp(way, "peer") == 0)
+        OK(cuMemcpyPeerAsync(here, ctx, there, second, 4 * N, NULL));
+    else if (strcmp(way, "async") == 0)
+        OK(cuMemcpyAsync(here, there, 4 * N, NULL));
+    else
+        OK(cuMemcpy(here, there, 4 * N));
+}
+
+int main(int argc, char **argv)
 {
     CUdevice device;
     CUmodule module;
@@ -62,7 +72,7 @@ int main(void)
         for (uint32_t k = 0; k < 3; k++)
             want = mixed(want, k);
         if (step % 4 == 3) {
-            OK(cuMemcpy(here, there, 4 * N));
+            copy(argc > 1 ? argv[1] : "");
             OK(cuMemcpyDtoH(&got, here, 4));
             early += got != want;
         }

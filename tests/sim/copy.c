@@ -187,15 +187,24 @@ static CUresult read_now(struct work *w)
 
 /* A copy between two devices in the default stream comes behind all work of both (CUDA Programming
    Guide, "Peer-to-Peer Memory Copy"). */
-static void wait_for_both(const struct work *w)
+static bool waits_for_both(const struct stream *s, const struct work *w)
 {
     const struct copy_side *src = &w->copy.src, *dst = &w->copy.dst;
-    if (src->type != CU_MEMORYTYPE_DEVICE || dst->type != CU_MEMORYTYPE_DEVICE ||
-        src->device == dst->device)
-        return;
+    return !s->capture && s == s->ctx->legacy && src->type == CU_MEMORYTYPE_DEVICE &&
+           dst->type == CU_MEMORYTYPE_DEVICE && src->device != dst->device;
+}
+
+static CUresult submit_behind_both(struct stream *s, struct work *w)
+{
+    enum { MOST = 64 };
+    struct dep deps[MOST];
+    unsigned n = 0;
     for (struct ctx *ctx = NULL; (ctx = obj_next(OBJ_CTX, ctx));)
-        if (ctx->device == src->device || ctx->device == dst->device)
-            ctx_synchronize(ctx);
+        if (ctx->device == w->copy.src.device || ctx->device == w->copy.dst.device)
+            for (struct stream *t = ctx->streams; t && n < MOST; t = t->next_in_ctx)
+                if (t != s)
+                    deps[n++] = (struct dep){.stream = t, .seq = t->submitted};
+    return stream_enqueue(s, w, deps, n);
 }
 
 static CUresult do_copy(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
@@ -213,8 +222,6 @@ static CUresult do_copy(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
         return r;
     }
     w.copy.ctx = ctx_handle(s->ctx);
-    if (sync && !s->capture && s == s->ctx->legacy)
-        wait_for_both(&w);
     if (s->capture && (w.copy.pageable_src || w.copy.pageable_dst)) {
         /* Legal: the node reads or writes the memory when the graph executes. */
         r = capture_add(s, &w);
@@ -227,7 +234,7 @@ static CUresult do_copy(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
     if (w.copy.pageable_src)
         r = read_now(&w);
     if (r == CUDA_SUCCESS)
-        r = stream_submit(s, &w);
+        r = waits_for_both(s, &w) ? submit_behind_both(s, &w) : stream_submit(s, &w);
     if (r == CUDA_SUCCESS && wait)
         stream_synchronize(s);
     sim_unlock();
