@@ -214,6 +214,19 @@ def test_bench_cannot_work(arguments, words):
     assert words in message(autograph("bench", *arguments, status=2))
 
 
+@pytest.mark.parametrize("arguments", [["bench"], ["verify", "--output=no"]])
+def test_a_message_has_a_line_of_its_own(tmp_path, arguments):
+    """On a terminal, where the progress is shown."""
+    terminal, end = os.openpty()
+    command = [helpers.build_dir() / "autograph", *arguments, "--", "sh", "-c", "exit 3"]
+    env = helpers.environment(preload=False, env={"LD_PRELOAD": helpers.sanitizer_runtime()})
+    done = subprocess.run(list(map(str, command)), stderr=end, env=env, cwd=tmp_path, check=False,
+                          stdout=subprocess.DEVNULL, timeout=helpers.TIMEOUT)
+    os.close(end)
+    with open(terminal, "rb", buffering=0) as file:
+        assert done.returncode == 2 and b"...\r\x1b[Kautograph" in file.read(4096)
+
+
 def test_a_run_that_fails():
     done = autograph("bench", "--", "sh", "-c", "echo oh no >&2; exit 3", status=2)
     assert done.stderr == "autograph bench: a run ended with status 3:\n  oh no\n"

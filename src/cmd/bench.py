@@ -118,7 +118,6 @@ def main(arguments):
                     figures[with_library].append(value)
                 if with_library:
                     last = done
-        runs.progress("")
         ops, replayed = runs.totals(last.reports)
         seen = bool(last.reports)
 

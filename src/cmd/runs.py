@@ -76,6 +76,8 @@ class Runner:
                 seconds = time.monotonic() - start
         except OSError as e:
             raise Failure(f"{e.filename or self.command[0]}: {e.strerror}") from None
+        finally:
+            progress("")
         if status is None:
             raise Failure(f"a run {kind(with_library)} was not over after "
                           f"{self.given.timeout:g} s and was ended")

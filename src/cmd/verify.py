@@ -141,11 +141,9 @@ def main(arguments):
         outputs = Outputs(given.output, scratch)
 
         def result(with_library, label):
-            runs.progress(f"verify: running {runs.kind(with_library)} ...")
             outputs.restore()
-            done = Result(run(with_library), outputs, label, given.filter)
-            runs.progress("")
-            return done
+            runs.progress(f"verify: running {runs.kind(with_library)} ...")
+            return Result(run(with_library), outputs, label, given.filter)
 
         plain = result(False, "plain")
         for name in given.output:
@@ -190,7 +188,6 @@ def compare_traces(run, outputs):
         outputs.restore()
         runs.progress(f"verify: running with a trace {'of replays' if not extra else ''} ...")
         traces.append(run(True, extra).traces)
-        runs.progress("")
     eager, ours = traces
     if len(eager) != len(ours) or not ours:
         print(f"{plural(len(eager), 'process')} wrote a trace without graphs, {len(ours)} with: "
