@@ -125,7 +125,11 @@ def test_what_turns_it_off(env, words):
     "", "[trace]\nhot = 5\n", "[trace]\nhot=5 ; five\nunroll : 32\n", " [trace]\n  hot = 5\n",
     "[TRACE]\nHOT = 7\n", "[trace]\nhot = 5\nhot = 6\n", "hot = 5\n", "[trace]\nhot = 99999\n",
     "[report]\nfile = a;b\n", "[general]\nenable = OFF\n[update]\nstrategy = Set_Params\n",
-    "[trace]\nhot\n= 5\nunroll = 16\n", "; hot = 5\n# [trace]\n[log]\nlevel = 2\n"])
+    "[trace]\nhot\n= 5\nunroll = 16\n", "; hot = 5\n# [trace]\n[log]\nlevel = 2\n",
+    "\ufeff[trace]\nhot = 5\n", "[trace]\r\nhot = 5\r\n", "[trace]\rhot = 5\n", "[trace]\nhot = 5\xa0\n",
+    *(f"[trace]\n \tfile={'x' * n}\nhot = 5\n" for n in (194, 195)),
+    *("[trace]\n" + "#\n" * n + "hot = 5\n" for n in (32756, 32764))],
+    ids=lambda text: repr(text[:24]))
 def test_files_are_read_as_the_library_reads_them(tmp_path, text):
     (tmp_path / "t.ini").write_text(text)
     env = {"AUTOGRAPH_CONFIG": tmp_path / "t.ini"}

@@ -9,6 +9,8 @@ from common import Failure, Installation
 
 Option = collections.namedtuple("Option", "kind section key default least most words help")
 PATH_MAX = 1024
+FILE_MOST, LINE_MOST = 64 * 1024, 199  # bytes that the library reads of a file, and inih of a line
+BLANKS = " \t\r\v\f"
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -106,22 +108,31 @@ def config_file(environ):
 
 
 def lines(path):
-    """(line number, section, key, value) of an INI file; key is None where a line is neither."""
+    """(line number, section, key, value) of an INI file; where key is None, value is a complaint."""
     section = ""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        for at, line in enumerate(file, 1):
-            line = line.strip()
-            header = re.match(r"\[([^\]]*)\]", line)
-            if not line or line[0] in "#;":
-                continue
-            if header:
-                section = header.group(1)
-                continue
-            parts = re.match(r"([^=:]*)[=:](.*)", line)
-            if not parts:
-                yield at, section, None, line
-                continue
-            yield at, section, parts.group(1).strip(), re.sub(r"\s;.*", "", parts.group(2)).strip()
+    with open(path, "rb") as file:
+        data = file.read(FILE_MOST + 1)
+    text = data[:FILE_MOST].decode("utf-8-sig", "surrogateescape")
+    for at, line in enumerate(text.split("\n"), 1):
+        line = line.lstrip(" \t")
+        if len(line.encode("utf-8", "surrogateescape")) > LINE_MOST:
+            yield at, section, None, f"this line is longer than {LINE_MOST} bytes"
+            continue
+        line = line.strip(BLANKS)
+        header = re.match(r"\[([^\]]*)\]", line)
+        if not line or line[0] in "#;":
+            continue
+        if header:
+            section = header.group(1)
+            continue
+        parts = re.match(r"([^=:]*)[=:](.*)", line, re.S)
+        if not parts:
+            yield at, section, None, 'neither "[section]" nor "key = value"'
+            continue
+        value = re.sub(r"\s;.*", "", parts.group(2), flags=re.A | re.S)
+        yield at, section, parts.group(1).strip(BLANKS), value.strip(BLANKS)
+    if len(data) > FILE_MOST:
+        yield at, section, None, f"the file is longer than {FILE_MOST // 1024} KiB from here on"
 
 
 def effective(environ):
@@ -141,7 +152,7 @@ def effective(environ):
     for at, section, key, value in (lines(path) if path else ()):
         name = f"{section}.{key}".lower()
         if key is None:
-            complaints.append(f'{path}:{at}: neither "[section]" nor "key = value"')
+            complaints.append(f"{path}:{at}: {value}")
         elif name in options:
             take(name, value, f"{path}:{at}")
         else:
