@@ -277,6 +277,18 @@ def test_names_cannot_become_markup(shown, tmp_path):
     assert "<script" not in (tmp_path / "p").read_text()
 
 
+def test_names_cannot_reach_the_terminal_as_commands(shown):
+    evil = "\x1b[31m"
+
+    def spoilt(data):
+        if isinstance(data, dict):
+            return {k: evil if isinstance(v, str) else spoilt(v) for k, v in data.items()}
+        return list(map(spoilt, data)) if isinstance(data, list) else data
+    data = spoilt(second_format(pid=evil, options={evil: evil}))
+    out = shown({**data, "options": {evil: evil}}).stdout
+    assert "?[31m" in out and "\x1b" not in out
+
+
 def test_a_page_that_cannot_be_written(shown):
     assert "No such file" in message(shown(first_format(), "--html", "/no/such/p", status=2))
 

@@ -217,7 +217,7 @@ def section(title, lines):
 
 
 def text(data, width=110):
-    lines = [f"{printable(data.get('program', '?'))} (process {data.get('pid', '?')}, libautograph "
+    lines = [f"{printable(data.get('program', '?'))} (process {printable(data.get('pid', '?'))}, libautograph "
              f"{printable(data.get('version', '?'))})", headline(data)]
     us = saved(data)
     if us:
@@ -230,7 +230,7 @@ def text(data, width=110):
                            + ([f"{plural(data['trials'], 'trial')} ({count(data['given_up'])} lost)"]
                               if data.get("trials") else [])))
     if data.get("options"):
-        lines.append("options: " + ", ".join(f"{k} = {printable(v)}"
+        lines.append("options: " + ", ".join(printable(f"{k} = {v}")
                                              for k, v in data["options"].items()))
     if data.get("complete") is False:
         lines.append("The program goes on: this is how it stood.")
