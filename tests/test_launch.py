@@ -121,6 +121,9 @@ def test_its_locale(given):
     (["--config", "/", "true"], "can be read"),
     (["--library", "/no/such.so", "true"], "build or install it"),
     (["--wrong", "true"], "--wrong"),
+    (["--report=", "true"], "'' is no name: name a file"),
+    (["--report=/tmp", "true"], "'/tmp' is a directory: name a file"),
+    (["--trace=/tmp/", "true"], "'/tmp/' is a directory"),
 ])
 def test_mistakes_are_one_line(arguments, words):
     assert words in message(autograph(*arguments, status=2))

@@ -49,7 +49,10 @@ def settings(given):
 
 
 def pattern_path(name):
-    """An absolute file name in which only the user's own % are special."""
+    """An absolute file name in which only the user's own % are special. Failure for what can be no
+    file's: else that would be said when the program ends, and its report be lost."""
+    if not name or os.path.isdir(name):
+        raise Failure(f"'{name}' is {'a directory' if name else 'no name'}: name a file")
     return name if os.path.isabs(name) else os.path.join(os.getcwd().replace("%", "%%"), name)
 
 
