@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
+import tempfile
 
 import pytest
 
@@ -164,6 +166,19 @@ def test_files_that_are_no_programs(tmp_path):
     refused("class", b"\x7fELF\x07" + good[5:], "damaged")
     refused("lost", b"#!/no/such/interpreter\n", "/no/such/interpreter is not there")
     refused("loop", f"#!{tmp_path}/loop\n".encode(), "too many")
+
+
+def test_a_program_that_may_only_be_executed():
+    """As its vendor has installed it."""
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o755)
+        path = shutil.copy("/bin/echo", place)
+        os.chmod(path, 0o111)
+        drop = {"preexec_fn": lambda: os.setuid(65534)} if os.geteuid() == 0 else {}
+        for needed in (helpers.library(), helpers.SOURCE / "src/cmd/main.py"):
+            if subprocess.run(["test", "-r", needed], check=False, **drop).returncode != 0:
+                pytest.skip("the build or the sources are not for others to see")
+        assert autograph(path, "text", **drop).stdout == "text\n"
 
 
 def test_a_script_is_started_by_its_interpreter(tmp_path):

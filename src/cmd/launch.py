@@ -95,6 +95,8 @@ def split_command(arguments, parser):
 def program(command, path):
     """The file to execute, checked: Failure says why the library would have no effect."""
     file = elf.find(command)
+    if not os.access(file, os.R_OK):
+        return file  # it may be executed, and not looked at
     binary, _ = elf.program_of(file)
     reason = elf.obstacle(binary, path)
     if reason:
