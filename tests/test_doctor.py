@@ -114,6 +114,11 @@ def test_options_and_where_they_come_from(tmp_path):
     assert "autograph.ini:7" in mistakes and "AUTOGRAPH_TRACE_HO" in mistakes
 
 
+def test_a_set_report_is_above_the_one_in_the_environment():
+    facts, _ = doctor("--set", "report.file=set", env={"AUTOGRAPH_REPORT": "given"})
+    assert [o.split("   ")[0] for o in facts["option"] if "report" in o] == ["report.file = set"]
+
+
 @pytest.mark.parametrize("env,words", [({"AUTOGRAPH_DISABLE": "1"}, "unset it"),
                                        ({"AUTOGRAPH_GENERAL_ENABLE": "no"}, "general.enable")])
 def test_what_turns_it_off(env, words):

@@ -45,6 +45,8 @@ def settings(given):
         else:
             variables["AUTOGRAPH_CONFIG"] = ""
     variables.update(options.assignments(given.set))
+    if "AUTOGRAPH_REPORT_FILE" in variables:  # the short name is above it
+        variables["AUTOGRAPH_REPORT"] = variables["AUTOGRAPH_REPORT_FILE"]
     return variables
 
 
@@ -129,8 +131,6 @@ def main(arguments):
     if given.report is not None:
         variables["AUTOGRAPH_REPORT"] = given.report if given.report == "stderr" \
             else pattern_path(given.report)
-    elif "AUTOGRAPH_REPORT_FILE" in variables:  # the short name would be above it
-        variables["AUTOGRAPH_REPORT"] = variables["AUTOGRAPH_REPORT_FILE"]
     if given.trace is not None:
         variables.update(options.assignments(["trace.file=" + pattern_path(given.trace)]))
     if given.disable:
