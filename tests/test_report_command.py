@@ -289,6 +289,16 @@ def test_names_cannot_reach_the_terminal_as_commands(shown):
     assert "?[31m" in out and "\x1b" not in out
 
 
+def test_a_report_is_not_written_over(tmp_path):
+    """As by `autograph report --html REPORT`, where the page's name is forgotten."""
+    path = tmp_path / "autograph-report-0.json"
+    path.write_text(json.dumps(second_format()))
+    for page in (path.name, path):
+        assert "would be written over" in message(
+            autograph("report", "--html", page, cwd=tmp_path, status=2))
+    assert json.loads(path.read_text()) == second_format()
+
+
 def test_a_page_that_cannot_be_written(shown):
     assert "No such file" in message(shown(first_format(), "--html", "/no/such/p", status=2))
 

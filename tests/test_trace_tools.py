@@ -111,6 +111,12 @@ def test_a_place_that_cannot_be_written(tmp_path):
         assert words in message(done)
 
 
+def test_a_trace_is_not_written_over(tmp_path):
+    path = example().write(tmp_path / "t")
+    assert "would be written over" in message(autograph("trace", path, "--chrome", path, status=2))
+    assert path.read_bytes() == example().data()
+
+
 def test_names_cannot_reach_the_terminal_as_commands(tmp_path):
     w = Writer().function(1, "k\x1b[31m").stream(1).kernel(1, took=1000).end()
     assert "\x1b" not in autograph("trace", w.write(tmp_path / "t")).stdout

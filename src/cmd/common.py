@@ -47,6 +47,13 @@ class Parser(argparse.ArgumentParser):
         raise Failure(f"{message}; see {self.prog} --help")
 
 
+def spare(out, names):
+    """Failure if a file that is to be written is one of those that are read."""
+    for name in names:
+        if os.path.exists(out) and os.path.exists(name) and os.path.samefile(out, name):
+            raise Failure(f"{out}: would be written over; name the file to write, then that to read")
+
+
 def number(least, kind=int):
     """An argparse type: a number that is not below `least`."""
     def parse(text):

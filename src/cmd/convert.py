@@ -5,7 +5,7 @@ import json
 import sys
 
 import tracefile
-from common import OK, UNUSABLE, Failure, Parser, plural, printable, warn
+from common import OK, UNUSABLE, Failure, Parser, plural, printable, spare, warn
 
 EPILOG = """\
 The Chrome trace format opens in Perfetto (https://ui.perfetto.dev) and in chrome://tracing: a track
@@ -136,6 +136,8 @@ def main(arguments):
                        help="the Chrome trace format (- is standard output)")
     parser.add_argument("--stream", metavar="N", type=int, help="text of this stream only")
     given = parser.parse_args(arguments)
+    if given.chrome:
+        spare(given.chrome, [given.file])
     trace = tracefile.Trace(given.file)
     if given.stream is not None and given.stream not in trace.streams:
         raise Failure(f"{given.file}: has no stream {given.stream}; its streams are "

@@ -9,7 +9,7 @@ import subprocess
 import page
 import tracefile
 from common import (OK, Failure, Parser, brief_name, count, demangle, duration, plural, printable,
-                    share, shortened, table)
+                    share, shortened, spare, table)
 
 EPILOG = """\
 Without FILE: the autograph-report-*.json here, which autograph --report writes.
@@ -336,6 +336,8 @@ def main(arguments):
     files = given.files or sorted(glob.glob("autograph-report-*.json"))
     if not files:
         raise Failure("which report? autograph --report COMMAND writes one")
+    if given.html:
+        spare(given.html, [*files, *filter(None, [given.trace])])
     parts = []
     for name in files:
         data = load(name)
