@@ -224,7 +224,7 @@ def test_kernel_that_waits_for_the_host_after_shorter_graphs():
     assert any(trace["length"] > 64 for trace in done.report["trace_list"])
 
 
-@pytest.mark.parametrize("scenario", ["stuck_orphan", "captured_orphan"])
+@pytest.mark.parametrize("scenario", ["stuck_orphan", "captured_orphan", "released_orphan"])
 def test_kernel_that_waits_for_the_host_in_a_stream_that_is_gone(scenario):
     """Nobody can ask whether it still runs, so there is no moment for more graphs but the last wait."""
     done, *_ = live(scenario, {"AGSIM_GRAPH_FREE": 31, "AUTOGRAPH_TRACE_LENGTH": "fixed"})
@@ -275,7 +275,7 @@ LIFE = {"children": (0, True), "children_of_a_thread": (0, True), "simple": (0, 
         "contexts": (0, True), "devices": (0, True), "back_and_forth": (0, True),
         "streams_beside": (0, True), "streams_behind": (0, True), "streams_full": (0, True),
         "ahead_beside": (0, True), "barrier_beside": (0, True), "asked_beside": (0, False),
-        "released_beside": (0, True), "lost_beside": (0, True), "waiters_beside": (0, False),
+        "released_beside": (0, True), "lost_beside": (0, True), "relayed_beside": (0, True), "waiters_beside": (0, False),
         "grown_beside": (0, True), "exit_beside": (0, True),
         "reset": (0, True), "modules": (0, True), "attributes": (0, True), "callbacks": (0, True),
         "forbidden": (0, True), "captures": (0, True),

@@ -15,6 +15,7 @@
 #undef cuCtxDestroy
 #undef cuDevicePrimaryCtxRelease
 #undef cuDevicePrimaryCtxReset
+#undef cuDevicePrimaryCtxRetain
 #undef cuGetProcAddress
 #undef cuCtxPopCurrent
 #undef cuCtxPushCurrent
@@ -73,6 +74,65 @@ static void device_reset(CUdevice device)
     ag_memory_changed();
     ag_shortcut_forget();
     ag_engine_device_reset(device);
+}
+
+/* As a call that is not known of. */
+static void barrier(void)
+{
+    ag_memory_changed();
+    if (ag_engine_listens())
+        ag_engine_barrier_all(AG_REASON_BARRIER);
+}
+
+/* -- Primary contexts: they live as long as somebody retains them ------------ */
+
+enum { MOST_DEVICES = 64 };
+
+static struct {
+    _Atomic(CUcontext) context; /* NULL: not known */
+    _Atomic int references;     /* that have been seen, since the last reset */
+} primary[MOST_DEVICES];
+
+static bool is_counted(CUdevice device)
+{
+    return device >= 0 && device < MOST_DEVICES;
+}
+
+static void retained(CUdevice device, CUcontext context)
+{
+    if (!is_counted(device))
+        return;
+    atomic_store(&primary[device].context, context);
+    atomic_fetch_add(&primary[device].references, 1);
+}
+
+static void primary_ends(CUdevice device)
+{
+    CUcontext context = is_counted(device) ? atomic_load(&primary[device].context) : NULL;
+    if (context)
+        context_destroy(context);
+    else
+        device_reset(device);
+}
+
+/* Others may go on in it, and what they have under way must not be lost. */
+static void released(CUdevice device)
+{
+    int before = is_counted(device) ? atomic_fetch_sub(&primary[device].references, 1) : 0;
+    if (before < 1 && is_counted(device)) /* nobody was seen to retain it */
+        atomic_fetch_add(&primary[device].references, 1);
+    if (before > 1)
+        barrier();
+    else
+        primary_ends(device);
+}
+
+/* The references stay (CUDA driver API, cuDevicePrimaryCtxReset), but are not relied on. */
+static void reset(CUdevice device)
+{
+    if (is_counted(device))
+        atomic_store(&primary[device].references, 0);
+    primary_ends(device);
 }
 
 /* A door that tells the engine something before the call. */
@@ -220,10 +280,8 @@ CURRENT(cuCtxPopCurrent_v2, (CUcontext *context), (context))
 #define CREATES(name, parameters, arguments)                                                       \
     DOOR(name, parameters)                                                                         \
     {                                                                                              \
-        if (active(#name)) {                                                                       \
-            ag_memory_changed();                                                                   \
-            ag_engine_barrier_all(AG_REASON_BARRIER);                                              \
-        }                                                                                          \
+        if (active(#name))                                                                         \
+            barrier();                                                                             \
         CUresult result = REAL(name) arguments;                                                    \
         ag_shortcut_forget_context();                                                              \
         return result;                                                                             \
@@ -246,10 +304,12 @@ CREATES(cuVDPAUCtxCreate_v2, VDPAU_PARAMETERS, (context, flags, device, vdpau, g
 BEFORE(cuCtxDestroy, (CUcontext context), (context), context_destroy(context))
 BEFORE(cuCtxDestroy_v2, (CUcontext context), (context), context_destroy(context))
 BEFORE(cuCtxDetach, (CUcontext context), (context), context_destroy(context))
-BEFORE(cuDevicePrimaryCtxRelease, (CUdevice device), (device), device_reset(device))
-BEFORE(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), device_reset(device))
-BEFORE(cuDevicePrimaryCtxReset, (CUdevice device), (device), device_reset(device))
-BEFORE(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), device_reset(device))
+AROUND(cuDevicePrimaryCtxRetain, (CUcontext *context, CUdevice device), (context, device), barrier(),
+       retained(device, *context))
+BEFORE(cuDevicePrimaryCtxRelease, (CUdevice device), (device), released(device))
+BEFORE(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), released(device))
+BEFORE(cuDevicePrimaryCtxReset, (CUdevice device), (device), reset(device))
+BEFORE(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), reset(device))
 
 AROUND(cuCtxFromGreenCtx, (CUcontext *context, CUgreenCtx green), (context, green), (void)0,
        ag_engine_context_green(*context))

@@ -188,6 +188,49 @@ static void released_beside(void)
         OK(cuMemsetD32(buffer[1 + i], 0, N));
 }
 
+static pthread_barrier_t turn;
+
+static void CUDA_CB take_time(void *unused)
+{
+    (void)unused;
+    usleep(500);
+}
+
+/* Its default stream holds something when the context is released. */
+static void *uses_default_stream(void *arg)
+{
+    OK(cuCtxSetCurrent(ctx));
+    for (uint32_t step = 0; step < STEPS * 4; step++) {
+        OK(cuLaunchHostFunc(CU_STREAM_PER_THREAD, take_time, NULL));
+        for (uint32_t i = 0; i < BODY; i++) {
+            if (i == BODY / 2) {
+                pthread_barrier_wait(&turn);
+                pthread_barrier_wait(&turn);
+            }
+            OK(launch_mix(buffer[0], N, step + i, CU_STREAM_PER_THREAD));
+        }
+    }
+    OK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    return arg;
+}
+
+static void relayed_beside(void)
+{
+    pthread_t thread;
+    CUcontext again;
+    CHECK(pthread_barrier_init(&turn, NULL, 2) == 0);
+    CHECK(pthread_create(&thread, NULL, uses_default_stream, NULL) == 0);
+    for (uint32_t step = 0; step < STEPS * 4; step++) {
+        pthread_barrier_wait(&turn);
+        if (step % 40 == 30)
+            OK(cuDevicePrimaryCtxRetain(&again, dev));
+        else if (step % 40 == 35)
+            OK(cuDevicePrimaryCtxRelease(dev));
+        pthread_barrier_wait(&turn);
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 static volatile uint32_t *word, steps_done, goes_on, has_left;
 
 static void *releases(void *arg)
@@ -394,12 +437,17 @@ static void exit_beside(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"released_beside", released_beside}, {"lost_beside", lost_beside},
-        {"waiters_beside", waiters_beside},   {"grown_beside", grown_beside},
-        {"exit_beside", exit_beside},         {"streams_beside", streams_beside},
-        {"ahead_beside", ahead_beside},       {"barrier_beside", barrier_beside},
-        {"asked_beside", asked_beside},       {NULL, NULL}};
+    static const struct scenario all[] = {{"released_beside", released_beside},
+                                          {"lost_beside", lost_beside},
+                                          {"relayed_beside", relayed_beside},
+                                          {"waiters_beside", waiters_beside},
+                                          {"grown_beside", grown_beside},
+                                          {"exit_beside", exit_beside},
+                                          {"streams_beside", streams_beside},
+                                          {"ahead_beside", ahead_beside},
+                                          {"barrier_beside", barrier_beside},
+                                          {"asked_beside", asked_beside},
+                                          {NULL, NULL}};
     run(all, argc, argv);
     show_all(argv[1]);
     return 0;

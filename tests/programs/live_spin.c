@@ -230,37 +230,63 @@ static void stuck_longer(void)
     stuck_with(80, 100);
 }
 
-/* The kernel that waits is in a stream which is destroyed meanwhile, and the host waits for others.
- */
-static void orphan(bool captured)
+/* The kernel that waits is in a stream which the library loses from sight, and the host waits for
+   others. */
+static void orphan(void (*launch)(CUstream hot))
 {
-    CUstream waiter, hot = made(CU_STREAM_NON_BLOCKING);
-    CUgraph graph;
-    OK(cuStreamCreate(&waiter, CU_STREAM_NON_BLOCKING));
+    CUstream hot = made(CU_STREAM_NON_BLOCKING);
     OK(cuCtxSynchronize());
-    OK(launch_word(spin, word, 1, waiter));
-    if (captured)
-        OK(cuStreamBeginCapture(hot, CU_STREAM_CAPTURE_MODE_RELAXED));
-    OK(cuStreamDestroy(waiter));
-    if (captured) {
-        OK(cuStreamEndCapture(hot, &graph));
-        OK(cuGraphDestroy(graph));
-    }
+    launch(hot);
     for (uint32_t loop = 0; loop < 80; loop++)
         hot_loop(hot, buffer, loop, 4, 5, true); /* so few replays that none makes room */
     set_word(word, 1);
     OK(cuStreamSynchronize(hot));
 }
 
-static void stuck_orphan(void)
+static void destroyed(CUstream hot)
 {
-    orphan(false);
+    CUstream waiter = made(CU_STREAM_NON_BLOCKING);
+    (void)hot;
+    OK(launch_word(spin, word, 1, waiter));
+    OK(cuStreamDestroy(waiter));
 }
 
 /* During a capture it cannot be asked whether the stream has work left. */
+static void destroyed_in_capture(CUstream hot)
+{
+    CUstream waiter = made(CU_STREAM_NON_BLOCKING);
+    CUgraph graph;
+    OK(launch_word(spin, word, 1, waiter));
+    OK(cuStreamBeginCapture(hot, CU_STREAM_CAPTURE_MODE_RELAXED));
+    OK(cuStreamDestroy(waiter));
+    OK(cuStreamEndCapture(hot, &graph));
+    OK(cuGraphDestroy(graph));
+}
+
+/* Somebody gives back the context, which lives on. */
+static void released(CUstream hot)
+{
+    CUcontext again;
+    (void)hot;
+    OK(launch_word(spin, word, 1, made(CU_STREAM_NON_BLOCKING)));
+    OK(cuDevicePrimaryCtxRetain(&again, dev));
+    CHECK(again == ctx);
+    OK(cuDevicePrimaryCtxRelease(dev));
+}
+
+static void stuck_orphan(void)
+{
+    orphan(destroyed);
+}
+
 static void captured_orphan(void)
 {
-    orphan(true);
+    orphan(destroyed_in_capture);
+}
+
+static void released_orphan(void)
+{
+    orphan(released);
 }
 
 /* The same, but that the host then waits for everything, and goes on. */
@@ -417,6 +443,7 @@ int main(int argc, char **argv)
                {"stuck_longer", stuck_longer},
                {"stuck_orphan", stuck_orphan},
                {"captured_orphan", captured_orphan},
+               {"released_orphan", released_orphan},
                {"orphan_ends", orphan_ends},
                {"loading", loading},
                {"asking", asking},
