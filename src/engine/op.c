@@ -146,15 +146,20 @@ static INLINE struct ag_stream *enter(CUstream handle, bool ptsz, CUcontext curr
     return go_on(stream);
 }
 
+/* An op goes to a stream that has no state. */
+static void unfollowed(void)
+{
+    atomic_fetch_add_explicit(&ag_unfollowed_ops, 1, memory_order_relaxed);
+    if (atomic_load(&ag_captures) == 0) /* or it will not run now */
+        atomic_store(&ag_unfollowed, true);
+}
+
 /* The same for an op, which is counted in any case. */
 static INLINE struct ag_stream *enter_op(CUstream handle, bool ptsz, CUcontext current)
 {
     struct ag_stream *stream = enter(handle, ptsz, current);
-    if (UNLIKELY(stream == NULL) && current != NULL) {
-        atomic_fetch_add_explicit(&ag_unfollowed_ops, 1, memory_order_relaxed);
-        if (atomic_load(&ag_captures) == 0) /* or it will not run now */
-            atomic_store(&ag_unfollowed, true);
-    }
+    if (UNLIKELY(stream == NULL) && current != NULL)
+        unfollowed();
     return stream;
 }
 
@@ -297,6 +302,8 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
     for (;;) {
         stream = enter_op(call->stream, call->ptsz, current);
         if (UNLIKELY(stream == NULL)) {
+            if (current == NULL && !ag_stream_is_default(call->stream))
+                unfollowed(); /* no context is needed where there is a handle */
             AG_TRACE(ag_note_kernel(NULL, call));
             return false;
         }

@@ -55,16 +55,11 @@ bool ag_stream_lock_within(struct ag_stream *stream, uint64_t ns)
 
 /* -- Streams -------------------------------------------------------------- */
 
-static bool is_default(CUstream name)
-{
-    return name == CU_STREAM_LEGACY || name == CU_STREAM_PER_THREAD;
-}
-
 static bool names(const struct ag_stream *stream, CUstream name, CUcontext current)
 {
     if (!stream->live || stream->handle != name)
         return false;
-    if (!is_default(name))
+    if (!ag_stream_is_default(name))
         return true;
     return stream->context->ctx == current &&
            (name == CU_STREAM_LEGACY || stream->owner == &ag_self);
@@ -436,7 +431,7 @@ void ag_stream_kill(struct ag_stream *stream)
 /* Whether what the state has learnt is worth keeping, and says nothing of the stream itself. */
 static bool is_of_use(const struct ag_stream *stream)
 {
-    if (stream->plain || is_default(stream->handle) || stream->recorder.tree.used == 0)
+    if (stream->plain || ag_stream_is_default(stream->handle) || stream->recorder.tree.used == 0)
         return false;
     const struct ag_trace *trace = stream->traces;
     while (trace != NULL && !trace->prioritized)

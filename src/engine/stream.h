@@ -239,6 +239,12 @@ static inline CUstream ag_stream_name(CUstream handle, bool ptsz)
     return handle;
 }
 
+/* Whether that is one of the default streams, by name or NULL. */
+static inline bool ag_stream_is_default(CUstream name)
+{
+    return name == NULL || name == CU_STREAM_LEGACY || name == CU_STREAM_PER_THREAD;
+}
+
 static inline struct ag_found *ag_stream_slot(CUstream handle)
 {
     uintptr_t bits = (uintptr_t)handle;

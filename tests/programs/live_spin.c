@@ -274,6 +274,16 @@ static void released(CUstream hot)
     OK(cuDevicePrimaryCtxRelease(dev));
 }
 
+/* A stream that has a handle needs no current context. */
+static void launched_without(CUstream hot)
+{
+    CUstream waiter = made(CU_STREAM_NON_BLOCKING);
+    (void)hot;
+    OK(cuCtxSetCurrent(NULL));
+    OK(launch_word(spin, word, 1, waiter));
+    OK(cuCtxSetCurrent(ctx));
+}
+
 static void stuck_orphan(void)
 {
     orphan(destroyed);
@@ -287,6 +297,11 @@ static void captured_orphan(void)
 static void released_orphan(void)
 {
     orphan(released);
+}
+
+static void contextless_orphan(void)
+{
+    orphan(launched_without);
 }
 
 /* The same, but that the host then waits for everything, and goes on. */
@@ -444,6 +459,7 @@ int main(int argc, char **argv)
                {"stuck_orphan", stuck_orphan},
                {"captured_orphan", captured_orphan},
                {"released_orphan", released_orphan},
+               {"contextless_orphan", contextless_orphan},
                {"orphan_ends", orphan_ends},
                {"loading", loading},
                {"asking", asking},
