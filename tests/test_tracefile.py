@@ -293,6 +293,32 @@ def test_a_file_that_another_process_writes_is_left_alone(tmp_path):
     assert len(done.stderr.splitlines()) == 1 and file.read_text() == "theirs"
 
 
+NO_STDOUT = """
+#include "sim_test.h"
+
+int main(void)
+{
+    CUdeviceptr buffer;
+    close(STDOUT_FILENO);
+    start();
+    OK(cuMemAlloc(&buffer, 4));
+    for (int i = 0; i < 2; i++) {
+        OK(launch_mix(buffer, 1, 7, 0));
+        OK(cuCtxSynchronize());
+        usleep(100000); /* so that the file is open */
+        CHECK(write(STDOUT_FILENO, "text", 4) == -1);
+    }
+    return 0;
+}
+"""
+
+
+def test_a_program_without_stdout(tmp_path):
+    """What it writes there goes nowhere, and not into the trace."""
+    helpers.run(compiled.text(NO_STDOUT), env={"AUTOGRAPH_TRACE_FILE": tmp_path / "trace"})
+    assert Trace(tmp_path / "trace").complete
+
+
 SMALL_STACK = """
 #include <limits.h>
 #include <pthread.h>

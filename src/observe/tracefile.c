@@ -374,6 +374,17 @@ static bool is_open(void)
     return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == file.st_dev && st.st_ino == file.st_ino;
 }
 
+/* The same beyond the numbers of stdin, stdout and stderr, also where the program has none. */
+static int beyond_streams(int low)
+{
+    if (low < 0 || low > STDERR_FILENO)
+        return low;
+    int high = fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
+    close(low); /* nothing was written to it */
+    errno = error;
+    return high;
+}
+
 /* Whether another process is writing the file. Some file systems have no locks, and cannot tell. */
 static bool is_taken(void)
 {
@@ -384,7 +395,7 @@ static bool is_taken(void)
 static int open_file(void)
 {
     /* O_NONBLOCK: a FIFO without a reader must not stop the program. */
-    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+    fd = beyond_streams(open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666));
     if (fd < 0 || fstat(fd, &file) != 0 || fcntl(fd, F_SETFL, 0) != 0)
         return errno;
     if (S_ISREG(file.st_mode) && (is_taken() || ftruncate(fd, 0) != 0))
