@@ -13,6 +13,7 @@ import subprocess
 
 import pytest
 
+import compiled
 import helpers
 
 PROGRAMS = helpers.SOURCE / "tests/programs"
@@ -863,6 +864,59 @@ def test_report_is_the_parents(lookup, tmp_path):
     lookup(OPEN, "handle cuInit", "call 0", "fork", "handle cuInit",
            env={"AUTOGRAPH_REPORT": tmp_path / "report.%p", **helpers.NO_LEAK_CHECK})
     assert len(list(tmp_path.iterdir())) == 1
+
+
+HIDES = """
+#include <dlfcn.h>
+void *dlsym(void *handle, const char *name)
+{
+    void *(*real)(void *, const char *) = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+    if (!real)
+        real = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+    if (!real)
+        real = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.17");
+    return real(handle, name);
+}
+"""
+
+HIDDEN = """
+#include <dlfcn.h>
+#include "sim_test.h"
+
+int main(void)
+{
+    CUdeviceptr buffer;
+    uint32_t first, now = 0;
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    CUresult (*wait)(void) = dlsym(driver, "cuCtxSynchronize");
+    CUresult (*copy)(void *, CUdeviceptr, size_t) = dlsym(driver, "cuMemcpyDtoH_v2");
+    start();
+    OK(cuMemAlloc(&buffer, 4));
+    for (int i = 0; i < 100; i++) {
+        OK(cuMemsetD8Async(buffer, 0, 4, 0));
+        for (int k = 0; k < 5; k++)
+            OK(launch_mix(buffer, 1, 7, 0));
+        OK(wait());
+        OK(copy(i == 0 ? &first : &now, buffer, 4));
+        CHECK(i == 0 || now == first);
+        for (int k = 0; k < 3; k++)
+            OK(launch_mix(buffer, 1, 7, 0));
+    }
+    return 0;
+}
+"""
+
+
+def test_another_dlsym_in_front(tmp_path):
+    """It hides what the program looks up, and not what it was linked to: nothing may be held."""
+    source = tmp_path / "hides.c"
+    source.write_text("#define _GNU_SOURCE\n" + HIDES)
+    hides = compiled.compile_to(tmp_path / "hides.so", "-shared", source)
+    runtime, doors = helpers.sanitizer_runtime(), helpers.library()
+    for order, said in ((hides, doors), 1), ((doors, hides), 0):
+        preload = ":".join(str(p) for p in (runtime, *order) if p)
+        done = helpers.run(compiled.text(HIDDEN), env={"LD_PRELOAD": preload, "AUTOGRAPH_LOG_LEVEL": 1})
+        assert len(done.stderr.splitlines()) == said
 
 
 def test_disabled_by_configuration(lookup):

@@ -201,17 +201,34 @@ UNINSTRUMENTED static bool may_be_cuda(const char *name)
     return name[0] == 'c' && name[1] == 'u';
 }
 
+static _Thread_local bool inside __attribute__((tls_model("initial-exec")));
+static _Thread_local bool came_again __attribute__((tls_model("initial-exec")));
+
 static bool decide_once(void *handle, const char *name, const void *caller, void **result)
 {
-    static _Thread_local bool inside __attribute__((tls_model("initial-exec")));
-    if (inside)
+    if (inside) {
+        came_again = true;
         return false;
+    }
     int saved = errno;
     inside = true;
     bool decided = decide(handle, name, caller, result);
     inside = false;
     errno = saved;
     return decided;
+}
+
+bool ag_dlsym_is_asked(void *libcuda)
+{
+    void *(*first)(void *, const char *) =
+        (void *(*)(void *, const char *))ag_dlsym(RTLD_DEFAULT, "dlsym");
+    bool saved = inside;
+    inside = true;
+    came_again = false;
+    if (first)
+        (void)first(libcuda, "cuInit");
+    inside = saved;
+    return came_again;
 }
 
 UNINSTRUMENTED __attribute__((used, visibility("hidden"))) bool

@@ -80,6 +80,12 @@ void *ag_memory_door(unsigned slot);
 void *ag_dlsym(void *handle, const char *name);
 
 /*
+ * Whether look-ups of the program come to this library's dlsym(): that of another library may stand
+ * in front of it, and go on to the C library's.
+ */
+bool ag_dlsym_is_asked(void *libcuda);
+
+/*
  * What `name` would be bound to if this library were not there, for code at `caller` (NULL: global
  * scope only). NULL if nothing.
  */

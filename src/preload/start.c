@@ -11,6 +11,7 @@
 #include "config/config.h"
 #include "driver/driver.h"
 #include "engine/engine.h"
+#include "observe/log.h"
 #include "preload/preload.h"
 
 static pthread_once_t once_configured = PTHREAD_ONCE_INIT;
@@ -73,8 +74,15 @@ static __attribute__((noinline)) void start(void *libcuda)
     void *addresses[AG_SLOTS_KNOWN];
     ag_driver_resolve(&driver, libcuda, ag_dlsym);
     ag_route_look_up(libcuda, addresses);
+    bool asked = ag_dlsym_is_asked(libcuda);
     pthread_mutex_lock(&lock);
-    if (!started) {
+    if (!started && !asked) {
+        /* Some calls of the driver would pass what is held by others. */
+        ag_log(AG_LOG_WARNING, "another library's dlsym() hides the driver's functions: "
+                               "it has to be preloaded behind this one");
+        gave_up = true;
+        started = true;
+    } else if (!started) {
         ag_real = driver;
         ag_route_fill(addresses);
         ag_engine_start();
