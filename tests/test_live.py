@@ -57,6 +57,39 @@ def test_on_one_cpu_the_bound_is_ten_times_as_long(scenario):
     assert 5 * 4000 < longest < 10 * 4000 + SLACK
 
 
+SMALL_STACKS = """
+#include <limits.h>
+#include <pthread.h>
+#include "sim_test.h"
+
+int main(void)
+{
+    CUdeviceptr buffer;
+    pthread_attr_t attributes;
+    CHECK(pthread_attr_init(&attributes) == 0);
+    CHECK(pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN) == 0);
+    CHECK(pthread_setattr_default_np(&attributes) == 0);
+    start();
+    OK(cuMemAlloc(&buffer, 4));
+    for (int i = 0; i < 100; i++) {
+        for (int k = 0; k < 8; k++)
+            OK(launch_mix(buffer, 1, 7, 0));
+        OK(cuCtxSynchronize());
+    }
+    return 0;
+}
+"""
+
+
+@pytest.mark.skipif(bool(helpers.config()["sanitize"]), reason="a sanitizer needs more stack")
+def test_threads_of_the_program_have_small_stacks(tmp_path):
+    """Those of the library have enough for what they do."""
+    env = {"AUTOGRAPH_REPORT": "report.json", "AUTOGRAPH_TRACE_FILE": "trace",
+           "AUTOGRAPH_REPORT_LIVE": "true", "AUTOGRAPH_REPORT_CALLSITES": 1}
+    helpers.run(compiled.text(SMALL_STACKS), env=env, cwd=tmp_path)
+    assert json.loads((tmp_path / "report.json").read_text())["replays"] > 0
+
+
 REAL_TIME = """
 #include <sched.h>
 #include "sim_test.h"
