@@ -44,6 +44,7 @@ CEILINGS = {
     "disabled-driver": 0,
     "query": 10,
     "alone": 1860,
+    "beside": 1860,
     "stream": 2990,
     "crowd": 3050,
     "uploads": 4330,

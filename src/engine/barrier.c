@@ -126,7 +126,9 @@ void ag_engine_barrier_stream(CUstream handle, bool ptsz, enum ag_reason reason)
 void ag_engine_barrier_wait(CUstream handle, bool ptsz, enum ag_reason reason)
 {
     ag_engine_barrier_stream(handle, ptsz, reason);
-    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;)
+    if (!ag_watchdog_watches()) /* this thread holds nothing either, and has hundreds perhaps */
+        return;
+    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_touched(stream)) != NULL;)
         if (atomic_load_explicit(&stream->held, memory_order_relaxed) != 0 &&
             atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self)
             flush(stream, reason);

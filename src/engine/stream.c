@@ -143,17 +143,28 @@ static void list_leave(struct ag_stream *stream)
     }
 }
 
-struct ag_stream *ag_stream_next_busy(const struct ag_stream *last)
+/* Of those whose bit is in the mask. */
+static struct ag_stream *next_busy(const struct ag_stream *last, uint64_t mask)
 {
     unsigned from = last != NULL ? last->index + 1 : 0;
     for (unsigned word = from / BITS; word * BITS < atomic_load(&state_count); word++) {
-        uint64_t bits = atomic_load(&busy[word]);
+        uint64_t bits = atomic_load(&busy[word]) & mask;
         if (word == from / BITS)
             bits &= ~(uint64_t)0 << from % BITS;
         if (bits != 0)
             return atomic_load(&states[word * BITS + (unsigned)__builtin_ctzll(bits)]);
     }
     return NULL;
+}
+
+struct ag_stream *ag_stream_next_busy(const struct ag_stream *last)
+{
+    return next_busy(last, ~(uint64_t)0);
+}
+
+struct ag_stream *ag_stream_next_touched(const struct ag_stream *last)
+{
+    return next_busy(last, ag_self.touched);
 }
 
 void ag_stream_update_busy(struct ag_stream *stream)

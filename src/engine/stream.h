@@ -198,6 +198,9 @@ struct ag_stream *ag_stream_all(void);
  */
 struct ag_stream *ag_stream_next_busy(const struct ag_stream *last);
 
+/* Of these, such as the calling thread may have issued the last op of, and some others. */
+struct ag_stream *ag_stream_next_touched(const struct ag_stream *last);
+
 /* To be called whenever one of the three has changed. Wants the stream's lock. */
 void ag_stream_update_busy(struct ag_stream *stream);
 
@@ -392,6 +395,9 @@ enum { AG_MOST_BOUNDS = 4 };
    could not be started, and nothing may be held. And: that hold has ended. */
 bool ag_watchdog_watch(void);
 void ag_watchdog_unwatch(void);
+
+/* Whether there is such a hold in the process. */
+bool ag_watchdog_watches(void);
 void ag_watchdog_stop(void);
 
 /* Has the watchdog submit all that is held, for a thread that may not; waits for it, a second at

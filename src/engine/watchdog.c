@@ -227,6 +227,11 @@ void ag_watchdog_unwatch(void)
     atomic_fetch_sub(&watched, 1);
 }
 
+bool ag_watchdog_watches(void)
+{
+    return atomic_load(&watched) != 0;
+}
+
 void ag_watchdog_stop(void)
 {
     atomic_store(&stop, true);

@@ -60,6 +60,7 @@ CASES = {
     "disabled-driver": Case("held-driver", DISABLED, what="AUTOGRAPH_DISABLE=1"),
     "query": Case("query", what="barrier, nothing held (cuEventQuery)"),
     "alone": Case("alone", what="replayed by itself, and a synchronize"),
+    "beside": Case("beside", what="the same beside 300 streams that are not waited for"),
     "stream": Case("stream", what="a stream created and destroyed for each launch"),
     "crowd": Case("crowd", what="the same among 300 other streams"),
     "uploads": Case("uploads", what="a stream created and destroyed for 32 copies of pageable memory"),

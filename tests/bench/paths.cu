@@ -59,6 +59,7 @@ enum door {
     QUERY,     /* cuEventQuery: a barrier, and nothing is held */
     NOTHING,   /* a function that does nothing: the loop itself */
     ALONE,     /* cudaLaunchKernel and a synchronize behind it */
+    BESIDE,    /* the same, while hundreds of streams have an open sequence */
     STREAM,    /* a stream of its own for each launch: create, launch, wait, destroy */
     CROWD,     /* the same, while there are hundreds of others */
     UPLOADS,   /* a stream of its own for LENGTH uploads */
@@ -97,6 +98,7 @@ static const struct path {
     {"query", QUERY, false, false, false, "barrier, nothing held"},
     {"nothing", NOTHING, false, false, false, "a function of the program's, which does nothing"},
     {"alone", ALONE, false, false, false, "with replay and synchronize"},
+    {"beside", BESIDE, false, false, false, "the same beside hundreds of busy streams"},
     {"stream", STREAM, false, false, false, "a stream created and destroyed for it"},
     {"crowd", CROWD, false, false, false, "the same among hundreds of streams"},
     {"uploads", UPLOADS, false, false, false, "a stream created and destroyed for some uploads"},
@@ -162,6 +164,7 @@ static void one_call(const struct path *path, long iteration, unsigned k)
         CHECK(do_nothing((const void *)mix, dim3(1), dim3(1), arguments, shared, stream));
         break;
     case ALONE:
+    case BESIDE:
         CHECK(cudaLaunchKernel((const void *)mix, dim3(1), dim3(1), arguments, shared, stream));
         CHECK(cudaStreamSynchronize(stream));
         break;
@@ -197,17 +200,19 @@ extern "C" __attribute__((noinline)) void measured(const struct path *path, long
         CHECK(cudaStreamSynchronize(stream));
 }
 
-/* Streams that are alive, and have had a launch. */
-static void crowd()
+/* Streams that are alive, and have had a launch, which has been waited for or not. */
+static void crowd(bool wait)
 {
-    for (int i = 0; i < OTHERS; i++) {
-        cudaStream_t other;
-        unsigned size = 1, value = 0;
-        void *arguments[] = {&data, &size, &value};
+    std::vector<cudaStream_t> others(OTHERS);
+    unsigned size = 1, value = 0;
+    void *arguments[] = {&data, &size, &value};
+    for (auto &other : others) /* which ends open sequences */
         CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    for (auto other : others) {
         CHECK((cudaError_t)launch_kernel(function, 1, 1, 1, 1, 1, 1, 0, (CUstream)other, arguments,
                                          NULL));
-        CHECK(cudaStreamSynchronize(other));
+        if (wait)
+            CHECK(cudaStreamSynchronize(other));
     }
 }
 
@@ -241,12 +246,14 @@ static void run(const struct path *path)
     if (path->door == AFTER)
         loop();
     if (path->door == CROWD)
-        crowd();
+        crowd(true);
     if (path->door == EVENTS)
         other_events();
     unsigned first = path->whole ? 0 : 1, last = LENGTH - first;
     std::vector<double> times;
     for (long i = 0; i < WARMUP + ITERATIONS; i++) {
+        if (i == WARMUP && path->door == BESIDE)
+            crowd(false);
         for (unsigned k = 0; k < first; k++)
             one_call(path, i, k);
         double start = now_us();
