@@ -43,6 +43,7 @@ CEILINGS = {
     "disabled-runtime": 54,
     "disabled-driver": 0,
     "query": 10,
+    "poll": 570,
     "alone": 1860,
     "beside": 1860,
     "stream": 2990,

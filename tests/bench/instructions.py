@@ -59,6 +59,7 @@ CASES = {
     "disabled-runtime": Case("held-runtime", DISABLED, what="AUTOGRAPH_DISABLE=1"),
     "disabled-driver": Case("held-driver", DISABLED, what="AUTOGRAPH_DISABLE=1"),
     "query": Case("query", what="barrier, nothing held (cuEventQuery)"),
+    "poll": Case("poll", what="the same beside 300 streams of other threads that are not waited for"),
     "alone": Case("alone", what="replayed by itself, and a synchronize"),
     "beside": Case("beside", what="the same beside 300 streams that are not waited for"),
     "stream": Case("stream", what="a stream created and destroyed for each launch"),

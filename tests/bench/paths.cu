@@ -13,6 +13,7 @@
 #include <cuda.h>
 #include <dlfcn.h>
 #include <string.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -57,6 +58,7 @@ enum door {
     EVENT,     /* cudaEventRecord */
     EVENTS,    /* the same, while there are hundreds of others */
     QUERY,     /* cuEventQuery: a barrier, and nothing is held */
+    POLL,      /* the same, while other threads have open sequences in hundreds of streams */
     NOTHING,   /* a function that does nothing: the loop itself */
     ALONE,     /* cudaLaunchKernel and a synchronize behind it */
     BESIDE,    /* the same, while hundreds of streams have an open sequence */
@@ -96,6 +98,7 @@ static const struct path {
     {"novel-events", EVENTS, false, true, true, "the same, one of hundreds"},
     {"upload", UPLOAD, false, true, false, "from pageable memory"},
     {"query", QUERY, false, false, false, "barrier, nothing held"},
+    {"poll", POLL, false, false, false, "the same, hundreds of other threads' streams are busy"},
     {"nothing", NOTHING, false, false, false, "a function of the program's, which does nothing"},
     {"alone", ALONE, false, false, false, "with replay and synchronize"},
     {"beside", BESIDE, false, false, false, "the same beside hundreds of busy streams"},
@@ -158,6 +161,7 @@ static void one_call(const struct path *path, long iteration, unsigned k)
             CHECK(cudaEventRecord(events[k], stream));
         break;
     case QUERY:
+    case POLL:
         CHECK((cudaError_t)event_query((CUevent)events[k]));
         break;
     case NOTHING:
@@ -254,6 +258,8 @@ static void run(const struct path *path)
     for (long i = 0; i < WARMUP + ITERATIONS; i++) {
         if (i == WARMUP && path->door == BESIDE)
             crowd(false);
+        if (i == WARMUP && path->door == POLL)
+            std::thread(crowd, false).join();
         for (unsigned k = 0; k < first; k++)
             one_call(path, i, k);
         double start = now_us();
