@@ -45,6 +45,7 @@ struct generator {
     int vary;        /* percent of arguments that change */
     int interrupted; /* percent of statements with an interruption */
     int handed;      /* percent of statements for any thread */
+    int away;        /* percent of ops while another context is current */
     int long_body;   /* percent of bodies with many statements */
     int templates;   /* kernels are mostly one of these */
     struct statement *template[MOST_TEMPLATES];
@@ -343,6 +344,8 @@ static struct statement *one(struct generator *g, struct place at, int lane, int
         s->body = block(g, at, between(g, 1, 8), lane);
     } else {
         op_fill(g, s);
+        if (g->away != 0 && chance(g, g->away))
+            s->away = 1 + below(g, g->contexts + 1);
     }
     if (kind != S_IF && kind != S_ON && at.thread < 0 && chance(g, g->handed))
         s->thread = 1 + below(g, g->threads);
@@ -476,7 +479,7 @@ static struct statement **declare(struct generator *g, struct statement **end)
 
 struct statement *program_generate(uint64_t seed)
 {
-    struct generator g = {.random = seed * 0x2545f4914f6cdd1du};
+    struct generator g = {.random = seed * 0x2545f4914f6cdd1du, .away = seed % 4 == 0 ? 20 : 0};
     struct statement *program = NULL;
     g.threads = 1 + PICK(&g, 60, 25, 15);
     g.contexts = 1 + PICK(&g, 88, 12);

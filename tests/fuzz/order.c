@@ -20,7 +20,7 @@ struct step {
 static void step_job(struct thread *t, const void *of)
 {
     const struct step *step = of;
-    world_enter(t, step->lane->context);
+    lane_enter(t, step->lane);
     step->what(t, step);
 }
 

@@ -6,7 +6,8 @@
  * stream with memory of its own, which only its ops touch; values pass between lanes by EXCHANGE
  * alone, which orders them. So what a program leaves in memory does not depend on chance.
  *
- * A statement of a lane may name a thread (1 and up) that does it while the others wait.
+ * A statement of a lane may name a thread (1 and up) that does it while the others wait; and, where
+ * the stream has a handle, what is current meanwhile: 1 + a context, or one more: none.
  *
  * Text: a statement a line, `name field=value ...`, fields that are 0 left out; a block's line ends
  * with `{`, and a line `}` ends the block; `#` begins a comment line.
@@ -97,6 +98,7 @@ enum statement_kind {
     X(lane)                                                                                        \
     X(other)                                                                                       \
     X(thread)                                                                                      \
+    X(away)                                                                                        \
     X(threads)                                                                                     \
     X(how)                                                                                         \
     X(mode)                                                                                        \

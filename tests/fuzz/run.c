@@ -101,13 +101,22 @@ static void pause_host(int us)
 
 /* -- Lanes ---------------------------------------------------------------- */
 
+/* Whether it names the lane's stream, and nothing else that depends on the current context. */
+static bool may_be_away(const struct statement *s)
+{
+    return s->kind == S_KERNEL || (s->kind == S_MEMSET && s->how != 2) ||
+           (s->kind == S_COPY && s->how < COPY_DTOD_SYNC) || s->kind == S_VALUE ||
+           s->kind == S_HOST || s->kind == S_EXCHANGE || s->kind == S_PASS || s->kind == S_SYNC;
+}
+
 static void lane_statement(struct thread *t, const void *of)
 {
     const struct statement *s = of;
     struct world *w = t->world;
     struct lane *l = &w->lane[s->lane];
     t->statement = s;
-    world_enter(t, l->context);
+    t->away = may_be_away(s) ? s->away : 0;
+    lane_enter(t, l);
     switch (s->kind) {
     case S_TEMP:
         temp(t, l, s);

@@ -55,6 +55,18 @@ void world_enter(struct thread *t, const struct context *context)
     t->generation = context->generation;
 }
 
+void lane_enter(struct thread *t, const struct lane *l)
+{
+    const struct world *w = t->world;
+    bool handle = l->kind == LANE_BLOCKING || l->kind == LANE_NONBLOCKING;
+    world_enter(t, l->context);
+    if (t->away == 0 || !handle || captures(t) != 0 || w->gpu)
+        return;
+    bool none = t->away > w->ncontexts;
+    MUST(t, api[w->route][0].cuCtxSetCurrent(none ? NULL : w->context[t->away - 1].handle));
+    t->current = NULL; /* unknown */
+}
+
 /* -- Lanes ---------------------------------------------------------------- */
 
 void stream_make(struct thread *t, struct lane *l)

@@ -84,6 +84,7 @@ struct thread {
     uint64_t hash; /* of all return codes and data read, in this thread's order */
 
     const struct statement *statement; /* that it does now */
+    int away;                          /* of it, where it may be so */
 
     const struct context *current;
     unsigned generation; /* of current */
@@ -147,6 +148,9 @@ void look(struct thread *t, const uint32_t *words, int count);
 
 /* Makes the lane's context current. */
 void world_enter(struct thread *t, const struct context *context);
+
+/* The same before an op in the lane's stream, unless the statement wants another one. */
+void lane_enter(struct thread *t, const struct lane *l);
 
 void stream_make(struct thread *t, struct lane *l);
 void own_load(struct thread *t, struct lane *l, int variant);
