@@ -217,7 +217,8 @@ def test_every_exported_function_is_reached(built, how):
             "FUNCTION": f"events: load({stream:#x}) ",
             "EVENT": f"events: event({stream:#x}, barrier) ",
             "STREAM": f"events: stream({stream:#x}, {int(ptsz)}, stream_barrier) ",
-            "DEFAULT_STREAM": f"events: default({int(ptsz)}, host_wait) ",
+            "DEFAULT_STREAM": f"events: wait((nil), {int(ptsz)}, host_wait) ",
+            "DEVICE_COPY": f"events: copy({int(ptsz)}, host_wait) ",
             "ALLOCATION": "events: most(barrier) ",
             "BARRIER": "events: all(barrier) ",
         }.get(kind)
@@ -233,10 +234,10 @@ def test_nothing_is_asked_while_nothing_is_held(built):
     out = built.run(OPEN, "hold 0", "handle cuMemcpy_ptds", "call 1", "events", "hold 2", "call 1",
                     "events")
     assert [line for line in out if line.startswith("events")] == \
-        ["events: ", "events: default(1, host_wait) "]
+        ["events: ", "events: copy(1, host_wait) "]
 
 
-@pytest.mark.parametrize("name,event", [("cuMemcpy_ptds", "default(1, host_wait)"),
+@pytest.mark.parametrize("name,event", [("cuMemcpy_ptds", "copy(1, host_wait)"),
                                         ("cuStreamSynchronize", "wait(0x1, 0, host_wait)")])
 def test_who_wants_to_know_hears_of_barriers(built, name, event):
     """By thunks and by doors, although nothing is held."""

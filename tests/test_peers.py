@@ -20,11 +20,22 @@ def test_copies_between_devices(where, tmp_path):
     assert (nodes is not None) == (where == "one")
 
 
-@pytest.mark.parametrize("way", ["sync", "async", "peer"])
-def test_a_copy_between_devices_comes_behind_the_work_of_both(way):
+def peer_order(*arguments):
     env = {"AGSIM_DEVICES": 2, "AGSIM_DELAY_US": 0}
-    command = [compiled.program("peer_order"), way]
+    command = [compiled.program("peer_order"), *arguments]
     plain = helpers.run(command, preload=False, env=env)
     library = helpers.run_logged(command, env=env)
     assert (library.stdout, library.stderr) == (plain.stdout, "") == ("0 too early\n", "")
-    assert library.report["replays"] > 100 and library.report["errors"] == 0
+    return library.report
+
+
+@pytest.mark.parametrize("own", [[], ["own"]])
+@pytest.mark.parametrize("way", ["sync", "async", "peer"])
+def test_a_copy_between_devices_comes_behind_the_work_of_both(way, own):
+    report = peer_order(way, *own)
+    assert report["replays"] > 100 and report["errors"] == 0
+
+
+def test_a_copy_from_the_host_does_not():
+    """What threads hold on other devices stays held."""
+    assert peer_order("async")["flushes"]["barrier"] > 10 > peer_order("upload")["flushes"]["barrier"]

@@ -25,6 +25,7 @@
     X(cuCtxPushCurrent_v2)                                                                         \
     X(cuCtxPopCurrent_v2)                                                                          \
     X(cuCtxGetDevice)                                                                              \
+    X(cuDeviceGetCount)                                                                            \
     X(cuThreadExchangeStreamCaptureMode)                                                           \
     X(cuStreamCreate)                                                                              \
     X(cuStreamDestroy_v2)                                                                          \

@@ -134,20 +134,11 @@ void ag_engine_barrier_wait(CUstream handle, bool ptsz, enum ag_reason reason)
             flush(stream, reason);
 }
 
-void ag_order_behind_contexts(void)
-{
-    CUcontext current;
-    if (ag_context_refused(&current)) /* and so is the copy */
-        return;
-    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;)
-        if (__atomic_load_n(&context_of(stream)->ctx, __ATOMIC_RELAXED) != current)
-            flush(stream, AG_REASON_BARRIER);
-}
-
-void ag_engine_barrier_default(bool ptsz, enum ag_reason reason)
+void ag_engine_barrier_copy(bool ptsz, enum ag_reason reason)
 {
     ag_engine_barrier_wait(NULL, ptsz, reason);
-    ag_order_behind_contexts();
+    if (atomic_load(&ag_many_devices))
+        ag_order_behind_all(NULL);
 }
 
 /* False: this thread may not submit, and the watchdog has done it. */

@@ -11,6 +11,7 @@
 #include "graph/trace.h"
 
 _Atomic unsigned ag_context_errors;
+_Atomic bool ag_many_devices;
 _Atomic int ag_program_execs;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* a leaf */
@@ -95,6 +96,9 @@ struct ag_context *ag_context_find(CUcontext ctx)
     if (context != NULL)
         return context;
     CUdevice device = 0;
+    int devices = 0;
+    if (ag_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS || devices > 1)
+        atomic_store(&ag_many_devices, true);
     bool pushed, known = ag_context_enter(&(struct ag_context){.ctx = ctx}, &pushed) &&
                          ag_real.cuCtxGetDevice(&device) == CUDA_SUCCESS;
     ag_context_leave(pushed);

@@ -78,6 +78,9 @@ void ag_context_give_exec(struct ag_context *context, uint32_t ops);
 /* Whether the budgets allow one more, if only while the device is idle. */
 bool ag_context_allows(struct ag_context *context, uint32_t ops);
 
+/* The process sees more than one device. */
+extern _Atomic bool ag_many_devices;
+
 /* The most device memory that execs have taken in one context at any time, KiB. */
 extern _Atomic long ag_most_graph_memory;
 

@@ -255,9 +255,9 @@ void ag_engine_barrier_stream(CUstream stream, bool ptsz, enum ag_reason reason)
 /* As above for a call that makes the host wait: also what this thread holds in other streams. */
 void ag_engine_barrier_wait(CUstream stream, bool ptsz, enum ag_reason reason);
 
-/* The same for a call without a stream; and what other contexts hold, for a copy between devices
-   comes behind all work of both. */
-void ag_engine_barrier_default(bool ptsz, enum ag_reason reason);
+/* The same for a copy without a stream, which may be one between two devices: that comes behind all
+   work of both. */
+void ag_engine_barrier_copy(bool ptsz, enum ag_reason reason);
 
 /* Before a call that anything may be ordered against: submits all that is held in the process. */
 void ag_engine_barrier_all(enum ag_reason reason);

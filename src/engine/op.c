@@ -385,11 +385,20 @@ static bool describe_copy(struct ag_stream *stream, struct ag_described *op,
     return described;
 }
 
+/* Whether the copy may be one between two devices: in the default stream it comes behind all work
+   of both (CUDA Programming Guide, "Peer-to-Peer Memory Copy"). */
+static bool may_change_device(const struct ag_copy_call *call)
+{
+    return call->params.srcMemoryType != CU_MEMORYTYPE_HOST &&
+           call->params.dstMemoryType != CU_MEMORYTYPE_HOST;
+}
+
 bool ag_engine_copy(const struct ag_copy_call *call)
 {
-    /* It may be one between two devices, which comes behind all work of both. */
-    if (ag_stream_name(call->stream, call->ptsz) == CU_STREAM_LEGACY && ag_anything_held())
-        ag_order_behind_contexts();
+    if (atomic_load(&ag_many_devices) &&
+        ag_stream_name(call->stream, call->ptsz) == CU_STREAM_LEGACY && may_change_device(call) &&
+        ag_anything_held())
+        ag_order_behind_all(ag_stream_peek(CU_STREAM_LEGACY, false, ag_context_current()));
 #define DESCRIBE(op, call) describe_copy(stream, op, call)
     OTHER_OP(AG_OP_COPY, DESCRIBE, ag_note_copy);
 #undef DESCRIBE

@@ -380,11 +380,8 @@ static inline void ag_order_before(const struct ag_stream *stream)
         ag_order_before_slow(stream);
 }
 
-/* Submits what all streams but this one hold. No lock held. */
+/* Submits what all streams but this one, if it is not NULL, hold. No lock held. */
 void ag_order_behind_all(const struct ag_stream *stream);
-
-/* Submits what streams of other contexts than the current one hold. No lock held. */
-void ag_order_behind_contexts(void);
 
 /* -- Watchdog (watchdog.c) ------------------------------------------------- */
 

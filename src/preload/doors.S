@@ -26,6 +26,7 @@
 #define EVENT(name)          use_thunk
 #define STREAM(name)         use_thunk
 #define DEFAULT_STREAM(name) use_thunk
+#define DEVICE_COPY(name)    use_thunk
 #define ALLOCATION(name)     use_thunk
 #define BARRIER(name)        use_thunk
 #define OP(name)             use_door name

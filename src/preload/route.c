@@ -286,7 +286,10 @@ ag_thunk_barrier(const struct ag_slot *slot, const uintptr_t *registers, const u
         ag_engine_barrier_stream((CUstream)argument, slot->ptsz, AG_REASON_STREAM_BARRIER);
         break;
     case AG_CLASS_DEFAULT_STREAM:
-        ag_engine_barrier_default(slot->ptsz, AG_REASON_HOST_WAIT);
+        ag_engine_barrier_wait(NULL, slot->ptsz, AG_REASON_HOST_WAIT);
+        break;
+    case AG_CLASS_DEVICE_COPY:
+        ag_engine_barrier_copy(slot->ptsz, AG_REASON_HOST_WAIT);
         break;
     case AG_CLASS_ALLOCATION:
         ag_engine_barrier_most(AG_REASON_BARRIER);

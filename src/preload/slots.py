@@ -16,7 +16,8 @@ import re
 import subprocess
 import sys
 
-CLASS_ROW = re.compile(r"^(QUERY|FUNCTION|EVENT|STREAM|DEFAULT_STREAM|ALLOCATION|OP|WRAP)\((\w+)(?:, (\d+))?\)$")
+CLASS_ROW = re.compile(r"^(QUERY|FUNCTION|EVENT|STREAM|DEFAULT_STREAM|DEVICE_COPY|ALLOCATION|OP|WRAP)"
+                       r"\((\w+)(?:, (\d+))?\)$")
 
 
 def read_classes(path):

@@ -190,9 +190,9 @@ void ag_engine_barrier_wait(CUstream stream, bool ptsz, enum ag_reason reason)
     NOTE("wait(%p, %d, %s) ", (void *)stream, ptsz, reasons[reason]);
 }
 
-void ag_engine_barrier_default(bool ptsz, enum ag_reason reason)
+void ag_engine_barrier_copy(bool ptsz, enum ag_reason reason)
 {
-    NOTE("default(%d, %s) ", ptsz, reasons[reason]);
+    NOTE("copy(%d, %s) ", ptsz, reasons[reason]);
 }
 
 void ag_engine_barrier_all(enum ag_reason reason)
