@@ -317,7 +317,7 @@ def test_launch_with_configuration(built, suffix):
     ("cuDevicePrimaryCtxReset", "device_reset(119)", ""),
     ("cuModuleUnload", "functions_changed", "functions_changed"),
     ("cuLibraryUnload", "functions_changed", "functions_changed"),
-    ("cuFuncSetCacheConfig", "functions_changed", ""),
+    ("cuFuncSetCacheConfig", "functions_changed", "functions_changed"),
     ("cuGraphInstantiate", "most(barrier)", "execs(1)"),
     ("cuGraphInstantiate_v2", "most(barrier)", "execs(1)"),
     ("cuGraphInstantiateWithFlags", "most(barrier)", "execs(1)"),
@@ -341,7 +341,7 @@ def test_an_attribute_that_is_set_again_changes_nothing(built):
     out = built.run(OPEN, "attribute 3", "handle cuFuncSetAttribute", CALL, "events", "attribute 4",
                     CALL, "events")
     assert [line for line in out if line.startswith("events")] == \
-        ["events: load(0x77) ", "events: load(0x77) functions_changed "]
+        ["events: load(0x77) ", "events: load(0x77) functions_changed functions_changed "]
     assert [line[:29] for line in out if line.startswith("call")] == \
         ["call: 0 cuFuncSetAttribute 11"] * 2
 

@@ -419,41 +419,47 @@ GRAPH_LAUNCH(cuGraphLaunch_ptsz, true)
 UNLOADS(cuModuleUnload, (CUmodule module), (module))
 UNLOADS(cuLibraryUnload, (CUlibrary library), (library))
 
-/* Execs were made with the old configuration, and it cannot be asked for. */
-BEFORE(cuCtxSetCacheConfig, (CUfunc_cache config), (config), functions_changed())
-BEFORE(cuCtxSetSharedMemConfig, (CUsharedconfig config), (config), functions_changed())
-BEFORE(cuFuncSetCacheConfig, (CUfunction func, CUfunc_cache config), (func, config),
-       functions_changed())
-BEFORE(cuFuncSetSharedMemConfig, (CUfunction func, CUsharedconfig config), (func, config),
-       functions_changed())
-BEFORE(cuKernelSetCacheConfig, (CUkernel kernel, CUfunc_cache config, CUdevice device),
-       (kernel, config, device), functions_changed())
+/* Execs were made with the old configuration; after: another thread may have made some meanwhile. */
+#define CHANGES(name, parameters, arguments, change)                                               \
+    DOOR(name, parameters)                                                                         \
+    {                                                                                              \
+        if (!active(#name) || !(change))                                                           \
+            return REAL(name) arguments;                                                           \
+        functions_changed();                                                                       \
+        CUresult result = REAL(name) arguments;                                                    \
+        functions_changed();                                                                       \
+        return result;                                                                             \
+    }
+CHANGES(cuCtxSetCacheConfig, (CUfunc_cache config), (config), true)
+CHANGES(cuCtxSetSharedMemConfig, (CUsharedconfig config), (config), true)
+CHANGES(cuFuncSetCacheConfig, (CUfunction func, CUfunc_cache config), (func, config), true)
+CHANGES(cuFuncSetSharedMemConfig, (CUfunction func, CUsharedconfig config), (func, config), true)
+CHANGES(cuKernelSetCacheConfig, (CUkernel kernel, CUfunc_cache config, CUdevice device),
+        (kernel, config, device), true)
 
 /* Frameworks set the same value before each launch: only a change counts. */
-static void set_function(CUfunction func, CUfunction_attribute attribute, int value)
+static bool sets_function(CUfunction func, CUfunction_attribute attribute, int value)
 {
     int now;
     ag_engine_barrier_load(func); /* the question may load it */
-    if (!ag_real.cuFuncGetAttribute ||
-        ag_real.cuFuncGetAttribute(&now, attribute, func) != CUDA_SUCCESS || now != value)
-        functions_changed();
+    return !ag_real.cuFuncGetAttribute ||
+           ag_real.cuFuncGetAttribute(&now, attribute, func) != CUDA_SUCCESS || now != value;
 }
 
-static void set_kernel(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device)
+static bool sets_kernel(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device)
 {
     int now;
     ag_engine_barrier_load((CUfunction)kernel);
-    if (!ag_real.cuKernelGetAttribute ||
-        ag_real.cuKernelGetAttribute(&now, attribute, kernel, device) != CUDA_SUCCESS ||
-        now != value)
-        functions_changed();
+    return !ag_real.cuKernelGetAttribute ||
+           ag_real.cuKernelGetAttribute(&now, attribute, kernel, device) != CUDA_SUCCESS ||
+           now != value;
 }
 
-BEFORE(cuFuncSetAttribute, (CUfunction func, CUfunction_attribute attribute, int value),
-       (func, attribute, value), set_function(func, attribute, value))
-BEFORE(cuKernelSetAttribute,
-       (CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device),
-       (attribute, value, kernel, device), set_kernel(attribute, value, kernel, device))
+CHANGES(cuFuncSetAttribute, (CUfunction func, CUfunction_attribute attribute, int value),
+        (func, attribute, value), sets_function(func, attribute, value))
+CHANGES(cuKernelSetAttribute,
+        (CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device),
+        (attribute, value, kernel, device), sets_kernel(attribute, value, kernel, device))
 
 /* -- What may wait for running kernels --------------------------------------- */
 
