@@ -344,7 +344,7 @@ def life(scenario, seed, **options):
 
 
 @pytest.mark.parametrize("scenario", LIFE)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1] if "address" in helpers.config()["sanitize"] else [1, 2])
 def test_life(scenario, seed, tmp_path):
     """Whatever begins and ends around held work, the program's output is the same."""
     if scenario in UNFIT and helpers.config()["sanitize"] == "thread":
@@ -492,7 +492,7 @@ def test_a_child_of_which_no_handler_is_told(tmp_path):
         "AUTOGRAPH_REPORT": "report.json", "AUTOGRAPH_TRACE_FILE": "trace", **helpers.PATIENT,
         **helpers.NO_LEAK_CHECK})
     seconds, written = done.stdout.split()
-    assert float(seconds) < 0.9 and written == "-1"
+    assert float(seconds) < 5 and written == "-1"  # it waited ten; ThreadSanitizer waits one
     assert sorted(os.listdir(tmp_path)) == ["report.json", "trace"]
 
 
