@@ -246,8 +246,11 @@ def test_relayed_work_without_its_mark_is_waited_for_by_the_host(code):
     assert got.calls["failed"] == got.calls["cuStreamSynchronize"] == errors(got.report) == 1
     if helpers.config()["sanitize"] == "thread":
         return  # the lost order is a race
-    both = run("relay", f"cuEventRecord:{last}:{code},cuStreamSynchronize:*:{code}")
-    assert (both.status, both.stderr, errors(both.report)) == (0, "", 2)
+    for _ in range(8):  # by chance it is the right one
+        both = run("relay", f"cuEventRecord:{last}:{code},cuStreamSynchronize:*:{code}")
+        assert (both.status, both.stderr, errors(both.report)) == (0, "", 2)
+        if both.stdout != want.stdout:
+            break
     assert both.stdout != want.stdout
 
 

@@ -42,9 +42,10 @@ def test_short_piece_behind_a_wait(tmp_path):
     for _ in range(8):
         data = report(tmp_path, "n=64 sync=1 iterations=2000", AUTOGRAPH_GRAPH_VARIANTS=1)
         replays = replays_of(data)
-        if max(replays, key=replays.get) != 64:
+        both = min(replays.get(16, 0), replays.get(48, 0))
+        if both > 1000:
             break
-    assert replays[16] > 1000 and replays[48] > 1000
+    assert both > 1000
     assert data["patches"] < 2000  # both begin with the same ops, and have their own arguments
 
 
