@@ -913,7 +913,7 @@ def test_another_dlsym_in_front(tmp_path):
     source = tmp_path / "hides.c"
     source.write_text("#define _GNU_SOURCE\n" + HIDES)
     hides = compiled.compile_to(tmp_path / "hides.so", "-shared", source)
-    runtime, doors = helpers.sanitizer_runtime(), helpers.library()
+    runtime, doors = helpers.sanitizer_runtime(), helpers.build_dir() / ".libs/libautograph.so"
     for order, said in ((hides, doors), 1), ((doors, hides), 0):
         preload = ":".join(str(p) for p in (runtime, *order) if p)
         done = helpers.run(compiled.text(HIDDEN), env={"LD_PRELOAD": preload, "AUTOGRAPH_LOG_LEVEL": 1})

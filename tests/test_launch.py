@@ -13,6 +13,7 @@ import pytest
 import commands
 import helpers
 from commands import LOOP, autograph, message
+from helpers import library
 
 SHOW = ["sh", "-c", "env"]
 
@@ -175,7 +176,7 @@ def test_a_program_that_may_only_be_executed():
         path = shutil.copy("/bin/echo", place)
         os.chmod(path, 0o111)
         drop = {"preexec_fn": lambda: os.setuid(65534)} if os.geteuid() == 0 else {}
-        for needed in (helpers.library(), helpers.SOURCE / "src/cmd/main.py"):
+        for needed in (library(), helpers.SOURCE / "src/cmd/main.py"):
             if subprocess.run(["test", "-r", needed], check=False, **drop).returncode != 0:
                 pytest.skip("the build or the sources are not for others to see")
         assert autograph(path, "text", **drop).stdout == "text\n"

@@ -4,6 +4,7 @@ import pytest
 
 import compiled
 import helpers
+from helpers import library
 
 SCRIPT = compiled.PROGRAMS / "run-gpu"
 unsanitized = pytest.mark.skipif(bool(helpers.config()["sanitize"]),
@@ -12,7 +13,7 @@ unsanitized = pytest.mark.skipif(bool(helpers.config()["sanitize"]),
 
 def run(build, only, status=0, driver=helpers.sim_dir()):
     """`only`: the scenarios' beginning."""
-    return helpers.run([SCRIPT, "--build", build, "--library", helpers.library(), "--only", f"^{only}"],
+    return helpers.run([SCRIPT, "--build", build, "--library", library(), "--only", f"^{only}"],
                        preload=False, status=status, env={"LD_LIBRARY_PATH": driver})
 
 

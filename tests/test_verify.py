@@ -11,6 +11,7 @@ import pytest
 import commands
 import helpers
 from commands import LOOP, autograph, message
+from helpers import library
 
 FILTER = ["--filter", "^us_per_iteration.*"]
 
@@ -122,12 +123,12 @@ def test_no_other_copy_of_the_library_is_in_a_run(program, tmp_path, how):
     path = program(f"echo $LD_PRELOAD, $AUTOGRAPH_DISABLE >>{tmp_path}/seen")
     before = helpers.sanitizer_runtime() or ""
     autograph("verify", *FILTER, "--", path, env={"LD_PRELOAD": f"{before}:{how}"})
-    both = ":".join(p for p in (before, str(helpers.library())) if p)
+    both = ":".join(filter(None, [before, str(library())]))
     assert (tmp_path / "seen").read_text().splitlines() == [f"{before}, 1", f"{both},"]
 
 
 def test_a_script_that_preloads_the_library_itself(program, tmp_path):
-    both = ":".join(p for p in (helpers.sanitizer_runtime(), str(helpers.library())) if p)
+    both = ":".join(filter(None, [helpers.sanitizer_runtime(), str(library())]))
     path = program(f"export LD_PRELOAD={both} AUTOGRAPH_REPORT_FILE={tmp_path}/%p.json")
     done = autograph("bench", "--runs=1", "--warmup=0", "--", path)
     assert "ops replayed" in done.stdout and list(tmp_path.glob("*.json")) == []
