@@ -3,11 +3,12 @@
  * How much work a stream takes behind a host function that waits, and which calls of another thread
  * wait as well while the launch that comes next waits for room.
  *
- *   usage: room
+ *   usage: room [PATIENCE_MS]
  *
  * Prints a line for what fills the stream, for the context of the other thread (the same one or
  * another), and for each of its calls: how many entries the stream took, and how long the call
- * took, us, or "waits" if it was not back after a second.
+ * took, us, or "waits" if it was not back after PATIENCE_MS, or a second. Where a third thread has begun to wait in
+ * a call before, that comes behind a "+".
  */
 #include <atomic>
 #include <chrono>
@@ -17,7 +18,8 @@
 #include "driver_function.h"
 #include "sample.h"
 
-enum { NODES = 16, MOST = 16384, SETTLED_MS = 50, PATIENCE_MS = 1000 };
+enum { NODES = 16, MOST = 16384 };
+enum { USES = 3 }; /* of a call in a place: before and in the two measurements */
 
 KERNEL(mix, unsigned *data, unsigned size, unsigned k)
 {
@@ -33,8 +35,15 @@ struct place {
     cudaStream_t stream;
     cudaEvent_t event;
     cudaGraph_t graph;
+    cudaGraphNode_t node; /* its first */
     cudaGraphExec_t exec;
     unsigned *data, host;
+    /* For calls that destroy something, and which of them is next. */
+    cudaEvent_t events[USES];
+    cudaStream_t streams[USES];
+    cudaGraphExec_t execs[USES];
+    void *memory[USES];
+    mutable int event_next, stream_next, exec_next, memory_next;
 };
 
 static void launch(const place &p)
@@ -61,10 +70,48 @@ static void answered(cudaError_t error)
         CHECK(error);
 }
 
+static void allocate(const place &)
+{
+    void *memory;
+    CHECK(cudaMalloc(&memory, 8 << 20));
+}
+
+static void instantiate(const place &p)
+{
+    cudaGraphExec_t exec;
+    CHECK(cudaGraphInstantiate(&exec, p.graph, 0));
+}
+
+static void set_params(const place &p)
+{
+    unsigned size = 1, k = 3;
+    void *arguments[] = {(void *)&p.data, &size, &k};
+    cudaKernelNodeParams params = {(void *)mix, dim3(1), dim3(1), 0, arguments, NULL};
+    CHECK(cudaGraphExecKernelNodeSetParams(p.exec, p.node, &params));
+}
+
+static void update(const place &p)
+{
+    cudaGraphExecUpdateResultInfo info;
+    CHECK(cudaGraphExecUpdate(p.exec, p.graph, &info));
+}
+
+static void retain(const place &)
+{
+    CUcontext context;
+    auto retain =
+        (__typeof__(cuDevicePrimaryCtxRetain) *)driver_function("cuDevicePrimaryCtxRetain");
+    auto release =
+        (__typeof__(cuDevicePrimaryCtxRelease) *)driver_function("cuDevicePrimaryCtxRelease");
+    CHECK((cudaError_t)retain(&context, 0));
+    CHECK((cudaError_t)release(0));
+}
+
 /* Everything that is made here stays until the process ends. */
 static const struct call {
     const char *name;
     void (*make)(const place &p);
+    void (*before)(const place &p) = NULL; /* by the third thread */
 } calls[] = {
     {"cudaLaunchKernel", launch},
     {"cudaGraphLaunch", launch_graph},
@@ -86,11 +133,7 @@ static const struct call {
          cudaStream_t stream;
          CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
      }},
-    {"cudaMalloc",
-     [](const place &) {
-         void *memory;
-         CHECK(cudaMalloc(&memory, 8 << 20));
-     }},
+    {"cudaMalloc", allocate},
     {"cudaMallocHost",
      [](const place &) {
          void *memory;
@@ -101,11 +144,48 @@ static const struct call {
          void *memory;
          CHECK(cudaMallocAsync(&memory, 1 << 20, p.stream));
      }},
-    {"cudaGraphInstantiate",
+    {"cudaFreeAsync",
+     [](const place &p) { CHECK(cudaFreeAsync(p.memory[p.memory_next++], p.stream)); }},
+    {"cudaMemsetAsync", [](const place &p) { CHECK(cudaMemsetAsync(p.data, 0, 4, p.stream)); }},
+    {"cudaLaunchHostFunc",
+     [](const place &p) { CHECK(cudaLaunchHostFunc(p.stream, [](void *) {}, NULL)); }},
+    {"cudaStreamWaitEvent",
+     [](const place &p) { CHECK(cudaStreamWaitEvent(p.stream, p.event, 0)); }},
+    {"cudaEventSynchronize", [](const place &p) { CHECK(cudaEventSynchronize(p.event)); }},
+    {"cudaStreamIsCapturing",
      [](const place &p) {
-         cudaGraphExec_t exec;
-         CHECK(cudaGraphInstantiate(&exec, p.graph, 0));
+         cudaStreamCaptureStatus status;
+         CHECK(cudaStreamIsCapturing(p.stream, &status));
      }},
+    {"cudaThreadExchangeStreamCaptureMode",
+     [](const place &) {
+         cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+         CHECK(cudaThreadExchangeStreamCaptureMode(&mode));
+         CHECK(cudaThreadExchangeStreamCaptureMode(&mode));
+     }},
+    {"cudaPointerGetAttributes",
+     [](const place &p) {
+         cudaPointerAttributes attributes;
+         CHECK(cudaPointerGetAttributes(&attributes, p.data));
+     }},
+    {"cuDevicePrimaryCtxRetain", retain},
+    {"cudaGraphCreate",
+     [](const place &) {
+         cudaGraph_t graph;
+         CHECK(cudaGraphCreate(&graph, 0));
+     }},
+    {"cudaGraphInstantiate", instantiate},
+    {"cudaGraphExecKernelNodeSetParams", set_params},
+    {"cudaGraphExecUpdate", update},
+    {"cudaGraphUpload", [](const place &p) { CHECK(cudaGraphUpload(p.exec, p.stream)); }},
+    {"cudaGraphExecDestroy",
+     [](const place &p) { CHECK(cudaGraphExecDestroy(p.execs[p.exec_next++])); }},
+    {"cudaEventDestroy", [](const place &p) { CHECK(cudaEventDestroy(p.events[p.event_next++])); }},
+    {"cudaStreamDestroy",
+     [](const place &p) { CHECK(cudaStreamDestroy(p.streams[p.stream_next++])); }},
+    {"cudaMalloc+cudaLaunchKernel", launch, allocate},
+    {"cudaGraphInstantiate+cudaLaunchKernel", launch, instantiate},
+    {"cudaGraphInstantiate+cudaGraphLaunch", launch_graph, instantiate},
 };
 
 static void use(const place &p)
@@ -127,10 +207,20 @@ static void prepare(place &p)
         launch(p);
     CHECK(cudaStreamEndCapture(p.stream, &p.graph));
     CHECK(cudaGraphInstantiate(&p.exec, p.graph, 0));
+    size_t nodes = 1;
+    CHECK(cudaGraphGetNodes(p.graph, &p.node, &nodes));
+    for (int i = 0; i < USES; i++) {
+        CHECK(cudaEventCreate(&p.events[i]));
+        CHECK(cudaStreamCreateWithFlags(&p.streams[i], cudaStreamNonBlocking));
+        CHECK(cudaGraphInstantiate(&p.execs[i], p.graph, 0));
+        CHECK(cudaMallocAsync(&p.memory[i], 4, p.stream));
+    }
     for (const call &call : calls)
         call.make(p); /* the first time takes longer, and may wait for more */
     CHECK(cudaStreamSynchronize(p.stream));
 }
+
+static int patience_ms = 1000, settled_ms = 50;
 
 static void sleep_ms(int ms)
 {
@@ -166,10 +256,16 @@ static void measure(const char *what, const place &filled, void (*entry)(const p
     std::thread filler(fill, std::cref(filled), entry);
     for (int seen = -1; seen != entries;) {
         seen = entries;
-        sleep_ms(SETTLED_MS);
+        sleep_ms(settled_ms);
     }
     over = true;
     int taken = entries;
+    std::thread first([&] {
+        use(p);
+        if (call.before)
+            call.before(p);
+    });
+    sleep_ms(settled_ms);
     std::thread caller([&] {
         use(p);
         double start = now_us();
@@ -177,10 +273,11 @@ static void measure(const char *what, const place &filled, void (*entry)(const p
         took = now_us() - start;
         back = true;
     });
-    for (int ms = 0; ms < PATIENCE_MS && !back; ms++)
+    for (int ms = 0; ms < patience_ms && !back; ms++)
         sleep_ms(1);
     bool waits = !back;
     released = true;
+    first.join();
     caller.join();
     filler.join();
     CHECK(cudaStreamSynchronize(filled.stream));
@@ -190,8 +287,12 @@ static void measure(const char *what, const place &filled, void (*entry)(const p
     fflush(stdout);
 }
 
-int main()
+int main(int argc, char **argv)
 {
+    if (argc > 1) {
+        patience_ms = atoi(argv[1]);
+        settled_ms = patience_ms / 20 + 1;
+    }
     static place filled, same, other;
     auto current = (__typeof__(cuCtxGetCurrent) *)driver_function("cuCtxGetCurrent");
     auto create = (__typeof__(cuCtxCreate) *)driver_function("cuCtxCreate");

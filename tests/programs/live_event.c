@@ -164,7 +164,7 @@ static void calls_driver(void *arg)
     uint32_t step = (uint32_t)(uintptr_t)arg;
     while (get_word(&stage) != 2 * step + 1)
         sched_yield();
-    switch (step % 3) { /* the driver refuses each */
+    switch (step % 3) { /* the driver refuses those without a context */
     case 0:
         from_callback[0] = cuEventRecord(held_event, NULL);
         break;
@@ -177,7 +177,7 @@ static void calls_driver(void *arg)
     set_word(&stage, 2 * step + 2);
 }
 
-/* Calls about an event, where the driver permits none, while another thread holds its record. */
+/* Calls about an event in a host function, while another thread holds its record. */
 static void forbidden_events(void)
 {
     CUstream s = made(CU_STREAM_NON_BLOCKING), other = made(CU_STREAM_NON_BLOCKING);
@@ -185,6 +185,7 @@ static void forbidden_events(void)
     for (uint32_t step = 0; step < 2 * STEPS; step++) {
         if (step >= STEPS)
             OK(cuLaunchHostFunc(other, calls_driver, (void *)(uintptr_t)step));
+        OK(cuStreamWaitEvent(s, held_event, 0));
         body(s, buffer[0], step);
         OK(cuEventRecord(held_event, s));
         if (step >= STEPS) {
@@ -192,6 +193,8 @@ static void forbidden_events(void)
             while (get_word(&stage) != 2 * step + 2)
                 sched_yield();
         }
+        if (step >= STEPS && step % 3 == 2 && from_callback[2] == CUDA_SUCCESS)
+            OK(cuEventCreate(&held_event, CU_EVENT_DISABLE_TIMING));
         body(s, buffer[0], 1);
         OK(cuStreamSynchronize(s));
     }

@@ -256,15 +256,14 @@ static void streams(void)
 static void streams_behind(void)
 {
     for (uint32_t step = 0; step < STEPS; step++) {
-        CUstream s = made(CU_STREAM_NON_BLOCKING);
+        CUstream s = made(CU_STREAM_NON_BLOCKING), next = made(CU_STREAM_NON_BLOCKING);
         if (step > STEPS / 2)
             OK(cuLaunchHostFunc(s, until_released, (void *)(uintptr_t)step));
         body(s, buffer[0], step);
         OK(cuStreamDestroy(s));
-        s = made(CU_STREAM_NON_BLOCKING);
-        body(s, buffer[1], step);
-        OK(cuStreamSynchronize(s));
-        OK(cuStreamDestroy(s));
+        body(next, buffer[1], step);
+        OK(cuStreamSynchronize(next));
+        OK(cuStreamDestroy(next));
         set_word(&released, step);
         OK(cuCtxSynchronize());
     }

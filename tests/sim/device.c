@@ -6,7 +6,8 @@
 
 struct sim sim = {.lock = PTHREAD_MUTEX_INITIALIZER,
                   .thaw = PTHREAD_COND_INITIALIZER,
-                  .quiet = PTHREAD_COND_INITIALIZER};
+                  .quiet = PTHREAD_COND_INITIALIZER,
+                  .room = PTHREAD_COND_INITIALIZER};
 __thread struct tls sim_tls;
 
 static bool bad_device(CUdevice dev)

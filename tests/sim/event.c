@@ -24,6 +24,7 @@ CUresult sim_cuEventCreate(CUevent *out, unsigned flags)
     sim_lock();
     CUresult r = ctx_current(&ctx);
     if (r == CUDA_SUCCESS) {
+        ctx_alone(ctx);
         struct event *e = obj_new(OBJ_EVENT);
         if (e) {
             e->ctx = ctx;
@@ -43,6 +44,8 @@ CUresult sim_cuEventDestroy_v2(CUevent handle)
     sim_lock();
     CUresult r = event_get(handle, &e);
     if (r == CUDA_SUCCESS)
+        ctx_alone(e->ctx);
+    if (r == CUDA_SUCCESS && (r = event_get(handle, &e)) == CUDA_SUCCESS)
         event_free(e);
     sim_unlock();
     return r;

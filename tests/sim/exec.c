@@ -57,6 +57,10 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, cuuint64_t flags,
         r = capture_check_unsafe();
     if (r == CUDA_SUCCESS && flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
         r = CUDA_ERROR_NOT_SUPPORTED;
+    if (r == CUDA_SUCCESS) {
+        ctx_alone(ctx);
+        r = graph_get(handle, &g);
+    }
     if (r == CUDA_SUCCESS)
         r = plan_new(g, &plan, &bad);
     struct exec *e = NULL;
@@ -129,6 +133,8 @@ CUresult sim_cuGraphExecDestroy(CUgraphExec handle)
     sim_lock();
     CUresult r = exec_get(handle, &e);
     if (r == CUDA_SUCCESS)
+        ctx_alone(e->ctx);
+    if (r == CUDA_SUCCESS && (r = exec_get(handle, &e)) == CUDA_SUCCESS)
         exec_free(e);
     sim_unlock();
     return r;

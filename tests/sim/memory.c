@@ -207,8 +207,10 @@ static CUresult allocate(enum alloc_kind kind, size_t size, unsigned flags, CUde
     CUresult r = ctx_current(&ctx);
     if (r == CUDA_SUCCESS)
         r = capture_check_unsafe();
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS) {
+        ctx_alone(ctx);
         r = alloc_new(ctx, kind, size, &a);
+    }
     if (r == CUDA_SUCCESS) {
         a->flags = flags;
         *out = a->base;

@@ -270,14 +270,30 @@ static CUresult add_implicit_deps(struct op *op, unsigned *cap, struct stream *s
     return r;
 }
 
+void ctx_alone(struct ctx *ctx)
+{
+    while (ctx->in_room)
+        pthread_cond_wait(&sim.room, &sim.lock);
+}
+
+static void wait_for_room(struct stream *s)
+{
+    struct ctx *ctx = s->ctx; /* never freed */
+    ctx->in_room++;
+    s->host_waiters++;
+    pthread_cond_wait(&s->cond, &sim.lock);
+    s->host_waiters--;
+    if (!--ctx->in_room)
+        pthread_cond_broadcast(&sim.room);
+}
+
 CUresult stream_enqueue(struct stream *s, struct work *w, const struct dep *deps, unsigned ndeps)
 {
     uint64_t gen = s->o.gen;
-    while (s->depth >= QUEUE_DEPTH) {
-        s->host_waiters++;
-        pthread_cond_wait(&s->cond, &sim.lock);
-        s->host_waiters--;
-    }
+    if (s->kind == STREAM_LEGACY)
+        ctx_alone(s->ctx);
+    while (s->depth >= QUEUE_DEPTH)
+        wait_for_room(s);
     struct op *op = NULL;
     CUresult r = s->o.gen == gen && s->o.alive ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
     if (r == CUDA_SUCCESS && !(op = malloc(sizeof *op)))

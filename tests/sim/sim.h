@@ -110,6 +110,7 @@ struct ctx {
     struct stream *legacy;
     struct stream *streams; /* all, through stream->next_in_ctx */
     unsigned made;          /* of these, that the program has ever created */
+    unsigned in_room;       /* submissions that wait until a stream takes more */
     /* The model of instantiation: short execs and long ones. */
     unsigned nexecs[2]; /* living */
     unsigned
@@ -145,6 +146,7 @@ struct sim {
     pthread_mutex_t lock;
     pthread_cond_t thaw;  /* a call that held the driver is over */
     pthread_cond_t quiet; /* no kernel executes any more */
+    pthread_cond_t room;  /* a submission has stopped to wait for room */
     atomic_bool initialized, forked, watched;
     bool frozen;
     int ndevices;
@@ -406,6 +408,9 @@ void stream_destroy(struct stream *s);
 bool stream_blocking(const struct stream *s); /* the legacy stream orders against it */
 /* Enqueues; takes over what `w` owns also on failure. Blocks while the queue is full. */
 CUresult stream_enqueue(struct stream *s, struct work *w, const struct dep *deps, unsigned ndeps);
+/* Waits while a submission in the context waits for room: what makes or destroys something does
+   (tests/bench/room, driver 580), and a launch in the legacy stream. Others submit meanwhile. */
+void ctx_alone(struct ctx *ctx);
 /* The same for an operation that can be captured: a node while s captures. */
 CUresult stream_submit(struct stream *s, struct work *w);
 /* Waits (letting go of the lock) until the work up to seq has completed. */

@@ -140,6 +140,7 @@ CUresult sim_cuStreamCreateWithPriority(CUstream *out, unsigned flags, int prior
     if (r == CUDA_SUCCESS) {
         /* Out of range is clamped, says the documentation. */
         priority = priority > 0 ? 0 : priority < GREATEST_PRIORITY ? GREATEST_PRIORITY : priority;
+        ctx_alone(ctx);
         if (sim.streams_free && ctx->made++ >= sim.streams_free)
             sim_wait_quiet();
         struct stream *s = stream_new(ctx, STREAM_USER, flags, priority);
@@ -165,6 +166,8 @@ CUresult sim_cuStreamDestroy_v2(CUstream handle)
     if (r == CUDA_SUCCESS && s->kind != STREAM_USER)
         r = CUDA_ERROR_INVALID_HANDLE;
     if (r == CUDA_SUCCESS)
+        ctx_alone(s->ctx);
+    if (r == CUDA_SUCCESS && (r = stream_get(handle, &s)) == CUDA_SUCCESS)
         stream_destroy(s);
     sim_unlock();
     return r;
@@ -385,7 +388,9 @@ CUresult sim_cuLaunchHostFunc(CUstream handle, CUhostFn fn, void *data)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     CUresult r = stream_get(handle, &s);
-    if (r == CUDA_SUCCESS) {
+    if (r == CUDA_SUCCESS)
+        ctx_alone(s->ctx);
+    if (r == CUDA_SUCCESS && (r = stream_get(handle, &s)) == CUDA_SUCCESS) {
         struct work w = {.kind = WORK_HOST, .host = {.fn = fn, .data = data}};
         r = stream_submit(s, &w);
     }
