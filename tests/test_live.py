@@ -308,7 +308,7 @@ LIFE = {"children": (0, True), "children_of_a_thread": (0, True), "simple": (0, 
         "shared_stream": (0, True), "signals": (0, True), "streams": (0, True),
         "contexts": (0, True), "devices": (0, True), "back_and_forth": (0, True),
         "streams_beside": (0, True), "streams_behind": (0, True), "streams_full": (0, True),
-        "ahead_beside": (0, True), "barrier_beside": (0, True), "asked_beside": (0, False),
+        "ahead_beside": (0, True), "asked_beside": (0, False),
         "released_beside": (0, True), "lost_beside": (0, True), "relayed_beside": (0, True),
         "waiters_beside": (0, False),
         "grown_beside": (0, True), "exit_beside": (0, True),
@@ -334,7 +334,7 @@ def life(scenario, seed, **options):
         env.update({"AGSIM_GRAPH_FREE": 40, "AGSIM_INSTANTIATE_US": 300, "AUTOGRAPH_GRAPH_EXECS": 1000})
     if scenario == "streams_behind":
         env["AUTOGRAPH_GRAPH_VARIANTS"] = 1  # both streams' work has the same graph
-    if scenario in ("ahead_beside", "barrier_beside", "lost_beside", "exit_beside"):
+    if scenario in ("ahead_beside", "lost_beside", "exit_beside"):
         env["AUTOGRAPH_TRACE_MAX_LENGTH"] = 12  # more graphs than the stream takes
     if scenario == "asked_beside":
         env.update(HELD)

@@ -27,13 +27,6 @@ static bool idle(struct ag_stream *stream)
     return done;
 }
 
-/* Whether another thread issued the last op there, and so may issue the next. */
-static bool is_of_another(const struct ag_stream *stream)
-{
-    const void *thread = atomic_load(&stream->thread); /* see ag_stream_take_over() */
-    return thread != NULL && thread != &ag_self;
-}
-
 static bool is_used(const struct ag_stream *stream)
 {
     return stream->live && !stream->vacant;
@@ -42,9 +35,9 @@ static bool is_used(const struct ag_stream *stream)
 /* False also where another thread may be at work on it. */
 static bool is_idle(struct ag_stream *stream)
 {
-    if ((is_used(stream) && is_of_another(stream)) || !ag_stream_trylock(stream))
+    if ((is_used(stream) && ag_stream_is_of_another(stream)) || !ag_stream_trylock(stream))
         return false;
-    bool is = !is_used(stream) || (!is_of_another(stream) && idle(stream));
+    bool is = !is_used(stream) || (!ag_stream_is_of_another(stream) && idle(stream));
     ag_stream_unlock(stream);
     return is;
 }

@@ -3,6 +3,7 @@
 #include "engine/event.h"
 
 #include "driver/driver.h"
+#include "engine/aside.h"
 #include "engine/observe.h"
 #include "graph/function.h"
 #include "observe/callsite.h"
@@ -128,6 +129,7 @@ static void context_kill(struct ag_context *context)
     while (!ag_stream_forget_context(context) && ++times < MOST_TIMES);
     if (entered)
         ag_context_leave(pushed);
+    ag_aside_settle(context);
     ag_event_distrust(context);
     ag_engine_functions_changed();
 }
@@ -173,6 +175,7 @@ void ag_engine_functions_changed(void)
         }
         ag_stream_unlock(stream);
     }
+    ag_aside_settle(NULL);
     if (all)
         ag_functions_sweep(since);
     AG_CALLSITE();

@@ -2,6 +2,7 @@
 /* Ops: hold what matches, record what does not. The first function is the hot path. */
 #include "config/config.h"
 #include "driver/driver.h"
+#include "engine/aside.h"
 #include "engine/describe.h"
 #include "engine/event.h"
 #include "engine/observe.h"
@@ -507,6 +508,8 @@ void ag_engine_event_destroy(CUevent event)
     if (count == 0 || atomic_load(&ag_captures) > atomic_load(&ag_pauses) ||
         ag_context_refused(&current))
         return;
+    if (ag_aside_waits()) /* as the driver's call will; a graph that is being made may name it */
+        ag_aside_settle(NULL);
     while (count > 0)
         ag_stream_forget_event(users[--count], event);
 }

@@ -9,6 +9,7 @@
 
 #include "config/config.h"
 #include "driver/driver.h"
+#include "engine/aside.h"
 #include "engine/event.h"
 #include "engine/memory.h"
 #include "engine/observe.h"
@@ -370,6 +371,11 @@ struct ag_stream *ag_stream_find_slow(CUstream handle, bool ptsz, CUcontext curr
     return stream;
 }
 
+static void count_error(struct ag_stream *stream, CUresult result)
+{
+    stream->counters.errors += result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
+}
+
 /* All traces, what the driver keeps for the tree's nodes, and what points into the tree. */
 static void drop_traces(struct ag_stream *stream)
 {
@@ -377,9 +383,7 @@ static void drop_traces(struct ag_stream *stream)
     while ((trace = stream->traces) != NULL) {
         stream->traces = trace->next;
         ag_node_set_trace(trace->leaf, NULL);
-        uint32_t ops = trace->length;
-        stream->counters.errors += ag_trace_destroy(trace) != CUDA_SUCCESS;
-        ag_context_give_exec(stream->context, ops);
+        count_error(stream, ag_aside_destroy(stream->context, trace));
     }
     stream->counters.errors += ag_keep_free(&stream->keep) != CUDA_SUCCESS;
     ag_stream_want_none(stream);
@@ -425,7 +429,7 @@ void ag_stream_kill(struct ag_stream *stream)
         atomic_fetch_sub(&stream->context->relays, 1);
     }
     if (stream->placeholder != NULL)
-        stream->counters.errors += ag_real.cuEventDestroy_v2(stream->placeholder) != CUDA_SUCCESS;
+        count_error(stream, ag_aside_destroy_event(stream->context, stream->placeholder));
     stream->placeholder = NULL;
     ag_tree_clear(&stream->recorder.tree);
     ag_memory_forget(stream->answers);

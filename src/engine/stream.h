@@ -229,6 +229,9 @@ void ag_stream_settle(const struct ag_context *context);
    there is none. Another stream's lock may be held. */
 bool ag_stream_kill_vacant(const struct ag_context *context);
 
+/* Takes a trace from its stream, and destroys it. Wants the lock and the context. */
+void ag_stream_drop_trace(struct ag_stream *stream, struct ag_trace *trace);
+
 /* Drops all traces and everything recorded; nothing may be held. Wants the lock and the context. */
 void ag_stream_reset(struct ag_stream *stream);
 
@@ -258,6 +261,13 @@ static inline struct ag_found *ag_stream_slot(CUstream handle)
 static inline void ag_stream_touch(const struct ag_stream *stream)
 {
     ag_self.touched |= (uint64_t)1 << stream->index % 64;
+}
+
+/* Whether another thread issued the last op there, and so may issue the next. */
+static inline bool ag_stream_is_of_another(const struct ag_stream *stream)
+{
+    const void *thread = atomic_load(&stream->thread); /* see ag_stream_take_over() */
+    return thread != NULL && thread != &ag_self;
 }
 
 static inline void ag_stream_lock(struct ag_stream *stream)

@@ -14,6 +14,8 @@
 #include "config/config.h"
 #include "driver/driver.h"
 #include "engine/account.h"
+#include "engine/aside.h"
+#include "engine/credit.h"
 #include "engine/event.h"
 #include "engine/pace.h"
 #include "engine/observe.h"
@@ -65,25 +67,23 @@ static bool relay_make(struct ag_stream *stream)
     struct ag_context *context = stream->context;
     if (stream->relay != NULL)
         return true;
+    if (ag_aside_waits())
+        return false;
     if (atomic_fetch_add(&context->relays, 1) >= MOST_RELAYS) {
         atomic_fetch_sub(&context->relays, 1);
         return false;
     }
-    CUresult result = ag_real.cuStreamCreate(&stream->relay, CU_STREAM_DEFAULT);
-    if (result == CUDA_SUCCESS) {
-        result = ag_real.cuEventCreate(&stream->mark, CU_EVENT_DISABLE_TIMING);
-        if (result == CUDA_SUCCESS) {
-            result = ag_real.cuEventCreate(&stream->done, CU_EVENT_DISABLE_TIMING);
-            if (result == CUDA_SUCCESS)
-                return true;
-            (void)ag_real.cuEventDestroy_v2(stream->mark); /* new and unused */
-        }
-        (void)ag_real.cuStreamDestroy_v2(stream->relay); /* new and unused */
-    }
+    struct ag_relay relay;
+    CUresult result = ag_aside_relay(context, &relay);
+    if (result == CUDA_ERROR_NOT_READY)
+        return false;
     note_error(stream, result, "making a relay");
-    atomic_fetch_sub(&context->relays, 1);
-    stream->relay = NULL;
-    return false;
+    if (result != CUDA_SUCCESS)
+        atomic_fetch_sub(&context->relays, 1);
+    stream->relay = relay.stream;
+    stream->mark = relay.mark;
+    stream->done = relay.done;
+    return result == CUDA_SUCCESS;
 }
 
 /* Puts an event of ours before the next work of a stream; if need be, by waiting for it here. */
@@ -160,7 +160,7 @@ bool ag_stream_keep(struct ag_stream *stream, struct ag_node *node, void *const 
 static bool relay_prepare(struct ag_stream *stream)
 {
     if (!relay_make(stream)) {
-        stream->plain = true;
+        stream->plain = !ag_aside_waits();
         return false;
     }
     CUresult result = ag_real.cuEventRecord(stream->mark, stream->handle);
@@ -216,17 +216,16 @@ static void hold_ends(struct ag_stream *stream)
 
 /* -- Traces --------------------------------------------------------------- */
 
-/* Takes a trace from its stream and destroys it. */
-static void trace_drop(struct ag_stream *stream, struct ag_trace *trace)
+void ag_stream_drop_trace(struct ag_stream *stream, struct ag_trace *trace)
 {
     struct ag_trace **link = &stream->traces;
     while (*link != trace)
         link = &(*link)->next;
     *link = trace->next;
     ag_node_set_trace(trace->leaf, ag_variant_leave(trace));
-    uint32_t ops = trace->length;
-    note_error(stream, ag_trace_destroy(trace), "destroying a trace");
-    ag_context_give_exec(stream->context, ops);
+    CUresult result = ag_aside_destroy(stream->context, trace);
+    if (result != CUDA_ERROR_NOT_READY)
+        note_error(stream, result, "destroying a trace");
 }
 
 void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head)
@@ -235,7 +234,7 @@ void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head)
     for (struct ag_trace *trace = stream->traces, *next; trace != NULL; trace = next) {
         next = trace->next;
         if (ag_trial_head(trace->leaf) == head)
-            trace_drop(stream, trace);
+            ag_stream_drop_trace(stream, trace);
     }
     ag_depth--;
 }
@@ -313,7 +312,7 @@ static enum room take_exec(struct ag_stream *stream, struct ag_node *leaf, bool 
         /* A launch that still runs keeps some of what its exec has taken. */
         if (!idle && !ag_stream_is_done(stream))
             return ROOM_WHEN_IDLE;
-        trace_drop(stream, oldest);
+        ag_stream_drop_trace(stream, oldest);
         stream->counters.evictions++;
     }
     return ROOM;
@@ -327,7 +326,7 @@ static bool drop_rounds(struct ag_stream *stream, const struct ag_node *leaf)
         leaf = leaf->parent;
     if (leaf == NULL)
         return false;
-    trace_drop(stream, leaf->trace);
+    ag_stream_drop_trace(stream, leaf->trace);
     stream->counters.evictions++;
     return true;
 }
@@ -365,59 +364,6 @@ void ag_stream_want_none(struct ag_stream *stream)
     stream->wanted_count = 0;
 }
 
-/* What a replay saves for each op, ns. (H200, driver 580: 2,500 where the program waits for one
-   kernel, and about as much for each of many that it does not wait for.) */
-enum { GAIN_NS = 2500 };
-
-/* How many times as often as others sequences of a single op must be seen at least. (Its graph
-   takes 20,000 ns, and 240,000 where eight threads make some at a time.) */
-enum { SINGLE_TIMES = 5 };
-
-/* How often the times that a sequence must be seen are doubled at most. */
-enum { MOST_DOUBLED = 6 };
-
-/* What making the graph of a single op has taken of late, ns. */
-static _Atomic uint32_t single_ns;
-
-/*
- * How often a sequence that ends at this node must be seen. Twice as often each time that the
- * context's graphs have taken the credit and not saved it yet: the program may be one that goes on
- * to something else whenever it has repeated something a few times. That of a single op, until its
- * replays would have saved as much as its graph takes.
- */
-static uint32_t hot(const struct ag_stream *stream, const struct ag_node *leaf)
-{
-    uint32_t times = (uint32_t)ag_opt.trace_hot;
-    int64_t owed = ag_context_owes(stream->context);
-    if (__builtin_expect(owed > 0, 0)) {
-        int64_t doubled = owed / (ag_opt.graph_credit_ms * 1000000);
-        times <<= doubled < MOST_DOUBLED ? doubled : MOST_DOUBLED;
-    }
-    if (leaf->weight != 1)
-        return times;
-    uint32_t paid = atomic_load_explicit(&single_ns, memory_order_relaxed) / GAIN_NS;
-    return paid < SINGLE_TIMES * times ? SINGLE_TIMES * times : paid;
-}
-
-/* A graph of `leaf` has been made, which took so long, or has failed to be. */
-static void owe(struct ag_stream *stream, const struct ag_node *leaf, uint64_t ns)
-{
-    stream->counters.making_ns += ns;
-    atomic_fetch_add_explicit(&stream->context->owed, (int64_t)ns, memory_order_relaxed);
-    if (leaf->weight != 1)
-        return;
-    uint32_t before = atomic_load_explicit(&single_ns, memory_order_relaxed);
-    uint32_t now = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
-    atomic_store_explicit(&single_ns, before - before / 4 + now / 4, memory_order_relaxed);
-}
-
-/* So many ops have been replayed. */
-static void pay(struct ag_context *context, uint32_t ops)
-{
-    if (__builtin_expect(ag_context_owes(context) > 0, 0))
-        atomic_fetch_sub_explicit(&context->owed, (int64_t)ops * GAIN_NS, memory_order_relaxed);
-}
-
 enum { MOST_FAILURES = 3 };
 
 /* A trace of this leaf could not be made or replayed: memory may have been freed meanwhile, or be
@@ -431,10 +377,9 @@ static void failed(struct ag_node *leaf)
    never recorded or waited for: a node that has it is given the program's event before a launch. */
 static CUevent placeholder(struct ag_stream *stream)
 {
-    if (stream->placeholder == NULL &&
-        ag_real.cuEventCreate(&stream->placeholder, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
-        stream->counters.errors++;
-        stream->placeholder = NULL;
+    if (stream->placeholder == NULL) {
+        CUresult result = ag_aside_event(stream->context, &stream->placeholder);
+        stream->counters.errors += result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
     }
     return stream->placeholder;
 }
@@ -447,10 +392,16 @@ void ag_stream_forget_event(struct ag_stream *stream, CUevent event)
         return;
     if (stream->live && ag_context_enter(stream->context, &pushed)) {
         ag_depth++;
-        for (struct ag_trace *trace = stream->traces; trace != NULL; trace = trace->next)
-            if (trace->events && placeholder(stream) != NULL)
+        for (struct ag_trace *trace = stream->traces, *next; trace != NULL; trace = next) {
+            next = trace->next;
+            if (!trace->events)
+                continue;
+            if (placeholder(stream) == NULL)
+                ag_stream_drop_trace(stream, trace);
+            else
                 stream->counters.errors +=
                     ag_trace_replace_event(trace, event, placeholder(stream)) != CUDA_SUCCESS;
+        }
         ag_depth--;
         ag_context_leave(pushed);
     }
@@ -479,6 +430,20 @@ static bool avoid_destroyed(struct ag_stream *stream, struct ag_node *leaf)
     return true;
 }
 
+/* Makes the exec of a trace that has been built; on an error the trace is gone, and NULL. */
+static CUresult complete(struct ag_stream *stream, struct ag_trace **trace)
+{
+    CUresult result = ag_aside_instantiate(stream->context, *trace);
+    if (result == CUDA_SUCCESS)
+        result = ag_trace_upload(*trace, stream->handle);
+    if (result == CUDA_SUCCESS)
+        return result;
+    if (result != CUDA_ERROR_NOT_READY)
+        (void)ag_trace_destroy(*trace); /* the first error is the one to tell */
+    *trace = NULL;
+    return result;
+}
+
 /* There is room for a trace of this leaf. */
 static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
@@ -488,14 +453,21 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
     struct ag_trace *trace = NULL;
     if (avoid_destroyed(stream, leaf))
         trace = ag_trace_build(leaf, stream->context->ctx, stream->handle, &result);
-    owe(stream, leaf, ag_pace_now() - began);
-    note_error(stream, result, "making a trace");
+    if (trace != NULL)
+        result = complete(stream, &trace);
+    ag_credit_owe(stream, leaf, ag_pace_now() - began);
+    if (result == CUDA_ERROR_NOT_READY)
+        ag_log(AG_LOG_NOTE, "no trace in stream %p: another thread's launch waits for room",
+               (void *)stream->handle);
+    else
+        note_error(stream, result, "making a trace");
     if (trace == NULL) {
         if (leaf->trace != NULL)
             ag_variant_refused(leaf->trace);
-        else
+        else if (result != CUDA_ERROR_NOT_READY)
             failed(leaf);
-        ag_context_give_exec(stream->context, leaf->depth);
+        if (result != CUDA_ERROR_NOT_READY)
+            ag_context_give_exec(stream->context, leaf->depth);
         return;
     }
     static _Atomic uint32_t number;
@@ -521,7 +493,7 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 
 static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
-    if (ag_trial_rests(leaf, hot(stream, leaf)) || relayed(stream) ||
+    if (ag_trial_rests(leaf, ag_credit_hot(stream, leaf)) || relayed(stream) || ag_aside_waits() ||
         atomic_load(&ag_captures) != 0 || capturing(stream))
         return;
     CUstreamCaptureMode mode;
@@ -564,7 +536,7 @@ static uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream 
     if (result != CUDA_SUCCESS) {
         note_error(stream, result, "replaying a trace");
         failed(trace->leaf);
-        trace_drop(stream, trace);
+        ag_stream_drop_trace(stream, trace);
         return 0;
     }
     stream->clock++;
@@ -572,7 +544,7 @@ static uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream 
     stream->counters.replays++;
     stream->counters.replayed += length;
     ag_recorder_paid(&stream->recorder, length);
-    pay(stream->context, length);
+    ag_credit_pay(stream->context, length);
     return length;
 }
 
@@ -668,9 +640,9 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
     if (stream->live) {
         stream->timed.ops += stream->recorder.cursor->depth;
         ag_pace_ended(stream, stream->recorder.cursor->depth, barrier);
-        struct ag_node *leaf =
-            ag_recorder_end(&stream->recorder, barrier, hot(stream, stream->recorder.cursor),
-                            ag_opt.trace_min_length);
+        struct ag_node *leaf = ag_recorder_end(&stream->recorder, barrier,
+                                               ag_credit_hot(stream, stream->recorder.cursor),
+                                               ag_opt.trace_min_length);
         if (barrier && reason == AG_REASON_HOST_WAIT)
             ag_recorder_waited(&stream->recorder, stream->pace.first);
         wanted = leaf != NULL ? leaf : wanted;

@@ -26,7 +26,7 @@ static const int *priority_of(const struct ag_op *op)
  * with its node's (CUDA driver API, cuGraphInstantiate). Where some launch asks for another than
  * its stream's, all others are given that of the stream.
  */
-static CUresult set_priorities(struct ag_trace *trace, CUstream stream, unsigned long long *flags)
+static CUresult set_priorities(struct ag_trace *trace, CUstream stream)
 {
     CUlaunchAttributeValue value = {0};
     bool asked = false, differs = false;
@@ -48,8 +48,7 @@ static CUresult set_priorities(struct ag_trace *trace, CUstream stream, unsigned
                                                            CU_LAUNCH_ATTRIBUTE_PRIORITY, &value);
     }
     trace->prioritized = asked;
-    if (differs)
-        *flags = CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+    trace->differs = differs;
     return result;
 }
 
@@ -130,15 +129,20 @@ static CUresult build(struct ag_trace *trace, CUcontext ctx, CUstream stream)
         struct ag_step *step = &trace->step[i];
         result = ag_node_add(step->node, step->func, trace->graph, ctx, &step->graph_node, &after);
     }
-    unsigned long long flags = 0;
-    if (result == CUDA_SUCCESS)
-        result = set_priorities(trace, stream, &flags);
-    if (result == CUDA_SUCCESS)
-        result = ag_real.cuGraphInstantiateWithFlags(&trace->exec, trace->graph, flags);
-    /* Arguments that change before the first upload make replays slower for good. */
-    if (result == CUDA_SUCCESS)
-        result = ag_real.cuGraphUpload(trace->exec, stream);
-    return result;
+    return result == CUDA_SUCCESS ? set_priorities(trace, stream) : result;
+}
+
+CUresult ag_trace_instantiate(struct ag_trace *trace)
+{
+    return ag_real.cuGraphInstantiateWithFlags(
+        &trace->exec, trace->graph,
+        trace->differs ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0);
+}
+
+/* Arguments that change before the first upload make replays slower for good. */
+CUresult ag_trace_upload(struct ag_trace *trace, CUstream stream)
+{
+    return ag_real.cuGraphUpload(trace->exec, stream);
 }
 
 /* Bytes of a node's arguments that can be compared: none where the driver keeps them. */

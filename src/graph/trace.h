@@ -33,6 +33,7 @@ struct ag_trace {
     bool update_refused; /* cuGraphExecUpdate has refused it once */
     bool events;         /* some of its ops are records or waits */
     bool prioritized;    /* made for streams of one priority */
+    bool differs;        /* some of its launches ask for another */
     struct ag_step {
         struct ag_node *node;
         CUgraphNode graph_node;
@@ -56,15 +57,21 @@ static inline bool ag_step_is_current(struct ag_step *step)
 }
 
 /*
- * Builds the trace of the path from the root to `leaf` and uploads it in `stream`. NULL on failure,
- * with the driver's error in *error (CUDA_SUCCESS: no memory on the host, or what an op names has
- * been freed).
- *
- * Instantiating can wait for running kernels once a context has about 31 execs: the caller keeps
- * to fewer.
+ * Builds the trace of the path from the root to `leaf`, for `stream`, but for its exec. NULL on
+ * failure, with the driver's error in *error (CUDA_SUCCESS: no memory on the host, or what an op
+ * names has been freed).
  */
 struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream stream,
                                 CUresult *error);
+
+/*
+ * Makes its exec, of the graph alone: nothing else of the trace is looked at. That waits for
+ * running kernels once a context has about 31 execs: the caller keeps to fewer.
+ */
+CUresult ag_trace_instantiate(struct ag_trace *trace);
+
+/* To be done before its arguments change. */
+CUresult ag_trace_upload(struct ag_trace *trace, CUstream stream);
 
 /*
  * Gives the exec the arguments of its nodes where they changed, node by node or by updating it from

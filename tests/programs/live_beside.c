@@ -72,10 +72,9 @@ static void until_full(void)
 
 /* Another thread is in a launch that waits until its stream takes more; what ends that is behind
    calls here, which have nothing to do with it. */
-static void ahead_and(bool allocate)
+static void ahead_beside(void)
 {
     pthread_t thread;
-    CUdeviceptr more;
     CUstream s[2] = {made(CU_STREAM_NON_BLOCKING), made(CU_STREAM_NON_BLOCKING)};
     CUevent recorded;
     OK(cuEventCreate(&recorded, CU_EVENT_DISABLE_TIMING));
@@ -88,21 +87,11 @@ static void ahead_and(bool allocate)
         OK(cuEventRecord(recorded, s[1]));
         OK(cuEventSynchronize(recorded));
         OK(cuEventQuery(recorded));
-        if (allocate)
-            OK(cuMemAlloc(&more, N));
+        body(CU_STREAM_PER_THREAD, buffer[2], step);
+        OK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
     }
     set_word(&released, 1);
     CHECK(pthread_join(thread, NULL) == 0);
-}
-
-static void ahead_beside(void)
-{
-    ahead_and(false);
-}
-
-static void barrier_beside(void)
-{
-    ahead_and(true);
 }
 
 static CUevent event;
@@ -240,15 +229,15 @@ static void *releases(void *arg)
     return arg;
 }
 
-static void short_step(uint32_t step, bool whole)
+static void short_step(CUstream s, uint32_t step, bool whole)
 {
-    OK(launch_mix(buffer[0], N, 1, NULL));
-    OK(launch_mix(buffer[0], N, 2, NULL));
-    OK(launch_word(flag, word, step, NULL));
+    OK(launch_mix(buffer[0], N, 1, s));
+    OK(launch_mix(buffer[0], N, 2, s));
+    OK(launch_word(flag, word, step, s));
     for (unsigned i = 0; whole && i < 5; i++)
-        OK(launch_mix(buffer[0], N, 3, NULL));
+        OK(launch_mix(buffer[0], N, 3, s));
     if (whole)
-        OK(cuStreamSynchronize(NULL));
+        OK(cuStreamSynchronize(s));
 }
 
 /* In the end it looks for what its last kernel writes, without a call. */
@@ -256,13 +245,14 @@ static void *looks_at_word(void *arg)
 {
     uint32_t step = 0;
     OK(cuCtxSetCurrent(ctx));
+    CUstream s = made(CU_STREAM_NON_BLOCKING); /* a launch in the legacy stream would wait */
     while (step < 20 || !get_word(&goes_on)) {
-        short_step(++step, true);
+        short_step(s, ++step, true);
         set_word(&steps_done, step);
     }
     for (unsigned i = 0; i < 20; i++)
-        short_step(++step, true);
-    short_step(++step, false);
+        short_step(s, ++step, true);
+    short_step(s, ++step, false);
     set_word(&has_left, 1);
     while (get_word(word) != step)
         sched_yield();
@@ -437,17 +427,12 @@ static void exit_beside(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {{"released_beside", released_beside},
-                                          {"lost_beside", lost_beside},
-                                          {"relayed_beside", relayed_beside},
-                                          {"waiters_beside", waiters_beside},
-                                          {"grown_beside", grown_beside},
-                                          {"exit_beside", exit_beside},
-                                          {"streams_beside", streams_beside},
-                                          {"ahead_beside", ahead_beside},
-                                          {"barrier_beside", barrier_beside},
-                                          {"asked_beside", asked_beside},
-                                          {NULL, NULL}};
+    static const struct scenario all[] = {
+        {"released_beside", released_beside}, {"lost_beside", lost_beside},
+        {"relayed_beside", relayed_beside},   {"waiters_beside", waiters_beside},
+        {"grown_beside", grown_beside},       {"exit_beside", exit_beside},
+        {"streams_beside", streams_beside},   {"ahead_beside", ahead_beside},
+        {"asked_beside", asked_beside},       {NULL, NULL}};
     run(all, argc, argv);
     show_all(argv[1]);
     return 0;

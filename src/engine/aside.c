@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/* A thread that makes calls for others: see aside.h. */
+#include "engine/aside.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "driver/driver.h"
+#include "engine/stream.h"
+#include "observe/thread.h"
+
+struct job {
+    CUresult (*run)(struct job *job);
+    void (*undo)(struct job *job); /* NULL: what nobody waits for is done all the same */
+    struct ag_context *context;
+    CUresult result;
+    bool done, lost; /* lost: nobody waits for it, and the thread frees it */
+    struct job *next;
+    struct ag_trace *trace;
+    CUevent event;
+    struct ag_relay relay;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows; a leaf */
+static pthread_cond_t asked = PTHREAD_COND_INITIALIZER, ended;
+static struct job *jobs, **last = &jobs; /* the first one is being run */
+static bool serving;
+static _Atomic unsigned lost_jobs;
+
+bool ag_aside_waits(void)
+{
+    return atomic_load(&lost_jobs) != 0;
+}
+
+/* -- The thread ------------------------------------------------------------ */
+
+/* The lock is held. */
+static void leave_queue(struct job *job)
+{
+    jobs = job->next;
+    if (jobs == NULL)
+        last = &jobs;
+    pthread_cond_broadcast(&ended);
+}
+
+static void run(struct job *job)
+{
+    bool pushed, entered = ag_context_enter(job->context, &pushed);
+    job->result = entered ? job->run(job) : CUDA_ERROR_INVALID_CONTEXT;
+    pthread_mutex_lock(&lock);
+    bool lost = job->lost;
+    job->done = true;
+    if (!lost)
+        leave_queue(job); /* and it is no longer ours */
+    pthread_mutex_unlock(&lock);
+    if (lost && job->undo != NULL)
+        job->undo(job);
+    ag_context_leave(pushed);
+    if (!lost)
+        return;
+    pthread_mutex_lock(&lock);
+    leave_queue(job);
+    pthread_mutex_unlock(&lock);
+    atomic_fetch_sub(&lost_jobs, 1);
+    free(job);
+}
+
+static void *serve(void *unused)
+{
+    ag_depth++; /* what the driver calls back is none of the program's */
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* see relax() in submit.c */
+    if (ag_real.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
+        atomic_fetch_add(&ag_context_errors, 1);
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        while (jobs == NULL)
+            pthread_cond_wait(&asked, &lock);
+        struct job *job = jobs;
+        pthread_mutex_unlock(&lock);
+        run(job);
+    }
+    return unused;
+}
+
+/* The lock is held. */
+static bool start(void)
+{
+    pthread_condattr_t monotonic;
+    if (serving)
+        return true;
+    if (pthread_condattr_init(&monotonic) != 0)
+        return false;
+    serving = pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0 &&
+              pthread_cond_init(&ended, &monotonic) == 0 && ag_thread_start(serve, "ag-aside");
+    pthread_condattr_destroy(&monotonic);
+    return serving;
+}
+
+/* Has the thread run the job, or does it here if there is none. False: it takes too long, and the
+   job is the thread's. */
+static bool ask(struct job *job)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += AG_PATIENCE_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&lock);
+    if (!start()) {
+        pthread_mutex_unlock(&lock);
+        job->result = job->run(job);
+        return true;
+    }
+    *last = job;
+    last = &job->next;
+    pthread_cond_signal(&asked);
+    for (int error = 0; !job->done && error == 0;)
+        error = pthread_cond_timedwait(&ended, &lock, &until);
+    bool done = job->done;
+    job->lost = !done;
+    atomic_fetch_add(&lost_jobs, !done);
+    pthread_mutex_unlock(&lock);
+    return done;
+}
+
+void ag_aside_settle(const struct ag_context *context)
+{
+    pthread_mutex_lock(&lock);
+    for (struct job *job = jobs; job != NULL;) {
+        if (context == NULL || job->context == context) {
+            pthread_cond_wait(&ended, &lock);
+            job = jobs; /* again: it may be another's now */
+        } else {
+            job = job->next;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* -- Jobs ------------------------------------------------------------------- */
+
+/* Whether threads other than this one may launch in the context. */
+static bool is_shared(const struct ag_context *context)
+{
+    if (atomic_load(&ag_unfollowed))
+        return true;
+    const struct ag_stream *stream = ag_stream_all();
+    while (stream != NULL && !(atomic_load(&stream->live) &&
+                               __atomic_load_n(&stream->context, __ATOMIC_RELAXED) == context &&
+                               ag_stream_is_of_another(stream)))
+        stream = stream->next;
+    return stream != NULL;
+}
+
+/* The result of the job, which has run, or CUDA_ERROR_NOT_READY. */
+static CUresult run_aside(struct job *job)
+{
+    struct job *other = is_shared(job->context) ? malloc(sizeof *other) : NULL;
+    if (other == NULL)
+        return job->run(job);
+    *other = *job;
+    if (!ask(other))
+        return CUDA_ERROR_NOT_READY;
+    *job = *other;
+    free(other);
+    return job->result;
+}
+
+static CUresult instantiate(struct job *job)
+{
+    return ag_trace_instantiate(job->trace);
+}
+
+static CUresult destroy(struct job *job)
+{
+    uint32_t ops = job->trace->length;
+    CUresult result = ag_trace_destroy(job->trace);
+    ag_context_give_exec(job->context, ops);
+    return result;
+}
+
+static void destroy_lost(struct job *job)
+{
+    (void)destroy(job); /* nobody is left to be told */
+}
+
+CUresult ag_aside_instantiate(struct ag_context *context, struct ag_trace *trace)
+{
+    return run_aside(&(struct job){
+        .run = instantiate, .undo = destroy_lost, .context = context, .trace = trace});
+}
+
+CUresult ag_aside_destroy(struct ag_context *context, struct ag_trace *trace)
+{
+    return run_aside(&(struct job){.run = destroy, .context = context, .trace = trace});
+}
+
+static CUresult create_event(struct job *job)
+{
+    CUresult result = ag_real.cuEventCreate(&job->event, CU_EVENT_DISABLE_TIMING);
+    if (result != CUDA_SUCCESS)
+        job->event = NULL;
+    return result;
+}
+
+static CUresult destroy_event(struct job *job)
+{
+    return job->event != NULL ? ag_real.cuEventDestroy_v2(job->event) : CUDA_SUCCESS;
+}
+
+static void destroy_lost_event(struct job *job)
+{
+    (void)destroy_event(job);
+}
+
+CUresult ag_aside_event(struct ag_context *context, CUevent *event)
+{
+    struct job job = {.run = create_event, .undo = destroy_lost_event, .context = context};
+    CUresult result = run_aside(&job);
+    *event = job.event;
+    return result;
+}
+
+CUresult ag_aside_destroy_event(struct ag_context *context, CUevent event)
+{
+    return run_aside(&(struct job){.run = destroy_event, .context = context, .event = event});
+}
+
+/* What of it has been made; the first error. */
+static CUresult destroy_relay(const struct ag_relay *relay)
+{
+    const CUevent event[] = {relay->mark, relay->done};
+    CUresult result = CUDA_SUCCESS;
+    for (unsigned i = 0; i < 2; i++) {
+        CUresult one = event[i] != NULL ? ag_real.cuEventDestroy_v2(event[i]) : CUDA_SUCCESS;
+        result = result != CUDA_SUCCESS ? result : one;
+    }
+    CUresult one = relay->stream != NULL ? ag_real.cuStreamDestroy_v2(relay->stream) : CUDA_SUCCESS;
+    return result != CUDA_SUCCESS ? result : one;
+}
+
+static CUresult create_relay(struct job *job)
+{
+    struct ag_relay *relay = &job->relay;
+    CUresult result = ag_real.cuStreamCreate(&relay->stream, CU_STREAM_DEFAULT);
+    if (result != CUDA_SUCCESS)
+        relay->stream = NULL;
+    else if ((result = ag_real.cuEventCreate(&relay->mark, CU_EVENT_DISABLE_TIMING)) !=
+             CUDA_SUCCESS)
+        relay->mark = NULL;
+    else if ((result = ag_real.cuEventCreate(&relay->done, CU_EVENT_DISABLE_TIMING)) !=
+             CUDA_SUCCESS)
+        relay->done = NULL;
+    if (result == CUDA_SUCCESS)
+        return result;
+    (void)destroy_relay(relay); /* new and unused */
+    *relay = (struct ag_relay){NULL, NULL, NULL};
+    return result;
+}
+
+static void destroy_lost_relay(struct job *job)
+{
+    (void)destroy_relay(&job->relay);
+    atomic_fetch_sub(&job->context->relays, 1);
+}
+
+CUresult ag_aside_relay(struct ag_context *context, struct ag_relay *relay)
+{
+    struct job job = {.run = create_relay, .undo = destroy_lost_relay, .context = context};
+    CUresult result = run_aside(&job);
+    *relay = job.relay;
+    return result;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls that wait for launches of other threads.
+ *
+ * What makes or destroys something in a context waits in the driver while a launch of any thread
+ * waits there until its stream takes more work (docs/design.md, fact 23). If what ends that comes
+ * later in the thread that a graph is made for, that is a deadlock which the program does not have
+ * by itself. So where other threads use the context, a thread of the library's own makes these
+ * calls, one after the other, and who asks for one waits for it no longer than AG_PATIENCE_MS.
+ * Launches pass meanwhile.
+ *
+ * All want the context to be current. CUDA_ERROR_NOT_READY: the call has not come back. It will be
+ * made, and what it makes is destroyed then.
+ */
+#ifndef AG_ENGINE_ASIDE_H
+#define AG_ENGINE_ASIDE_H
+
+#include "engine/context.h"
+#include "graph/trace.h"
+
+/* Such a call takes some 20 to 300 us, a few ms where many threads make them. */
+enum { AG_PATIENCE_MS = 20 };
+
+/* Makes the exec of a trace that has none yet; what is not ready is destroyed with the trace, which
+   is not the caller's any more. */
+CUresult ag_aside_instantiate(struct ag_context *context, struct ag_trace *trace);
+
+/* Destroys a trace that nothing refers to, and gives its exec back to the context. */
+CUresult ag_aside_destroy(struct ag_context *context, struct ag_trace *trace);
+
+/* An event that is never timed; NULL: there is none. */
+CUresult ag_aside_event(struct ag_context *context, CUevent *event);
+CUresult ag_aside_destroy_event(struct ag_context *context, CUevent event);
+
+/* A relay's stream and its two events; NULL: there are none. If they are not ready the context has
+   one relay less again once they are destroyed. */
+struct ag_relay {
+    CUstream stream;
+    CUevent mark, done;
+};
+
+CUresult ag_aside_relay(struct ag_context *context, struct ag_relay *relay);
+
+/* Whether there is a call that nobody waits for any more, so that the next would wait as well. */
+bool ag_aside_waits(void);
+
+/* Waits until no call is left in the context (NULL: in any), which is going away, or something that
+   such a call may name. */
+void ag_aside_settle(const struct ag_context *context);
+
+#endif

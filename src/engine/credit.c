@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* How often a sequence must be seen before it gets a graph: see credit.h. */
+#include "engine/credit.h"
+
+#include "config/config.h"
+
+/* How many times as often as others sequences of a single op must be seen at least. (Its graph
+   takes 20,000 ns, and 240,000 where eight threads make some at a time.) */
+enum { SINGLE_TIMES = 5 };
+
+/* How often the times that a sequence must be seen are doubled at most. */
+enum { MOST_DOUBLED = 6 };
+
+/* What making the graph of a single op has taken of late, ns. */
+static _Atomic uint32_t single_ns;
+
+uint32_t ag_credit_hot(const struct ag_stream *stream, const struct ag_node *leaf)
+{
+    uint32_t times = (uint32_t)ag_opt.trace_hot;
+    int64_t owed = ag_context_owes(stream->context);
+    if (__builtin_expect(owed > 0, 0)) {
+        int64_t doubled = owed / (ag_opt.graph_credit_ms * 1000000);
+        times <<= doubled < MOST_DOUBLED ? doubled : MOST_DOUBLED;
+    }
+    if (leaf->weight != 1)
+        return times;
+    uint32_t paid = atomic_load_explicit(&single_ns, memory_order_relaxed) / AG_GAIN_NS;
+    return paid < SINGLE_TIMES * times ? SINGLE_TIMES * times : paid;
+}
+
+void ag_credit_owe(struct ag_stream *stream, const struct ag_node *leaf, uint64_t ns)
+{
+    stream->counters.making_ns += ns;
+    atomic_fetch_add_explicit(&stream->context->owed, (int64_t)ns, memory_order_relaxed);
+    if (leaf->weight != 1)
+        return;
+    uint32_t before = atomic_load_explicit(&single_ns, memory_order_relaxed);
+    uint32_t now = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+    atomic_store_explicit(&single_ns, before - before / 4 + now / 4, memory_order_relaxed);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Credit: what graphs have cost in a context, and what their replays have saved since.
+ *
+ * A program that goes on to something else whenever it has repeated something a few times must not
+ * pay for graphs each time. All functions want the stream's lock.
+ */
+#ifndef AG_ENGINE_CREDIT_H
+#define AG_ENGINE_CREDIT_H
+
+#include "engine/context.h"
+#include "engine/stream.h"
+
+/* What a replay saves for each op, ns. (H200, driver 580: 2,500 where the program waits for one
+   kernel, and about as much for each of many that it does not wait for.) */
+enum { AG_GAIN_NS = 2500 };
+
+/*
+ * How often a sequence that ends at this node must be seen. Twice as often each time that the
+ * context's graphs have taken the credit and not saved it yet. That of a single op, until its
+ * replays would have saved as much as its graph takes.
+ */
+uint32_t ag_credit_hot(const struct ag_stream *stream, const struct ag_node *leaf);
+
+/* A graph of `leaf` has been made, which took so long, or has failed to be. */
+void ag_credit_owe(struct ag_stream *stream, const struct ag_node *leaf, uint64_t ns);
+
+/* So many ops have been replayed. */
+static inline void ag_credit_pay(struct ag_context *context, uint32_t ops)
+{
+    if (__builtin_expect(ag_context_owes(context) > 0, 0))
+        atomic_fetch_sub_explicit(&context->owed, (int64_t)ops * AG_GAIN_NS, memory_order_relaxed);
+}
+
+#endif
