@@ -79,6 +79,7 @@ def environment(preload=True, sim=True, env=None):
               if not k.startswith(("AUTOGRAPH_", "AGSIM_")) and k != "LD_PRELOAD"}
     result["AUTOGRAPH_CONFIG"] = ""  # no file
     result.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")  # not just a message
+    result.setdefault("TSAN_OPTIONS", "atexit_sleep_ms=50")  # not a second in each process
     if sim:
         result.update(ON_SIMULATOR)
         paths = [str(sim_dir()), os.environ.get("LD_LIBRARY_PATH")]

@@ -56,6 +56,11 @@ def test_the_same_once_more_without_the_library(tmp_path):
     assert row["times"] == [[1, 5], [3, 5]] and row["control"] == [4 / 3, 2]
 
 
+def test_no_pair_is_begun_after_the_limit(tmp_path):
+    row = run(tmp_path, PLAIN, plain=f"sleep 0.3; {PLAIN}", words=["--limit", "0.2"])[1]
+    assert row["output"] == "equal" and len(row["times"]) == 1
+
+
 @pytest.mark.parametrize("what, output", [
     (PLAIN.replace("1.000", "1.001"), "DIFFERENT"), (f"{PLAIN}; echo more", "DIFFERENT"),
     ("echo took 1.0 s", "DIFFERENT"), (f"{PLAIN}; exit 3", "DIFFERENT (status 3)")])

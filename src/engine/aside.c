@@ -97,6 +97,18 @@ static bool start(void)
     return serving;
 }
 
+/* Waits until a job has ended, or some time; false: it is over. The lock is held, and a thread that
+   is cancelled here would keep it. */
+static bool wait_for_end(const struct timespec *until)
+{
+    int cancel;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    int error = until != NULL ? pthread_cond_timedwait(&ended, &lock, until)
+                              : pthread_cond_wait(&ended, &lock);
+    pthread_setcancelstate(cancel, NULL);
+    return error == 0;
+}
+
 /* Has the thread run the job, or does it here if there is none. False: it takes too long, and the
    job is the thread's. */
 static bool ask(struct job *job)
@@ -115,8 +127,8 @@ static bool ask(struct job *job)
     *last = job;
     last = &job->next;
     pthread_cond_signal(&asked);
-    for (int error = 0; !job->done && error == 0;)
-        error = pthread_cond_timedwait(&ended, &lock, &until);
+    while (!job->done && wait_for_end(&until))
+        continue;
     bool done = job->done;
     job->lost = !done;
     atomic_fetch_add(&lost_jobs, !done);
@@ -129,7 +141,7 @@ void ag_aside_settle(const struct ag_context *context)
     pthread_mutex_lock(&lock);
     for (struct job *job = jobs; job != NULL;) {
         if (context == NULL || job->context == context) {
-            pthread_cond_wait(&ended, &lock);
+            (void)wait_for_end(NULL);
             job = jobs; /* again: it may be another's now */
         } else {
             job = job->next;
