@@ -127,7 +127,7 @@ static bool ask(struct job *job)
     *last = job;
     last = &job->next;
     pthread_cond_signal(&asked);
-    while (!job->done && wait_for_end(&until))
+    while (!job->done && !ag_aside_waits() && wait_for_end(&until))
         continue;
     bool done = job->done;
     job->lost = !done;
@@ -165,7 +165,7 @@ static bool is_shared(const struct ag_context *context)
     return stream != NULL;
 }
 
-/* The result of the job, which has run, or CUDA_ERROR_NOT_READY. */
+/* The result of the job, which has run, or CUDA_ERROR_NOT_READY, which no such call returns. */
 static CUresult run_aside(struct job *job)
 {
     struct job *other = is_shared(job->context) ? malloc(sizeof *other) : NULL;
@@ -176,7 +176,7 @@ static CUresult run_aside(struct job *job)
         return CUDA_ERROR_NOT_READY;
     *job = *other;
     free(other);
-    return job->result;
+    return job->result != CUDA_ERROR_NOT_READY ? job->result : CUDA_ERROR_UNKNOWN;
 }
 
 static CUresult instantiate(struct job *job)

@@ -6,8 +6,8 @@
  * waits there until its stream takes more work (docs/design.md, fact 23). If what ends that comes
  * later in the thread that a graph is made for, that is a deadlock which the program does not have
  * by itself. So where other threads use the context, a thread of the library's own makes these
- * calls, one after the other, and who asks for one waits for it no longer than AG_PATIENCE_MS.
- * Launches pass meanwhile.
+ * calls, one after the other, and who asks for one waits for it no longer than AG_PATIENCE_MS, nor
+ * behind one for which that was too short. Launches pass meanwhile.
  *
  * All want the context to be current. CUDA_ERROR_NOT_READY: the call has not come back. It will be
  * made, and what it makes is destroyed then.

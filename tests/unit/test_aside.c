@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/* Calls that wait for launches of other threads: how long a thread of the program waits for them.
+ */
+#include "engine/aside.h"
+
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "driver/driver.h"
+#include "engine/stream.h"
+#include "unit/test.h"
+
+/* -- What the thread stands on: a context that another thread uses, and a driver that can wait --
+ */
+
+static struct ag_context context, other_context;
+static char other_thread;
+static struct ag_stream stream = {.context = &context, .live = true, .thread = &other_thread};
+
+_Atomic bool ag_unfollowed;
+_Atomic unsigned ag_context_errors;
+_Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
+_Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
+
+struct ag_stream *ag_stream_all(void)
+{
+    return &stream;
+}
+
+bool ag_context_enter(const struct ag_context *entered, bool *pushed)
+{
+    (void)entered;
+    *pushed = false;
+    return true;
+}
+
+void ag_context_leave(bool pushed)
+{
+    (void)pushed;
+}
+
+static _Atomic unsigned given;
+
+void ag_context_give_exec(struct ag_context *to, uint32_t ops)
+{
+    (void)to;
+    given += ops;
+}
+
+static _Atomic bool full; /* a launch waits for room */
+static _Atomic unsigned made, destroyed;
+static _Atomic bool elsewhere; /* the last call was made in another thread than the main one */
+static CUresult answer;
+
+static CUresult call(_Atomic unsigned *count)
+{
+    while (full)
+        usleep(100);
+    elsewhere = ag_depth != 0;
+    (*count)++;
+    return answer;
+}
+
+CUresult ag_trace_instantiate(struct ag_trace *trace)
+{
+    (void)trace;
+    return call(&made);
+}
+
+CUresult ag_trace_destroy(struct ag_trace *trace)
+{
+    CUresult result = call(&destroyed);
+    free(trace);
+    return result;
+}
+
+static CUresult create_event(CUevent *event, unsigned flags)
+{
+    (void)flags;
+    *event = (CUevent)16;
+    return call(&made);
+}
+
+static CUresult destroy_event(CUevent event)
+{
+    (void)event;
+    return call(&destroyed);
+}
+
+static CUresult exchange(CUstreamCaptureMode *mode)
+{
+    (void)mode;
+    return CUDA_SUCCESS;
+}
+
+struct ag_driver ag_real = {.cuEventCreate = create_event,
+                            .cuEventDestroy_v2 = destroy_event,
+                            .cuThreadExchangeStreamCaptureMode = exchange};
+
+static struct ag_trace *trace_of(uint32_t ops)
+{
+    struct ag_trace *trace = calloc(1, sizeof *trace);
+    if (trace == NULL)
+        abort();
+    trace->length = ops;
+    return trace;
+}
+
+static double ms_since(const struct timespec *begin)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - begin->tv_sec) * 1e3 +
+           (double)(now.tv_nsec - begin->tv_nsec) / 1e6;
+}
+
+static void begin(CUresult result)
+{
+    full = false;
+    answer = result;
+    made = destroyed = given = 0;
+    ag_unfollowed = false;
+    stream.thread = &other_thread;
+}
+
+/* -- Tests ------------------------------------------------------------------------ */
+
+TEST(a_thread_that_is_alone_calls_itself)
+{
+    begin(CUDA_SUCCESS);
+    stream.thread = &ag_self;
+    struct ag_trace *trace = trace_of(3);
+    CHECK(ag_aside_instantiate(&context, trace) == CUDA_SUCCESS && made == 1 && !elsewhere);
+    CHECK(ag_aside_destroy(&context, trace) == CUDA_SUCCESS && destroyed == 1 && given == 3);
+    CHECK(!elsewhere);
+    stream.thread = &other_thread;
+    CHECK(ag_aside_destroy(&other_context, trace_of(1)) == CUDA_SUCCESS && !elsewhere);
+}
+
+TEST(others_are_called_for)
+{
+    begin(CUDA_SUCCESS);
+    struct ag_trace *trace = trace_of(3);
+    CHECK(ag_aside_instantiate(&context, trace) == CUDA_SUCCESS && made == 1 && elsewhere);
+    CHECK(ag_aside_destroy(&context, trace) == CUDA_SUCCESS && destroyed == 1 && given == 3);
+    CUevent event;
+    CHECK(ag_aside_event(&context, &event) == CUDA_SUCCESS && event == (CUevent)16);
+    CHECK(!ag_aside_waits());
+    stream.thread = NULL;
+    ag_unfollowed = true;
+    CHECK(ag_aside_destroy_event(&context, event) == CUDA_SUCCESS && elsewhere);
+}
+
+TEST(errors_are_told)
+{
+    begin(CUDA_ERROR_OUT_OF_MEMORY);
+    struct ag_trace *trace = trace_of(3);
+    CHECK(ag_aside_instantiate(&context, trace) == CUDA_ERROR_OUT_OF_MEMORY && given == 0);
+    CUevent event = (CUevent)32;
+    CHECK(ag_aside_event(&context, &event) == CUDA_ERROR_OUT_OF_MEMORY && event == NULL);
+    answer = CUDA_ERROR_NOT_READY; /* which would say that the trace is not ours */
+    CHECK(ag_aside_instantiate(&context, trace) == CUDA_ERROR_UNKNOWN);
+    CHECK(ag_aside_destroy(&context, trace) == CUDA_ERROR_UNKNOWN && given == 3);
+}
+
+TEST(nobody_waits_for_ever)
+{
+    enum { MORE = 20 };
+    struct timespec start;
+    begin(CUDA_SUCCESS);
+    full = true;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    CHECK(ag_aside_instantiate(&context, trace_of(5)) == CUDA_ERROR_NOT_READY);
+    double first = ms_since(&start);
+    CHECK(first >= AG_PATIENCE_MS && ag_aside_waits());
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    for (int i = 0; i < MORE; i++) /* none of them waits as long again */
+        CHECK(ag_aside_destroy(&context, trace_of(1)) == CUDA_ERROR_NOT_READY);
+    CUevent event = (CUevent)32;
+    CHECK(ag_aside_event(&context, &event) == CUDA_ERROR_NOT_READY && event == NULL);
+    CHECK(ms_since(&start) < MORE * AG_PATIENCE_MS);
+    ag_aside_settle(&other_context); /* where nothing is left to wait for */
+    CHECK(made == 0 && destroyed == 0 && given == 0);
+    full = false;
+    ag_aside_settle(&context);
+    /* What came too late is gone again. */
+    CHECK(made == 2 && destroyed == 1 + MORE + 1 && given == 5 + MORE);
+    while (ag_aside_waits())
+        usleep(100);
+    CHECK(ag_aside_destroy(&context, trace_of(1)) == CUDA_SUCCESS);
+}
