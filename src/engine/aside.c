@@ -169,14 +169,23 @@ static bool is_shared(const struct ag_context *context)
 static CUresult run_aside(struct job *job)
 {
     struct job *other = is_shared(job->context) ? malloc(sizeof *other) : NULL;
-    if (other == NULL)
-        return job->run(job);
-    *other = *job;
-    if (!ask(other))
-        return CUDA_ERROR_NOT_READY;
-    *job = *other;
-    free(other);
+    if (other == NULL) {
+        job->result = job->run(job);
+    } else {
+        *other = *job;
+        if (!ask(other))
+            return CUDA_ERROR_NOT_READY;
+        *job = *other;
+        free(other);
+    }
     return job->result != CUDA_ERROR_NOT_READY ? job->result : CUDA_ERROR_UNKNOWN;
+}
+
+/* The same where the result does not matter to who has not waited for it. */
+static CUresult sooner_or_later(struct job *job)
+{
+    CUresult result = run_aside(job);
+    return result != CUDA_ERROR_NOT_READY ? result : CUDA_SUCCESS;
 }
 
 static CUresult instantiate(struct job *job)
@@ -205,7 +214,7 @@ CUresult ag_aside_instantiate(struct ag_context *context, struct ag_trace *trace
 
 CUresult ag_aside_destroy(struct ag_context *context, struct ag_trace *trace)
 {
-    return run_aside(&(struct job){.run = destroy, .context = context, .trace = trace});
+    return sooner_or_later(&(struct job){.run = destroy, .context = context, .trace = trace});
 }
 
 static CUresult create_event(struct job *job)
@@ -236,7 +245,7 @@ CUresult ag_aside_event(struct ag_context *context, CUevent *event)
 
 CUresult ag_aside_destroy_event(struct ag_context *context, CUevent event)
 {
-    return run_aside(&(struct job){.run = destroy_event, .context = context, .event = event});
+    return sooner_or_later(&(struct job){.run = destroy_event, .context = context, .event = event});
 }
 
 /* What of it has been made; the first error. */
@@ -271,10 +280,16 @@ static CUresult create_relay(struct job *job)
     return result;
 }
 
+static CUresult give_relay(struct job *job)
+{
+    CUresult result = destroy_relay(&job->relay);
+    atomic_fetch_sub(&job->context->relays, 1);
+    return result;
+}
+
 static void destroy_lost_relay(struct job *job)
 {
-    (void)destroy_relay(&job->relay);
-    atomic_fetch_sub(&job->context->relays, 1);
+    (void)give_relay(job);
 }
 
 CUresult ag_aside_relay(struct ag_context *context, struct ag_relay *relay)
@@ -283,4 +298,9 @@ CUresult ag_aside_relay(struct ag_context *context, struct ag_relay *relay)
     CUresult result = run_aside(&job);
     *relay = job.relay;
     return result;
+}
+
+CUresult ag_aside_destroy_relay(struct ag_context *context, const struct ag_relay *relay)
+{
+    return sooner_or_later(&(struct job){.run = give_relay, .context = context, .relay = *relay});
 }

@@ -9,8 +9,8 @@
  * calls, one after the other, and who asks for one waits for it no longer than AG_PATIENCE_MS, nor
  * behind one for which that was too short. Launches pass meanwhile.
  *
- * All want the context to be current. CUDA_ERROR_NOT_READY: the call has not come back. It will be
- * made, and what it makes is destroyed then.
+ * All want the context to be current. What is made: CUDA_ERROR_NOT_READY says that the call has not
+ * come back; what it makes is destroyed then. What is destroyed is destroyed sooner or later.
  */
 #ifndef AG_ENGINE_ASIDE_H
 #define AG_ENGINE_ASIDE_H
@@ -40,6 +40,9 @@ struct ag_relay {
 };
 
 CUresult ag_aside_relay(struct ag_context *context, struct ag_relay *relay);
+
+/* The first error. The context has one relay less. */
+CUresult ag_aside_destroy_relay(struct ag_context *context, const struct ag_relay *relay);
 
 /* Whether there is a call that nobody waits for any more, so that the next would wait as well. */
 bool ag_aside_waits(void);

@@ -124,12 +124,12 @@ static void context_kill(struct ag_context *context)
         (void)ag_watchdog_flush(AG_REASON_DESTROY);
     bool entered = ag_context_enter(context, &pushed);
     unsigned times = 0;
-    do
+    do {
         streams_kill(context);
-    while (!ag_stream_forget_context(context) && ++times < MOST_TIMES);
+        ag_aside_settle(context); /* while it has its name */
+    } while (!ag_stream_forget_context(context) && ++times < MOST_TIMES);
     if (entered)
         ag_context_leave(pushed);
-    ag_aside_settle(context);
     ag_event_distrust(context);
     ag_engine_functions_changed();
 }

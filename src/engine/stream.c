@@ -371,11 +371,6 @@ struct ag_stream *ag_stream_find_slow(CUstream handle, bool ptsz, CUcontext curr
     return stream;
 }
 
-static void count_error(struct ag_stream *stream, CUresult result)
-{
-    stream->counters.errors += result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
-}
-
 /* All traces, what the driver keeps for the tree's nodes, and what points into the tree. */
 static void drop_traces(struct ag_stream *stream)
 {
@@ -383,7 +378,7 @@ static void drop_traces(struct ag_stream *stream)
     while ((trace = stream->traces) != NULL) {
         stream->traces = trace->next;
         ag_node_set_trace(trace->leaf, NULL);
-        count_error(stream, ag_aside_destroy(stream->context, trace));
+        stream->counters.errors += ag_aside_destroy(stream->context, trace) != CUDA_SUCCESS;
     }
     stream->counters.errors += ag_keep_free(&stream->keep) != CUDA_SUCCESS;
     ag_stream_want_none(stream);
@@ -422,14 +417,13 @@ void ag_stream_kill(struct ag_stream *stream)
     drop_traces(stream);
     lose_stream(stream);
     if (stream->relay != NULL) {
-        stream->counters.errors += ag_real.cuStreamDestroy_v2(stream->relay) != CUDA_SUCCESS;
-        stream->counters.errors += ag_real.cuEventDestroy_v2(stream->mark) != CUDA_SUCCESS;
-        stream->counters.errors += ag_real.cuEventDestroy_v2(stream->done) != CUDA_SUCCESS;
+        const struct ag_relay relay = {stream->relay, stream->mark, stream->done};
+        stream->counters.errors += ag_aside_destroy_relay(stream->context, &relay) != CUDA_SUCCESS;
         stream->relay = NULL;
-        atomic_fetch_sub(&stream->context->relays, 1);
     }
     if (stream->placeholder != NULL)
-        count_error(stream, ag_aside_destroy_event(stream->context, stream->placeholder));
+        stream->counters.errors +=
+            ag_aside_destroy_event(stream->context, stream->placeholder) != CUDA_SUCCESS;
     stream->placeholder = NULL;
     ag_tree_clear(&stream->recorder.tree);
     ag_memory_forget(stream->answers);

@@ -229,9 +229,6 @@ void ag_stream_settle(const struct ag_context *context);
    there is none. Another stream's lock may be held. */
 bool ag_stream_kill_vacant(const struct ag_context *context);
 
-/* Takes a trace from its stream, and destroys it. Wants the lock and the context. */
-void ag_stream_drop_trace(struct ag_stream *stream, struct ag_trace *trace);
-
 /* Drops all traces and everything recorded; nothing may be held. Wants the lock and the context. */
 void ag_stream_reset(struct ag_stream *stream);
 

@@ -216,16 +216,15 @@ static void hold_ends(struct ag_stream *stream)
 
 /* -- Traces --------------------------------------------------------------- */
 
-void ag_stream_drop_trace(struct ag_stream *stream, struct ag_trace *trace)
+/* Takes a trace from its stream and destroys it. */
+static void trace_drop(struct ag_stream *stream, struct ag_trace *trace)
 {
     struct ag_trace **link = &stream->traces;
     while (*link != trace)
         link = &(*link)->next;
     *link = trace->next;
     ag_node_set_trace(trace->leaf, ag_variant_leave(trace));
-    CUresult result = ag_aside_destroy(stream->context, trace);
-    if (result != CUDA_ERROR_NOT_READY)
-        note_error(stream, result, "destroying a trace");
+    note_error(stream, ag_aside_destroy(stream->context, trace), "destroying a trace");
 }
 
 void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head)
@@ -234,7 +233,7 @@ void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head)
     for (struct ag_trace *trace = stream->traces, *next; trace != NULL; trace = next) {
         next = trace->next;
         if (ag_trial_head(trace->leaf) == head)
-            ag_stream_drop_trace(stream, trace);
+            trace_drop(stream, trace);
     }
     ag_depth--;
 }
@@ -312,7 +311,7 @@ static enum room take_exec(struct ag_stream *stream, struct ag_node *leaf, bool 
         /* A launch that still runs keeps some of what its exec has taken. */
         if (!idle && !ag_stream_is_done(stream))
             return ROOM_WHEN_IDLE;
-        ag_stream_drop_trace(stream, oldest);
+        trace_drop(stream, oldest);
         stream->counters.evictions++;
     }
     return ROOM;
@@ -326,7 +325,7 @@ static bool drop_rounds(struct ag_stream *stream, const struct ag_node *leaf)
         leaf = leaf->parent;
     if (leaf == NULL)
         return false;
-    ag_stream_drop_trace(stream, leaf->trace);
+    trace_drop(stream, leaf->trace);
     stream->counters.evictions++;
     return true;
 }
@@ -397,7 +396,7 @@ void ag_stream_forget_event(struct ag_stream *stream, CUevent event)
             if (!trace->events)
                 continue;
             if (placeholder(stream) == NULL)
-                ag_stream_drop_trace(stream, trace);
+                trace_drop(stream, trace);
             else
                 stream->counters.errors +=
                     ag_trace_replace_event(trace, event, placeholder(stream)) != CUDA_SUCCESS;
@@ -430,16 +429,18 @@ static bool avoid_destroyed(struct ag_stream *stream, struct ag_node *leaf)
     return true;
 }
 
-/* Makes the exec of a trace that has been built; on an error the trace is gone, and NULL. */
+/* Makes the exec of a trace that has been built; on an error the trace is gone, NULL, and its exec
+   given back. */
 static CUresult complete(struct ag_stream *stream, struct ag_trace **trace)
 {
     CUresult result = ag_aside_instantiate(stream->context, *trace);
+    bool ready = result != CUDA_ERROR_NOT_READY; /* or it is not ours */
     if (result == CUDA_SUCCESS)
         result = ag_trace_upload(*trace, stream->handle);
     if (result == CUDA_SUCCESS)
         return result;
-    if (result != CUDA_ERROR_NOT_READY)
-        (void)ag_trace_destroy(*trace); /* the first error is the one to tell */
+    if (ready)
+        (void)ag_aside_destroy(stream->context, *trace); /* the first error is the one to tell */
     *trace = NULL;
     return result;
 }
@@ -455,6 +456,8 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
         trace = ag_trace_build(leaf, stream->context->ctx, stream->handle, &result);
     if (trace != NULL)
         result = complete(stream, &trace);
+    else
+        ag_context_give_exec(stream->context, leaf->depth);
     ag_credit_owe(stream, leaf, ag_pace_now() - began);
     if (result == CUDA_ERROR_NOT_READY)
         ag_log(AG_LOG_NOTE, "no trace in stream %p: another thread's launch waits for room",
@@ -466,8 +469,6 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
             ag_variant_refused(leaf->trace);
         else if (result != CUDA_ERROR_NOT_READY)
             failed(leaf);
-        if (result != CUDA_ERROR_NOT_READY)
-            ag_context_give_exec(stream->context, leaf->depth);
         return;
     }
     static _Atomic uint32_t number;
@@ -536,7 +537,7 @@ static uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream 
     if (result != CUDA_SUCCESS) {
         note_error(stream, result, "replaying a trace");
         failed(trace->leaf);
-        ag_stream_drop_trace(stream, trace);
+        trace_drop(stream, trace);
         return 0;
     }
     stream->clock++;

@@ -7,8 +7,8 @@
  *
  * Prints a line for what fills the stream, for the context of the other thread (the same one or
  * another), and for each of its calls: how many entries the stream took, and how long the call
- * took, us, or "waits" if it was not back after PATIENCE_MS, or a second. Where a third thread has begun to wait in
- * a call before, that comes behind a "+".
+ * took, us, or "waits" if it was not back after PATIENCE_MS, or a second. Where a third thread has
+ * begun a call before, that comes first, with a "+".
  */
 #include <atomic>
 #include <chrono>

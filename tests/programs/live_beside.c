@@ -70,18 +70,39 @@ static void until_full(void)
     } while (seen == 0 || seen != get_word(&submitted));
 }
 
+static volatile uint32_t may_end;
+
+/* Its default stream has held ops, and the library made something for that. */
+static void *ends_later(void *arg)
+{
+    OK(cuCtxSetCurrent(ctx));
+    for (uint32_t step = 0; step < STEPS; step++) {
+        body(CU_STREAM_PER_THREAD, buffer[3], step);
+        OK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    }
+    set_word(&started, 1);
+    while (!get_word(&may_end))
+        usleep(1000);
+    return arg;
+}
+
 /* Another thread is in a launch that waits until its stream takes more; what ends that is behind
    calls here, which have nothing to do with it. */
 static void ahead_beside(void)
 {
-    pthread_t thread;
+    pthread_t thread, later;
     CUstream s[2] = {made(CU_STREAM_NON_BLOCKING), made(CU_STREAM_NON_BLOCKING)};
     CUevent recorded;
     OK(cuEventCreate(&recorded, CU_EVENT_DISABLE_TIMING));
     loop(s[0], buffer[1]);
     OK(cuStreamSynchronize(s[0]));
+    CHECK(pthread_create(&later, NULL, ends_later, NULL) == 0);
+    while (!get_word(&started))
+        sched_yield();
     CHECK(pthread_create(&thread, NULL, ahead, s[0]) == 0);
     until_full();
+    set_word(&may_end, 1);
+    CHECK(pthread_join(later, NULL) == 0);
     for (uint32_t step = 0; step < STEPS; step++) {
         body(s[1], buffer[0], step);
         OK(cuEventRecord(recorded, s[1]));

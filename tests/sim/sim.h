@@ -408,11 +408,11 @@ void stream_destroy(struct stream *s);
 bool stream_blocking(const struct stream *s); /* the legacy stream orders against it */
 /* Enqueues; takes over what `w` owns also on failure. Blocks while the queue is full. */
 CUresult stream_enqueue(struct stream *s, struct work *w, const struct dep *deps, unsigned ndeps);
+/* The same for an operation that can be captured: a node while s captures. */
+CUresult stream_submit(struct stream *s, struct work *w);
 /* Waits while a submission in the context waits for room: what makes or destroys something does
    (tests/bench/room, driver 580), and a launch in the legacy stream. Others submit meanwhile. */
 void ctx_alone(struct ctx *ctx);
-/* The same for an operation that can be captured: a node while s captures. */
-CUresult stream_submit(struct stream *s, struct work *w);
 /* Waits (letting go of the lock) until the work up to seq has completed. */
 void stream_wait(struct stream *s, uint64_t seq);
 /* As cuStreamSynchronize: the legacy stream waits for the blocking ones too. */
