@@ -588,6 +588,15 @@ def test_shortcut(built):
                    (3, True, ASKED), (3, False, ASKED)]
 
 
+def test_shortcut_is_known_to_all_threads(built):
+    """What one has learnt in a context serves the first launch of another; not in another context."""
+    apart = LAUNCH.replace("call", "apart")
+    out = launches_seen(built.run(CONTACT, "open libapp12000.so", "accept 1", apart, apart, LAUNCH,
+                                  "handle move_functions call 0x2000", OPEN, "context 2",
+                                  "open libapp12000.so", apart, apart))
+    assert out == [(1, False, ASKED)] * 3 + [(2, False, MOVED)] * 2
+
+
 def test_shortcut_is_not_for_old_runtimes(built):
     out = launches_seen(built.run(CONTACT, "open libapp11080.so", "accept 1", LAUNCH, LAUNCH, "accept 0",
                                   LAUNCH))
@@ -908,6 +917,8 @@ int main(void)
 """
 
 
+@pytest.mark.skipif(helpers.config()["sanitize"] == "thread",
+                    reason="the sanitizer's start calls dlsym(), which is compiled for it")
 def test_another_dlsym_in_front(tmp_path):
     """It hides what the program looks up, and not what it was linked to: nothing may be held."""
     source = tmp_path / "hides.c"

@@ -26,8 +26,8 @@ static struct known *table[BUCKETS];
 static uint32_t known_count;
 static _Atomic uint32_t generation;
 
-static _Thread_local const struct known *remembered[REMEMBERED]
-    __attribute__((tls_model("initial-exec")));
+/* By any thread; what is known of a function stays as it is. */
+static const struct known *_Atomic remembered[REMEMBERED];
 
 static uint64_t mix(CUfunction handle)
 {
@@ -94,20 +94,20 @@ static struct known *ask(CUfunction handle)
 
 static const struct known *function_of(CUfunction handle)
 {
-    const struct known **place = &remembered[mix(handle) >> 58];
+    const struct known *_Atomic *place = &remembered[mix(handle) >> 58];
+    const struct known *known = atomic_load_explicit(place, memory_order_acquire);
     uint32_t now = atomic_load_explicit(&generation, memory_order_relaxed);
-    if (__builtin_expect(
-            *place != NULL && (*place)->handle == handle && (*place)->generation == now, 1))
-        return *place;
+    if (__builtin_expect(known != NULL && known->handle == handle && known->generation == now, 1))
+        return known;
     pthread_mutex_lock(&lock);
-    const struct known *known = table[mix(handle) >> 54];
+    known = table[mix(handle) >> 54];
     while (known != NULL && !(known->handle == handle && known->generation == now))
         known = known->next;
     pthread_mutex_unlock(&lock);
     if (known == NULL)
         known = ask(handle);
     if (known != NULL)
-        *place = known;
+        atomic_store_explicit(place, known, memory_order_release);
     return known;
 }
 

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "observe/strings.h"
@@ -16,23 +17,47 @@ static unsigned region_count;
 
 static const char *_Atomic current;
 
-static _Thread_local struct {
+/* Of one thread; for one that has never entered a region there is none. */
+struct entered {
     unsigned depth; /* may be more than there is room for */
     struct {
         const char *name;
         struct ag_region_mark mark;
     } open[DEPTH];
-} own __attribute__((tls_model("initial-exec")));
+};
+
+static pthread_key_t key;
+static pthread_once_t begun = PTHREAD_ONCE_INIT;
+static bool key_made;
+
+static void begin(void)
+{
+    key_made = pthread_key_create(&key, free) == 0;
+}
+
+/* The calling thread's; NULL: no memory. */
+static struct entered *entered(void)
+{
+    pthread_once(&begun, begin);
+    struct entered *own = key_made ? pthread_getspecific(key) : NULL;
+    if (own == NULL && key_made && (own = calloc(1, sizeof *own)) != NULL &&
+        pthread_setspecific(key, own) != 0) {
+        free(own);
+        own = NULL;
+    }
+    return own;
+}
 
 const char *ag_region_begin(const char *name, const struct ag_region_mark *mark)
 {
     char cut[NAME_BYTES] = "";
-    if (own.depth++ >= DEPTH)
+    struct entered *own = entered();
+    if (own == NULL || own->depth++ >= DEPTH)
         return NULL;
     memcpy(cut, name, strnlen(name, sizeof cut - 1));
     const char *kept = ag_keep(cut);
-    own.open[own.depth - 1].name = kept;
-    own.open[own.depth - 1].mark = *mark;
+    own->open[own->depth - 1].name = kept;
+    own->open[own->depth - 1].mark = *mark;
     atomic_store(&current, kept);
     return kept;
 }
@@ -55,14 +80,15 @@ static void add(const char *name, const struct ag_region_mark *from,
 
 const char *ag_region_end(const struct ag_region_mark *mark)
 {
-    if (own.depth == 0 || --own.depth >= DEPTH)
+    struct entered *own = entered();
+    if (own == NULL || own->depth == 0 || --own->depth >= DEPTH)
         return NULL;
-    const char *name = own.open[own.depth].name;
-    atomic_store(&current, own.depth != 0 ? own.open[own.depth - 1].name : NULL);
+    const char *name = own->open[own->depth].name;
+    atomic_store(&current, own->depth != 0 ? own->open[own->depth - 1].name : NULL);
     if (name == NULL)
         return NULL;
     pthread_mutex_lock(&lock);
-    add(name, &own.open[own.depth].mark, mark);
+    add(name, &own->open[own->depth].mark, mark);
     pthread_mutex_unlock(&lock);
     return name;
 }

@@ -8,7 +8,10 @@
  *
  * The runtime's answer holds for one context, and until a function or context goes away or changes.
  * Runtimes before 12.0 make a context current only within the launch, so the current one does not
- * tell what they will do: no shortcut. A thread learns for itself: there are no locks.
+ * tell what they will do: no shortcut.
+ *
+ * What is known is one table for all threads: a thread has a stack of its own, and what the library
+ * adds to that must be cleared, and brought into memory, for each thread that a program begins.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -26,25 +29,66 @@ static _Thread_local unsigned generation __attribute__((tls_model("initial-exec"
 
 static _Atomic unsigned changes = 1;
 
-enum { KERNELS = 64 };
+enum { KERNELS = 256 };
 
-/* Direct mapped. */
-static _Thread_local struct known {
-    const void *kernel;
-    void *real;
-    CUcontext context;
-    unsigned generation; /* never 0 where something is known */
-    bool ptsz;
-    CUfunction func; /* NULL: no shortcut for this kernel */
-} known[KERNELS] __attribute__((tls_model("initial-exec")));
+/*
+ * Direct mapped. One thread writes an entry at a time, whose stamp says so meanwhile. What a reader
+ * finds counts if the stamp did not, and is the same behind: each value that was written later
+ * brings the later stamp with it (release and acquire).
+ */
+static struct known {
+    _Atomic uint64_t stamp; /* the generation, 0 while it is written, above how often it was */
+    const void *_Atomic kernel;
+    void *_Atomic real;
+    _Atomic(CUcontext) context;
+    _Atomic(CUfunction) func; /* NULL: no shortcut for this kernel */
+} __attribute__((aligned(64))) known[KERNELS];
 
-/* Functions begin at multiples of 16, often at equal distances: of 32 that are 48 bytes apart 9
-   would have an entry of their own without the shift. */
-static struct known *entry_of(const void *kernel)
+enum { PTSZ = 1, WRITING = 2, GENERATION_SHIFT = 32 };
+
+#define GET(field)        atomic_load_explicit(&(field), memory_order_acquire)
+#define PUT(field, value) atomic_store_explicit(&(field), (value), memory_order_release)
+
+/* Functions begin at multiples of 16, often at equal distances: of 32 that are 48 bytes apart many
+   would share an entry without the shift. */
+static inline struct known *entry_of(const void *kernel, CUcontext current)
 {
-    return &known[((uintptr_t)kernel >> 4) * 0x9e3779b97f4a7c15u >> 58];
+    uintptr_t key = ((uintptr_t)kernel + (uintptr_t)current) / 16;
+    return &known[key * 0x9e3779b97f4a7c15u >> 56];
 }
-_Static_assert(KERNELS == 1 << (64 - 58), "the hash has as many values as the table has entries");
+_Static_assert(KERNELS == 1 << (64 - 56), "the hash has as many values as the table has entries");
+
+/* Whether it is known what the runtime makes of the kernel. */
+static inline bool look_up(void *real, const void *kernel, struct ag_kernel_call *call)
+{
+    const CUcontext current = context; /* or it would be read anew behind each value */
+    const unsigned now = generation;
+    struct known *entry = entry_of(kernel, current);
+    __asm__("" : "+r"(entry)); /* or the compiler computes each field's address from the table's */
+    uint64_t stamp = GET(entry->stamp);
+    call->current = current;
+    call->ptsz = stamp & PTSZ;
+    call->func = GET(entry->func);
+    return GET(entry->kernel) == kernel && GET(entry->real) == real &&
+           GET(entry->context) == current && stamp >> GENERATION_SHIFT == now &&
+           GET(entry->stamp) == stamp;
+}
+
+/* Not while another thread writes there, or this one, which a signal has interrupted. */
+static void remember(void *real, const void *kernel, CUfunction func, bool ptsz)
+{
+    struct known *entry = entry_of(kernel, context);
+    uint64_t stamp = GET(entry->stamp);
+    uint32_t times = (uint32_t)stamp;
+    if (times & WRITING || !atomic_compare_exchange_strong(&entry->stamp, &stamp, times | WRITING))
+        return;
+    PUT(entry->kernel, kernel);
+    PUT(entry->real, real);
+    PUT(entry->context, context);
+    PUT(entry->func, func);
+    times = (times | PTSZ | WRITING) + 1; /* the next multiple of 4 */
+    PUT(entry->stamp, (uint64_t)generation << GENERATION_SHIFT | times | (ptsz ? PTSZ : 0));
+}
 
 void ag_shortcut_forget(void)
 {
@@ -79,18 +123,11 @@ bool ag_shortcut_taken(void *real, const void *kernel, struct ag_kernel_call *ca
         return false;
     if (!find_context(call->stream))
         return false;
-    const struct known *entry = entry_of(kernel);
-    bool usable = entry->kernel == kernel && entry->real == real && entry->context == context &&
-                  entry->generation == generation;
-    if (usable && !entry->func)
+    bool usable = look_up(real, kernel, call);
+    if (usable && !call->func)
         return false;
-    if (usable) {
-        call->func = entry->func;
-        call->ptsz = entry->ptsz;
-        call->current = context;
-        if (ag_engine_kernel(call))
-            return true;
-    }
+    if (usable && ag_engine_kernel(call))
+        return true;
     ag_shortcut = (struct ag_shortcut){.call = call, .asked = usable};
     return false;
 }
@@ -116,12 +153,6 @@ void ag_shortcut_learn(void *real, const void *kernel, bool success)
     bool confirmed = launch.asked && launch.seen && launch.func == launch.call->func;
     if (!success || confirmed || context == NULL)
         return;
-    *entry_of(kernel) = (struct known){
-        .kernel = kernel,
-        .real = real,
-        .context = context,
-        .generation = generation,
-        .ptsz = launch.ptsz,
-        .func = launch.seen && ag_runtime_version(real) >= 12000 ? launch.func : NULL,
-    };
+    bool usable = launch.seen && ag_runtime_version(real) >= 12000;
+    remember(real, kernel, usable ? launch.func : NULL, launch.ptsz);
 }

@@ -8,12 +8,14 @@
  *   gpa NAME FLAGS                   through the last handle's cuGetProcAddress_v2
  *   call A|config                    calls the last address with A (or the address of a
  *                                    CUlaunchConfig), 2, ... 10 and 0.5, 1.5, ... 7.5
+ *   apart A|config                   the same in a thread of its own
  *   hold N, accept N, attribute N, context N, events, fork
  */
 #define _GNU_SOURCE
 #include <cuda.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +108,18 @@ static void call(void *address, const char *first)
     printf("\n");
 }
 
+struct apart {
+    void *address;
+    const char *first;
+};
+
+static void *apart(void *arg)
+{
+    struct apart *what = arg;
+    call(what->address, what->first);
+    return NULL;
+}
+
 static void set(const char *what, int value)
 {
     if (strcmp(what, "hold") == 0)
@@ -150,6 +164,12 @@ int main(int argc, char **argv)
             continue;
         } else if (strcmp(how, "call") == 0) {
             call(address, name);
+            continue;
+        } else if (strcmp(how, "apart") == 0) {
+            pthread_t thread;
+            if (pthread_create(&thread, NULL, apart, &(struct apart){address, name}) != 0 ||
+                pthread_join(thread, NULL) != 0)
+                return 1;
             continue;
         } else if (strcmp(how, "hold") == 0 || strcmp(how, "accept") == 0 ||
                    strcmp(how, "curious") == 0) {
