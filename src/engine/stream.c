@@ -29,6 +29,7 @@ enum { FIRST_COPIES = 4 };
    registry. */
 enum { BUCKETS = 1024, MOST_VACANT = 64 };
 static struct ag_stream *buckets[BUCKETS], *vacant, *unused;
+static struct ag_stream **vacant_end = &vacant; /* the link behind the last */
 static _Atomic unsigned vacant_count; /* writes under registry */
 static _Atomic unsigned state_count;  /* likewise, and goes up only */
 
@@ -139,6 +140,8 @@ static void list_leave(struct ag_stream *stream)
         link = &(*link)->alike;
     *link = stream->alike;
     if (stream->bucket == &vacant) {
+        if (vacant_end == &stream->alike)
+            vacant_end = link;
         vacant_count--;
         ag_unsettled -= stream->behind != 0;
     }
@@ -253,7 +256,7 @@ static struct ag_stream *vacant_take(const struct ag_context *context, enum ag_s
         bool own = atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self;
         if (found == NULL || own)
             found = stream;
-        if (own)
+        if (own || ag_self.touched == 0) /* then none is this thread's */
             break;
     }
     if (found == NULL || !ag_stream_trylock(found))
@@ -467,10 +470,8 @@ void ag_stream_vacate(struct ag_stream *stream, unsigned left)
     ag_unsettled += stream->behind != 0;
     atomic_fetch_add(&stream->life, 1);
     list_leave(stream);
-    struct ag_stream **last = &vacant;
-    while (*last != NULL)
-        last = &(*last)->alike;
-    list_join(stream, last);
+    list_join(stream, vacant_end);
+    vacant_end = &stream->alike;
     stream->bucket = &vacant; /* where it is looked for when it leaves */
     vacant_count++;
     pthread_mutex_unlock(&registry);
