@@ -330,6 +330,8 @@ def test_launch_with_configuration(built, suffix):
     ("cuEventRecordWithFlags", "all(barrier)", ""),
     ("cuStreamWaitEvent_ptsz", "all(barrier)", ""),
     ("cuGraphLaunch", "", "stream_used(0x2, 0)"),
+    *[(name, "launch_unseen()", "") for name in (
+        "cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync", "cuLaunchCooperativeKernelMultiDevice")],
 ])
 def test_life_cycle_calls(built, name, before, after):
     out = built.run(OPEN, f"handle {name}", CALL, "events")
@@ -563,6 +565,14 @@ def test_configurations_that_are_popped_past_the_library(built):
 def test_configurations_in_signal_handlers(built):
     done = built.run(QUIET_CONTACT, PAIRS, "handle configure_with_signals call 20000", ASK)
     assert done[-3].startswith("call: 0") and pushes(done)[0] < 100
+
+
+def test_waits_for_a_stream_are_told_of(built):
+    """Once there are streams that end."""
+    ask = "handle cuStreamSynchronize call 0x40 events"
+    out = built.run(OPEN, ask, "go 1", ask)
+    assert [line.strip() for line in out if line.startswith("events")] == \
+        ["events:", "events: issued(0x40) waited_for(0x40, 7)"]
 
 
 # -- The shortcut past the runtime --------------------------------------------------

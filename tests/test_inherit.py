@@ -61,3 +61,35 @@ def test_more_streams_than_states():
     data = run("many", 2)
     assert data["ops"]["total"] == 2 * 4200 * 2 and len(data["streams"]) <= 4096
     assert sum(s["ops"] for s in data["streams"]) < data["ops"]["total"]
+
+
+@pytest.mark.parametrize("kernels,asked", [(0, False), (1, True)])
+def test_whether_work_is_left_is_not_asked_behind_a_wait(tmp_path, kernels, asked):
+    """But where something has been launched since."""
+    calls = tmp_path / "calls"
+    program = compiled.text(LIVES % kernels)
+    helpers.run(program, env={"AGSIM_CALLS": calls})
+    counts = dict(line.split()[:2] for line in calls.read_text().splitlines())
+    assert int(counts.get("cuStreamQuery", 0)) in (range(190, 201) if asked else range(10))
+
+
+LIVES = """
+#include "sim_test.h"
+
+int main(void)
+{
+    start();
+    CUdeviceptr at;
+    OK(cuMemAlloc(&at, 256));
+    for (int life = 0; life < 200; life++) {
+        CUstream s;
+        OK(cuStreamCreate(&s, 0));
+        OK(launch_mix(at, 64, 1, s));
+        OK(cuStreamSynchronize(s));
+        for (int i = 0; i < %d; i++)
+            OK(launch_mix(at, 64, 2, s));
+        OK(cuStreamDestroy(s));
+    }
+    return 0;
+}
+"""

@@ -257,8 +257,8 @@ def test_kernel_that_waits_for_the_host_after_shorter_graphs():
     assert any(trace["length"] > 64 for trace in done.report["trace_list"])
 
 
-@pytest.mark.parametrize("scenario", ["stuck_orphan", "captured_orphan", "released_orphan",
-                                      "contextless_orphan"])
+@pytest.mark.parametrize("scenario", ["stuck_orphan", "waited_orphan", "graph_orphan",
+                                      "captured_orphan", "released_orphan", "contextless_orphan"])
 def test_kernel_that_waits_for_the_host_in_a_stream_that_is_gone(scenario):
     """Nobody can ask whether it still runs, so there is no moment for more graphs but the last wait."""
     done, *_ = live(scenario, {"AGSIM_GRAPH_FREE": 31, "AUTOGRAPH_TRACE_LENGTH": "fixed"})

@@ -295,8 +295,21 @@ extern _Atomic unsigned ag_unsettled;
 unsigned ag_engine_left(CUcontext context);
 void ag_engine_settled(CUcontext context, unsigned left);
 
+/*
+ * To ask the driver whether a stream has work left takes two microseconds, which the end of a stream
+ * does not take if the program has waited for the stream. Since streams end that the engine follows
+ * (ag_streams_go), it is told: before the host waits for a stream, how much has been issued there, 0
+ * if that is not known; after it has, that so much is done.
+ */
+extern _Atomic bool ag_streams_go;
+uint64_t ag_engine_issued(CUstream stream);
+void ag_engine_waited_for(CUstream stream, uint64_t issued);
+
 /* Before a call that puts kernels into a stream in a way that the engine does not follow. */
 void ag_engine_stream_used(CUstream stream, bool ptsz);
+
+/* The same where it is not known into which stream. */
+void ag_engine_launch_unseen(void);
 
 /* -- Life ----------------------------------------------------------------- */
 

@@ -120,11 +120,54 @@ void ag_engine_settled(CUcontext handle, unsigned left)
         ag_stream_settle(context);
 }
 
+_Atomic bool ag_streams_go;
+
+/* The stream that the calling thread issued the last op of, if it remembers it, not locked. */
+static struct ag_stream *own(CUstream handle)
+{
+    const struct ag_found *found = ag_stream_slot(handle);
+    struct ag_stream *stream = found->stream;
+    return found->key == handle && !ag_stream_is_default(handle) && stream != NULL &&
+                   found->life == atomic_load(&stream->life) &&
+                   atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self
+               ? stream
+               : NULL;
+}
+
+/* Not where another thread has taken it over: that may have counted an op which it is about to
+   launch. */
+uint64_t ag_engine_issued(CUstream handle)
+{
+    struct ag_stream *stream = own(handle);
+    if (stream == NULL)
+        return 0;
+    ag_stream_lock(stream);
+    uint64_t issued =
+        stream->thread == &ag_self && stream->held == 0 ? ag_stream_issued(stream) : 0;
+    ag_stream_unlock(stream);
+    return issued;
+}
+
+void ag_engine_waited_for(CUstream handle, uint64_t issued)
+{
+    struct ag_stream *stream = own(handle);
+    if (stream != NULL)
+        atomic_store_explicit(&stream->waited, issued, memory_order_relaxed);
+}
+
+void ag_engine_launch_unseen(void)
+{
+    atomic_store(&ag_unfollowed, true);
+}
+
 void ag_engine_stream_used(CUstream handle, bool ptsz)
 {
     struct ag_stream *stream = ag_stream_find(handle, ptsz, ag_context_current());
-    if (stream == NULL)
-        atomic_store(&ag_unfollowed, true);
-    else if (atomic_load_explicit(&stream->thread, memory_order_relaxed) != &ag_self)
+    if (stream == NULL) {
+        ag_engine_launch_unseen();
+        return;
+    }
+    if (atomic_load_explicit(&stream->thread, memory_order_relaxed) != &ag_self)
         ag_stream_take_over(stream);
+    atomic_fetch_add_explicit(&stream->used, 1, memory_order_relaxed);
 }

@@ -20,6 +20,8 @@ void ag_engine_stream_destroy(CUstream handle)
     struct ag_stream *stream = ag_stream_peek(handle, false, current);
     if (stream == NULL || stream->kind == AG_STREAM_LEGACY || stream->kind == AG_STREAM_PER_THREAD)
         return;
+    if (!atomic_load_explicit(&ag_streams_go, memory_order_relaxed))
+        atomic_store(&ag_streams_go, true);
     ag_order_before(stream);
     ag_stream_lock(stream);
     bool pushed;
@@ -29,8 +31,9 @@ void ag_engine_stream_destroy(CUstream handle)
             /* What may still run in it cannot be asked for any more; nor now, during a capture,
                which may be of this stream. */
             bool captures = atomic_load(&ag_captures) != 0;
+            bool waited = atomic_load(&stream->waited) == ag_stream_issued(stream);
             unsigned left = 0;
-            if (captures || !ag_stream_is_done(stream))
+            if (captures || !(waited || ag_stream_is_done(stream)))
                 left = atomic_fetch_add(&stream->context->left, 1) + 1;
             if (captures)
                 ag_stream_kill(stream);

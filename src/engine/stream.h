@@ -135,6 +135,8 @@ struct ag_stream {
     bool unmarked;       /* `done` could not be recorded behind the relayed work */
 
     _Atomic uint64_t passed; /* ops that passed while the recorder rested */
+    _Atomic uint64_t used;   /* graphs of the program that it was given, in all lives */
+    _Atomic uint64_t waited; /* what had been issued when the program had waited for all of it */
     struct ag_counters counters;
     struct ag_counters seen; /* account.c: the counters when somebody peeked */
     bool seen_live;
@@ -258,6 +260,13 @@ static inline struct ag_found *ag_stream_slot(CUstream handle)
 static inline void ag_stream_touch(const struct ag_stream *stream)
 {
     ag_self.touched |= (uint64_t)1 << stream->index % 64;
+}
+
+/* Ops and graphs that were issued there in all lives. Wants the lock. */
+static inline uint64_t ag_stream_issued(const struct ag_stream *stream)
+{
+    return stream->counters.ops + atomic_load_explicit(&stream->passed, memory_order_relaxed) +
+           atomic_load_explicit(&stream->used, memory_order_relaxed);
 }
 
 /* Whether another thread issued the last op there, and so may issue the next. */

@@ -329,9 +329,9 @@ BEFORE(cuGreenCtxDestroy, (CUgreenCtx green), (green), green_context_destroy(gre
 
 /* -- Waits ------------------------------------------------------------------ */
 
-/* A safe point for making graphs may follow. `left` streams of the context had gone before, and have
-   no work any more behind the call. */
-#define WAITS(name, parameters, arguments, barrier, left, settled)                                 \
+/* A safe point for making graphs may follow. What is not done yet before the call has a `mark`, 0 if
+   nobody wants to know, and is done behind it. */
+#define WAITS(name, parameters, arguments, barrier, before, behind)                                \
     DOOR(name, parameters)                                                                         \
     {                                                                                              \
         if (passive())                                                                             \
@@ -340,12 +340,11 @@ BEFORE(cuGreenCtxDestroy, (CUgreenCtx green), (green), green_context_destroy(gre
         uint64_t began = ag_trace_now();                                                           \
         if (ag_engine_listens())                                                                   \
             barrier;                                                                               \
-        unsigned streams =                                                                         \
-            atomic_load(&ag_wanted_traces) != 0 || atomic_load(&ag_unsettled) != 0 ? (left) : 0;   \
+        uint64_t mark = (before);                                                                  \
         CUresult result = REAL(name) arguments;                                                    \
         AG_TRACE(ag_note_barrier(#name, began));                                                   \
-        if (result == CUDA_SUCCESS && streams != 0)                                                \
-            settled;                                                                               \
+        if (result == CUDA_SUCCESS && mark != 0)                                                   \
+            behind;                                                                                \
         if (result == CUDA_SUCCESS && atomic_load(&ag_wanted_traces) != 0)                         \
             ag_engine_waited();                                                                    \
         if (result == CUDA_SUCCESS && atomic_load(&ag_refused) != 0)                               \
@@ -353,19 +352,23 @@ BEFORE(cuGreenCtxDestroy, (CUgreenCtx green), (green), green_context_destroy(gre
         return result;                                                                             \
     }
 
-/* One stream, or an event; the whole context. */
-#define WAITS_FOR_ONE(name, parameters, arguments, barrier)                                        \
-    WAITS(name, parameters, arguments, barrier, 0, (void)0)
+/* One stream; the whole context. */
+#define WAITS_FOR_STREAM(name, ptsz)                                                               \
+    WAITS(name, (CUstream stream), (stream),                                                       \
+          ag_engine_barrier_wait(stream, ptsz, AG_REASON_HOST_WAIT),                               \
+          atomic_load(&ag_streams_go) ? ag_engine_issued(stream) : 0,                              \
+          ag_engine_waited_for(stream, mark))
 #define WAITS_FOR_ALL(name, parameters, arguments, context)                                        \
     WAITS(name, parameters, arguments, ag_engine_barrier_all(AG_REASON_HOST_WAIT),                 \
-          ag_engine_left(context), ag_engine_settled(context, streams))
+          atomic_load(&ag_wanted_traces) != 0 || atomic_load(&ag_unsettled) != 0                   \
+              ? ag_engine_left(context)                                                            \
+              : 0,                                                                                 \
+          ag_engine_settled(context, (unsigned)mark))
 
-WAITS_FOR_ONE(cuStreamSynchronize, (CUstream stream), (stream),
-              ag_engine_barrier_wait(stream, false, AG_REASON_HOST_WAIT))
-WAITS_FOR_ONE(cuStreamSynchronize_ptsz, (CUstream stream), (stream),
-              ag_engine_barrier_wait(stream, true, AG_REASON_HOST_WAIT))
-WAITS_FOR_ONE(cuEventSynchronize, (CUevent event), (event),
-              ag_engine_barrier_event(event, AG_REASON_HOST_WAIT))
+WAITS_FOR_STREAM(cuStreamSynchronize, false)
+WAITS_FOR_STREAM(cuStreamSynchronize_ptsz, true)
+WAITS(cuEventSynchronize, (CUevent event), (event),
+      ag_engine_barrier_event(event, AG_REASON_HOST_WAIT), 0, (void)0)
 WAITS_FOR_ALL(cuCtxSynchronize, (void), (), NULL)
 WAITS_FOR_ALL(cuCtxSynchronize_v2, (CUcontext context), (context), context)
 
@@ -410,6 +413,22 @@ BEFORE(cuMemcpy3DPeerAsync_ptsz, PEER_3D_PARAMETERS, (copy, stream), peers(strea
 
 GRAPH_LAUNCH(cuGraphLaunch, false)
 GRAPH_LAUNCH(cuGraphLaunch_ptsz, true)
+
+/* -- Old ways to launch: kernels in streams that nobody knows to have any -------- */
+
+static void launch_unseen(void)
+{
+    barrier();
+    ag_engine_launch_unseen();
+}
+
+BEFORE(cuLaunch, (CUfunction func), (func), launch_unseen())
+BEFORE(cuLaunchGrid, (CUfunction func, int width, int height), (func, width, height), launch_unseen())
+BEFORE(cuLaunchGridAsync, (CUfunction func, int width, int height, CUstream stream),
+       (func, width, height, stream), launch_unseen())
+BEFORE(cuLaunchCooperativeKernelMultiDevice,
+       (CUDA_LAUNCH_PARAMS *launches, unsigned count, unsigned flags), (launches, count, flags),
+       launch_unseen())
 
 /* -- Modules and functions ------------------------------------------------ */
 

@@ -18,6 +18,7 @@ _Atomic uint64_t ag_memory_state;
 _Thread_local struct ag_passing ag_passing __attribute__((tls_model("initial-exec")));
 _Atomic unsigned ag_held_streams, ag_curious_streams, ag_open_events, ag_wanted_traces,
     ag_unsettled, ag_watching, ag_refused;
+_Atomic bool ag_streams_go;
 _Atomic bool ag_engine_on, ag_trace_on; /* there is no trace here */
 _Thread_local const char *ag_cause __attribute__((tls_model("initial-exec")));
 _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
@@ -45,6 +46,11 @@ EXPORT void door_hold(int streams)
 EXPORT void door_be_curious(int streams)
 {
     ag_curious_streams = (unsigned)streams;
+}
+
+EXPORT void door_go(int streams)
+{
+    ag_streams_go = streams != 0;
 }
 
 /* Leaves nothing in the registers that carry floating-point arguments. */
@@ -146,6 +152,22 @@ void ag_engine_context_green(CUcontext ctx)
 void ag_engine_waited(void)
 {
     NOTE("waited ");
+}
+
+uint64_t ag_engine_issued(CUstream stream)
+{
+    NOTE("issued(%p) ", (void *)stream);
+    return 7;
+}
+
+void ag_engine_waited_for(CUstream stream, uint64_t issued)
+{
+    NOTE("waited_for(%p, %llu) ", (void *)stream, (unsigned long long)issued);
+}
+
+void ag_engine_launch_unseen(void)
+{
+    NOTE("launch_unseen() ");
 }
 
 void ag_engine_stream_used(CUstream stream, bool ptsz)

@@ -9,7 +9,7 @@
  *   call A|config                    calls the last address with A (or the address of a
  *                                    CUlaunchConfig), 2, ... 10 and 0.5, 1.5, ... 7.5
  *   apart A|config                   the same in a thread of its own
- *   hold N, accept N, attribute N, context N, events, fork
+ *   hold N, accept N, go N, attribute N, context N, events, fork
  */
 #define _GNU_SOURCE
 #include <cuda.h>
@@ -126,6 +126,8 @@ static void set(const char *what, int value)
         ((void (*)(int))dlsym(RTLD_DEFAULT, "door_hold"))(value);
     else if (strcmp(what, "curious") == 0)
         ((void (*)(int))dlsym(RTLD_DEFAULT, "door_be_curious"))(value);
+    else if (strcmp(what, "go") == 0)
+        ((void (*)(int))dlsym(RTLD_DEFAULT, "door_go"))(value);
     else
         *(char *)dlsym(RTLD_DEFAULT, "door_accept") = (char)value;
 }
@@ -172,7 +174,7 @@ int main(int argc, char **argv)
                 return 1;
             continue;
         } else if (strcmp(how, "hold") == 0 || strcmp(how, "accept") == 0 ||
-                   strcmp(how, "curious") == 0) {
+                   strcmp(how, "curious") == 0 || strcmp(how, "go") == 0) {
             set(how, atoi(name));
             continue;
         } else if (strcmp(how, "attribute") == 0) {

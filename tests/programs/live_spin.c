@@ -251,6 +251,41 @@ static void destroyed(CUstream hot)
     OK(cuStreamDestroy(waiter));
 }
 
+/* What comes behind a wait for the stream: a kernel, or a graph with one. */
+static CUstream waited_for(void)
+{
+    CUstream waiter;
+    for (unsigned life = 0; life < 2; life++) {
+        waiter = made(CU_STREAM_NON_BLOCKING);
+        OK(launch_mix(buffer, 8, 1, waiter));
+        OK(cuStreamSynchronize(waiter));
+        if (life == 0)
+            OK(cuStreamDestroy(waiter));
+    }
+    return waiter;
+}
+
+static void destroyed_behind_a_wait(CUstream hot)
+{
+    CUstream waiter = waited_for();
+    (void)hot;
+    OK(launch_word(spin, word, 1, waiter));
+    OK(cuStreamDestroy(waiter));
+}
+
+static void destroyed_behind_a_graph(CUstream hot)
+{
+    CUstream waiter = waited_for();
+    CUgraph graph;
+    CUgraphExec exec;
+    OK(cuStreamBeginCapture(hot, CU_STREAM_CAPTURE_MODE_RELAXED));
+    OK(launch_word(spin, word, 1, hot));
+    OK(cuStreamEndCapture(hot, &graph));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    OK(cuGraphLaunch(exec, waiter));
+    OK(cuStreamDestroy(waiter));
+}
+
 /* During a capture it cannot be asked whether the stream has work left. */
 static void destroyed_in_capture(CUstream hot)
 {
@@ -287,6 +322,16 @@ static void launched_without(CUstream hot)
 static void stuck_orphan(void)
 {
     orphan(destroyed);
+}
+
+static void waited_orphan(void)
+{
+    orphan(destroyed_behind_a_wait);
+}
+
+static void graph_orphan(void)
+{
+    orphan(destroyed_behind_a_graph);
 }
 
 static void captured_orphan(void)
@@ -457,6 +502,8 @@ int main(int argc, char **argv)
                {"stuck", stuck},
                {"stuck_longer", stuck_longer},
                {"stuck_orphan", stuck_orphan},
+               {"waited_orphan", waited_orphan},
+               {"graph_orphan", graph_orphan},
                {"captured_orphan", captured_orphan},
                {"released_orphan", released_orphan},
                {"contextless_orphan", contextless_orphan},
