@@ -46,8 +46,8 @@ CEILINGS = {
     "poll": 570,
     "alone": 1860,
     "beside": 1860,
-    "stream": 2990,
-    "crowd": 3050,
+    "stream": 3070,
+    "crowd": 3090,
     "uploads": 4330,
 }
 

@@ -51,3 +51,14 @@ def test_streams_for_a_few_copies_do_not_ask(tmp_path):
     counts = dict(line.split() for line in calls.read_text().splitlines())
     assert done.stdout == plain.stdout and int(counts["cuMemcpyHtoDAsync_v2"]) == 100
     assert "cuPointerGetAttributes" not in counts
+
+
+@pytest.mark.parametrize("scenario", ["relayed", "ahead", "elsewhere"])
+def test_calls_that_must_not_come_ahead_of_what_is_held(scenario):
+    command = [compiled.program("live_pool"), scenario]
+    env = {"AGSIM_REUSE": 1, "AUTOGRAPH_HOLD_BOUND_US": 20000, "AUTOGRAPH_TRACE_LENGTH": "fixed",
+           "AUTOGRAPH_TRACE_TRIAL": "false", "AUTOGRAPH_GRAPH_CREDIT_MS": 1000000}
+    without = helpers.run_logged(command, preload=False, env=env)
+    done = helpers.run_logged(command, env=env)
+    assert (done.stdout, done.stderr) == (without.stdout, without.stderr)
+    assert done.report["replays"] > 20 and done.report["errors"] == 0

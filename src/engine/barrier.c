@@ -62,12 +62,13 @@ static enum ag_stream_kind kind_of(const struct ag_stream *stream)
     return __atomic_load_n(&stream->kind, __ATOMIC_RELAXED);
 }
 
-/* Whether CUDA orders a call on `before` behind what `stream` holds. Neither lock is held, and
-   `stream` may get another life meanwhile: then nothing is held any more that had to go first. */
+/* Whether CUDA orders a call on `before`, of any context if it has none, behind what `stream`
+   holds. Neither lock is held, and `stream` may get another life meanwhile: then nothing is held
+   any more that had to go first. */
 static bool goes_before(const struct ag_stream *stream, const struct ag_stream *before)
 {
     if (atomic_load_explicit(&stream->held, memory_order_acquire) == 0 ||
-        context_of(stream) != context_of(before))
+        (context_of(before) != NULL && context_of(stream) != context_of(before)))
         return false;
     enum ag_stream_kind kind = kind_of(stream);
     return kind_of(before) == AG_STREAM_LEGACY
@@ -82,14 +83,17 @@ void ag_order_before_slow(const struct ag_stream *before)
             flush(stream, AG_REASON_LEGACY);
 }
 
-/* As above for a call on a stream that the engine has no state for. */
+/* As above for a call on a stream that the engine has no state for. One that has a handle may be of
+   another context than the current one. */
 static void order_before_unknown(CUstream handle, bool ptsz, CUcontext current)
 {
-    struct ag_context *context = ag_context_peek(current);
+    CUstream name = ag_stream_name(handle, ptsz);
+    bool any = !ag_stream_is_default(name);
+    struct ag_context *context = any ? NULL : ag_context_peek(current);
     struct ag_stream unknown = {.context = context, .kind = AG_STREAM_BLOCKING};
-    if (ag_stream_name(handle, ptsz) == CU_STREAM_LEGACY)
+    if (name == CU_STREAM_LEGACY)
         unknown.kind = AG_STREAM_LEGACY;
-    if (context != NULL)
+    if (any || context != NULL)
         ag_order_before_slow(&unknown);
 }
 

@@ -244,6 +244,18 @@ void ag_engine_failed(void);
 extern _Atomic unsigned ag_refused;
 CUresult ag_engine_refusal(void);
 
+/*
+ * Before a free in a stream, and before an allocation in one. The driver may give memory that another
+ * stream is about to give back, and have this stream wait for that (CUDA driver API,
+ * CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES): then the allocation must not come ahead of
+ * what is held. Where one stream alone has frees it waits for nobody.
+ */
+void ag_engine_frees(CUstream stream, bool ptsz);
+void ag_engine_allocates(CUstream stream, bool ptsz);
+
+/* After an allocation: what is held from now on may use the memory, and comes behind. */
+void ag_engine_allocated(CUstream stream, bool ptsz);
+
 /* -- Barriers ------------------------------------------------------------- */
 
 /*

@@ -106,6 +106,7 @@ struct ag_stream {
     unsigned served;        /* the last flush that was asked for and is done here; watchdog only */
     _Atomic bool late;      /* a barrier has waited long enough for the hold to be submitted */
     _Atomic bool stuck;     /* the lock is not given back any more: its thread is at exit */
+    _Atomic uint32_t freed; /* if memory was given back in it: one more than the life that did */
     uint64_t clock;         /* replays so far */
     uint64_t starved;       /* hot sequences that found no exec */
     struct ag_pace pace;
@@ -349,6 +350,10 @@ void ag_stream_open(struct ag_stream *stream);
 
 /* Has the driver keep the arguments of a kernel that is to be held. False: it cannot be. */
 bool ag_stream_keep(struct ag_stream *stream, struct ag_node *node, void *const *from);
+
+/* Per-thread default stream, owner only: what is held, or will be, comes behind all that has been
+   submitted there by now, whoever submits it. False: it may not be held. */
+bool ag_stream_mark(struct ag_stream *stream);
 
 /* Destroys all traces of sequences that begin at `head`; none of them may be in use. */
 void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head);

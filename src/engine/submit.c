@@ -156,6 +156,13 @@ bool ag_stream_keep(struct ag_stream *stream, struct ag_node *node, void *const 
     return result == CUDA_SUCCESS;
 }
 
+bool ag_stream_mark(struct ag_stream *stream)
+{
+    CUresult result = ag_real.cuEventRecord(stream->mark, stream->handle);
+    note_error(stream, result, "marking what held ops come behind");
+    return result == CUDA_SUCCESS;
+}
+
 /* Another thread may have to submit what this per-thread default stream holds from now on. */
 static bool relay_prepare(struct ag_stream *stream)
 {
@@ -163,9 +170,7 @@ static bool relay_prepare(struct ag_stream *stream)
         stream->plain = !ag_aside_waits();
         return false;
     }
-    CUresult result = ag_real.cuEventRecord(stream->mark, stream->handle);
-    note_error(stream, result, "marking where a hold begins");
-    return result == CUDA_SUCCESS;
+    return ag_stream_mark(stream);
 }
 
 /* Whether the stream can hold now, which has been prepared then. A single op is submitted before

@@ -360,7 +360,10 @@ VALUE_DOOR(cuStreamWaitValue64_v2_ptsz, cuStreamWaitValue64, 64, true, WAIT)
         ag_cause = #name;                                                                          \
         ag_memory_changed();                                                                       \
         AG_TRACE(ag_note_memory(false, AG_MEMORY_ASYNC, address, 0));                              \
-        if (!passive() && ag_engine_free(address, stream, per_thread))                             \
+        if (passive())                                                                             \
+            return real(address, stream);                                                          \
+        ag_engine_frees(stream, per_thread);                                                       \
+        if (ag_engine_free(address, stream, per_thread))                                           \
             return CUDA_SUCCESS;                                                                   \
         return real(address, stream);                                                              \
     }
@@ -369,16 +372,21 @@ FREE(cuMemFreeAsync, false)
 FREE(cuMemFreeAsync_ptsz, true)
 
 /* There may be enough memory once what is held, and what is to be freed behind it, is submitted. */
-#define ALLOCATE(name, type, parameters, arguments)                                                \
+#define ALLOCATE(name, type, per_thread, parameters, arguments)                                    \
     DOOR(name) parameters                                                                          \
     {                                                                                              \
         __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
+        ag_cause = #name;                                                                          \
+        if (!passive())                                                                            \
+            ag_engine_allocates(stream, per_thread);                                               \
         CUresult result = real arguments;                                                          \
         if (unlikely(result == CUDA_ERROR_OUT_OF_MEMORY) && !passive() &&                          \
             atomic_load(&ag_held_streams) != 0) {                                                  \
             ag_engine_barrier_all(AG_REASON_BARRIER);                                              \
             result = real arguments;                                                               \
         }                                                                                          \
+        if (result == CUDA_SUCCESS && !passive())                                                  \
+            ag_engine_allocated(stream, per_thread);                                               \
         if (result == CUDA_SUCCESS)                                                                \
             AG_TRACE(ag_note_memory(true, AG_MEMORY_ASYNC, *address, size));                       \
         return result;                                                                             \
@@ -386,9 +394,9 @@ FREE(cuMemFreeAsync_ptsz, true)
 
 #define ALLOC_PARAMETERS (CUdeviceptr * address, size_t size, CUstream stream)
 #define POOL_PARAMETERS  (CUdeviceptr * address, size_t size, CUmemoryPool pool, CUstream stream)
-ALLOCATE(cuMemAllocAsync, cuMemAllocAsync, ALLOC_PARAMETERS, (address, size, stream))
-ALLOCATE(cuMemAllocAsync_ptsz, cuMemAllocAsync, ALLOC_PARAMETERS, (address, size, stream))
-ALLOCATE(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, POOL_PARAMETERS,
+ALLOCATE(cuMemAllocAsync, cuMemAllocAsync, false, ALLOC_PARAMETERS, (address, size, stream))
+ALLOCATE(cuMemAllocAsync_ptsz, cuMemAllocAsync, true, ALLOC_PARAMETERS, (address, size, stream))
+ALLOCATE(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, false, POOL_PARAMETERS,
          (address, size, pool, stream))
-ALLOCATE(cuMemAllocFromPoolAsync_ptsz, cuMemAllocFromPoolAsync, POOL_PARAMETERS,
+ALLOCATE(cuMemAllocFromPoolAsync_ptsz, cuMemAllocFromPoolAsync, true, POOL_PARAMETERS,
          (address, size, pool, stream))

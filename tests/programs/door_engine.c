@@ -129,6 +129,21 @@ bool ag_engine_free(CUdeviceptr address, CUstream stream, bool ptsz)
     return door_accept;
 }
 
+void ag_engine_frees(CUstream stream, bool ptsz)
+{
+    NOTE("frees(%p %d) ", (void *)stream, ptsz);
+}
+
+void ag_engine_allocates(CUstream stream, bool ptsz)
+{
+    NOTE("allocates(%p %d) ", (void *)stream, ptsz);
+}
+
+void ag_engine_allocated(CUstream stream, bool ptsz)
+{
+    NOTE("allocated(%p %d) ", (void *)stream, ptsz);
+}
+
 void ag_engine_event_destroy(CUevent event)
 {
     NOTE("event_destroy(%p) ", (void *)event);

@@ -3,22 +3,29 @@
 #include "sim.h"
 
 /* Memory that cuMemFreeAsync gave back is, until the free has executed, there
- * for allocations in the same stream (memory.c keeps the table). */
+ * for allocations in the same stream (memory.c keeps the table), and with
+ * AGSIM_REUSE in others of the context. */
 static struct alloc *reuse(struct stream *s, size_t size)
 {
     for (unsigned i = 0; i < alloc_count(); i++) {
         struct alloc *a = alloc_at(i);
-        if (a->freed && a->pool && !a->graph && a->free_stream == s && a->free_gen == s->o.gen &&
+        if (a->freed && a->pool && !a->graph && a->free_stream &&
+            a->free_gen == a->free_stream->o.gen &&
+            (a->free_stream == s || (sim.reuse && a->free_stream->ctx == s->ctx)) &&
             a->capacity >= size && a->capacity / 2 <= size + 512)
             return a;
     }
     return NULL;
 }
 
+/* *behind: what the allocation has to come behind, if that is in another stream. */
 static CUresult alloc_stream_ordered(struct stream *s, size_t size, struct pool *pool,
-                                     struct alloc **out)
+                                     struct alloc **out, struct dep *behind)
 {
     struct alloc *a = reuse(s, size);
+    *behind = (struct dep){0};
+    if (a && a->free_stream != s)
+        *behind = (struct dep){.stream = a->free_stream, .seq = a->free_stream->submitted};
     if (!a) {
         CUresult r = alloc_new(s->ctx, ALLOC_DEVICE, size, &a);
         if (r != CUDA_SUCCESS)
@@ -54,6 +61,7 @@ static CUresult alloc_async(CUdeviceptr *out, size_t size, CUmemoryPool handle, 
 {
     struct stream *s;
     struct alloc *a;
+    struct dep behind;
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
     if (!size) {
@@ -71,13 +79,13 @@ static CUresult alloc_async(CUdeviceptr *out, size_t size, CUmemoryPool handle, 
     if (r == CUDA_SUCCESS && !s->capture)
         r = capture_check_legacy(s);
     if (r == CUDA_SUCCESS)
-        r = alloc_stream_ordered(s, size, pool, &a);
+        r = alloc_stream_ordered(s, size, pool, &a, &behind);
     if (r == CUDA_SUCCESS) {
         struct work w = {.kind = WORK_ALLOC, .mem = {.ptr = a->base, .size = size, .id = a->id}};
         CUdeviceptr p = a->base;
         a->graph = w.mem.of_graph = s->capture != NULL;
         a->holders = a->graph;
-        r = s->capture ? capture_add(s, &w) : stream_enqueue(s, &w, NULL, 0);
+        r = s->capture ? capture_add(s, &w) : stream_enqueue(s, &w, &behind, behind.stream != NULL);
         if (r == CUDA_SUCCESS)
             *out = p;
     }

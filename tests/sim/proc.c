@@ -240,6 +240,7 @@ CUresult sim_cuInit(unsigned flags)
         sim.graph_free = (unsigned)sim_env_number("AGSIM_GRAPH_FREE", 0);
         sim.streams_free = (unsigned)sim_env_number("AGSIM_STREAMS_FREE", 0);
         sim.lazy = sim_env_number("AGSIM_LAZY", 0) != 0;
+        sim.reuse = sim_env_number("AGSIM_REUSE", 0) != 0;
         sim.early = sim_env_number("AGSIM_EARLY", 0) != 0;
         pthread_atfork(NULL, NULL, child_after_fork);
         alloc_init();
