@@ -517,3 +517,15 @@ def test_memory_stays_flat():
     resident = [int(line) for line in done.stdout.split()]  # KiB, at each eighth
     assert len(resident) == 8
     assert max(resident[4:]) < max(resident[1:4]) * 1.05 + 2048
+
+
+@pytest.mark.parametrize("scenario", ["beside_allocations", "beside_waits", "end_that_is_refused"])
+def test_captures(scenario):
+    """Beside other threads' graphs; and one that does not end where it is said to."""
+    command = [compiled.program("live_capture"), scenario]
+    env = {"AUTOGRAPH_HOLD_BOUND_US": 20000, "AUTOGRAPH_TRACE_LENGTH": "fixed",
+           "AUTOGRAPH_TRACE_TRIAL": "false", "AUTOGRAPH_GRAPH_CREDIT_MS": 1000000}
+    without = helpers.run(command, preload=False)
+    done = helpers.run_logged(command, env=env)
+    assert (done.stdout, done.stderr) == (without.stdout, without.stderr)
+    assert done.report["errors"] == 0

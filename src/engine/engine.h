@@ -336,6 +336,7 @@ void ag_engine_stream_attributes(CUstream stream, bool ptsz);
  * an end. */
 void ag_engine_capture_prepare(CUstream stream, bool ptsz);
 void ag_engine_capture_begun(CUstream stream, bool ptsz);
+void ag_engine_capture_refused(void); /* in place of begun: it has not begun */
 void ag_engine_capture_ended(CUstream stream, bool ptsz);
 
 /* Before cuCtxDestroy: flushes and forgets the context. Before a primary context of `device` is

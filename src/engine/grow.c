@@ -44,17 +44,25 @@ static bool is_idle(struct ag_stream *stream)
 
 /* The stream that was not idle the last time is asked first, and mostly alone: there may be
    hundreds. */
-static bool all_idle(void)
+static bool ask_all(void)
 {
     static struct ag_stream *_Atomic busy;
     struct ag_stream *last = atomic_load(&busy), *stream = ag_stream_all();
-    if (atomic_load(&ag_unfollowed) || atomic_load(&ag_captures) != 0 || !ag_contexts_settled() ||
+    if (atomic_load(&ag_unfollowed) || ag_captures_about() || !ag_contexts_settled() ||
         (last != NULL && !is_idle(last)))
         return false;
     while (stream != NULL && is_idle(stream))
         stream = stream->next;
     atomic_store(&busy, stream);
     return stream == NULL;
+}
+
+static bool all_idle(void)
+{
+    atomic_fetch_add(&ag_making, 1);
+    bool all = ask_all();
+    atomic_fetch_sub(&ag_making, 1);
+    return all;
 }
 
 /* Threads that found all idle, look again, and make execs if it still is. */

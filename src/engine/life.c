@@ -2,9 +2,12 @@
 /* What begins and ends: streams, captures, contexts, modules, the process. */
 #include "engine/event.h"
 
+#include <sched.h>
+
 #include "driver/driver.h"
 #include "engine/aside.h"
 #include "engine/observe.h"
+#include "engine/pace.h"
 #include "graph/function.h"
 #include "observe/callsite.h"
 
@@ -68,16 +71,30 @@ void ag_engine_stream_attributes(CUstream handle, bool ptsz)
  * real call knows. Streams that join a capture through events are found by asking the driver at
  * each trace head.
  */
+_Atomic unsigned ag_beginning;
+
+enum { MAKING_NS = 1000000000 }; /* how long a capture waits for who makes a graph */
+
 void ag_engine_capture_prepare(CUstream handle, bool ptsz)
 {
     (void)ag_stream_find(handle, ptsz, ag_context_current()); /* known from now on: see begun */
+    atomic_fetch_add(&ag_beginning, 1);
+    uint64_t began = ag_pace_now();
+    while (atomic_load(&ag_making) != 0 && ag_pace_now() - began < MAKING_NS)
+        (void)sched_yield();
     if (atomic_load(&ag_held_streams) != 0)
         ag_engine_barrier_all(AG_REASON_CAPTURE);
+}
+
+void ag_engine_capture_refused(void)
+{
+    atomic_fetch_sub(&ag_beginning, 1);
 }
 
 void ag_engine_capture_begun(CUstream handle, bool ptsz)
 {
     atomic_fetch_add(&ag_captures, 1);
+    atomic_fetch_sub(&ag_beginning, 1);
     struct ag_stream *stream = ag_stream_peek(handle, ptsz, ag_context_current());
     if (stream == NULL)
         return; /* its end will not be known: nothing is held from now on */

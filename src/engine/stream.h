@@ -238,6 +238,18 @@ void ag_stream_reset(struct ag_stream *stream);
 extern _Atomic int ag_captures; /* captures of the program that are under way */
 extern _Atomic int ag_pauses;   /* of these, pauses that the program asked for */
 
+/*
+ * The library's questions and graphs must not meet a capture that begins in another thread: the
+ * driver ends a capture whose stream is asked about, or uploaded to. Who is about to do such a
+ * thing counts itself, and then looks for captures; who is about to begin one counts that, and then
+ * waits until nobody does, for a second at most.
+ */
+extern _Atomic unsigned ag_making, ag_beginning;
+static inline bool ag_captures_about(void)
+{
+    return atomic_load(&ag_captures) != 0 || atomic_load(&ag_beginning) != 0;
+}
+
 static inline CUstream ag_stream_name(CUstream handle, bool ptsz)
 {
     if (handle == NULL)

@@ -497,10 +497,10 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
            (void *)stream->handle);
 }
 
-static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
+static void try_to_make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
     if (ag_trial_rests(leaf, ag_credit_hot(stream, leaf)) || relayed(stream) || ag_aside_waits() ||
-        atomic_load(&ag_captures) != 0 || capturing(stream))
+        ag_captures_about() || capturing(stream))
         return;
     CUstreamCaptureMode mode;
     if (!relax(stream, &mode))
@@ -513,6 +513,15 @@ static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
     else if (leaf->trace != NULL) /* or each replay would ask for a variant */
         ag_variant_refused(leaf->trace);
     unrelax(stream, mode);
+}
+
+_Atomic unsigned ag_making;
+
+static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
+{
+    atomic_fetch_add(&ag_making, 1);
+    try_to_make(stream, leaf, idle);
+    atomic_fetch_sub(&ag_making, 1);
 }
 
 void ag_stream_grow(struct ag_stream *stream)

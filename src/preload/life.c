@@ -225,8 +225,18 @@ AROUND(cuIpcOpenEventHandle, (CUevent *event, CUipcEventHandle handle), (event, 
 /* -- The program's own capture -------------------------------------------- */
 
 #define BEGIN_CAPTURE(name, ptsz, parameters, arguments)                                           \
-    AROUND(name, parameters, arguments, ag_engine_capture_prepare(stream, ptsz),                               \
-           ag_engine_capture_begun(stream, ptsz))
+    DOOR(name, parameters)                                                                         \
+    {                                                                                              \
+        if (!active(#name))                                                                        \
+            return REAL(name) arguments;                                                           \
+        ag_engine_capture_prepare(stream, ptsz);                                                   \
+        CUresult result = REAL(name) arguments;                                                    \
+        if (result == CUDA_SUCCESS)                                                                \
+            ag_engine_capture_begun(stream, ptsz);                                                 \
+        else                                                                                       \
+            ag_engine_capture_refused();                                                           \
+        return result;                                                                             \
+    }
 
 #define MODE_PARAMETERS (CUstream stream, CUstreamCaptureMode mode)
 #define GRAPH_PARAMETERS                                                                           \
@@ -240,11 +250,21 @@ BEGIN_CAPTURE(cuStreamBeginCapture_v2_ptsz, true, MODE_PARAMETERS, (stream, mode
 BEGIN_CAPTURE(cuStreamBeginCaptureToGraph, false, GRAPH_PARAMETERS, GRAPH_ARGUMENTS)
 BEGIN_CAPTURE(cuStreamBeginCaptureToGraph_ptsz, true, GRAPH_PARAMETERS, GRAPH_ARGUMENTS)
 
-/* Any other result ends the capture: that of an invalidated one is an error, and so is that of
-   another thread than the one which began it. */
+/* An error may mean that an invalidated capture has ended, or that the call was refused, as in a host
+   function: then the driver may not even be asked. */
+static bool captures_still(CUstream stream, bool ptsz)
+{
+    CUstreamCaptureStatus status;
+    CUstream name = ptsz && stream == NULL ? CU_STREAM_PER_THREAD : stream;
+    return !ag_real.cuStreamIsCapturing ||
+           ag_real.cuStreamIsCapturing(name, &status) != CUDA_SUCCESS ||
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
 static CUresult capture_ended(CUstream stream, bool ptsz, CUresult result)
 {
-    if (active("cuStreamEndCapture") && result != CUDA_ERROR_ILLEGAL_STATE)
+    if (active("cuStreamEndCapture") && result != CUDA_ERROR_ILLEGAL_STATE &&
+        (result == CUDA_SUCCESS || !captures_still(stream, ptsz)))
         ag_engine_capture_ended(stream, ptsz);
     return result;
 }

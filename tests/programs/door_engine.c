@@ -144,6 +144,11 @@ void ag_engine_allocated(CUstream stream, bool ptsz)
     NOTE("allocated(%p %d) ", (void *)stream, ptsz);
 }
 
+void ag_engine_capture_refused(void)
+{
+    NOTE("capture_refused ");
+}
+
 void ag_engine_event_destroy(CUevent event)
 {
     NOTE("event_destroy(%p) ", (void *)event);
