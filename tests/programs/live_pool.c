@@ -115,6 +115,7 @@ static void elsewhere(void)
         OK(cuStreamSynchronize(s));
         early += seen != step;
         OK(cuCtxSetCurrent(there));
+        body(NULL, at, step); /* or the sequence would have been at its end */
         OK(cuStreamSynchronize(NULL));
         OK(cuStreamDestroy(s));
     }
