@@ -66,15 +66,15 @@ void ag_engine_stream_attributes(CUstream handle, bool ptsz)
 
 /* -- Capture ----------------------------------------------------------------- */
 
+_Atomic unsigned ag_beginning;
+
+enum { MAKING_NS = 1000000000 }; /* how long a capture waits for who makes a graph */
+
 /*
  * While the program captures, nothing is held anywhere: launches may be illegal then, and only the
  * real call knows. Streams that join a capture through events are found by asking the driver at
  * each trace head.
  */
-_Atomic unsigned ag_beginning;
-
-enum { MAKING_NS = 1000000000 }; /* how long a capture waits for who makes a graph */
-
 void ag_engine_capture_prepare(CUstream handle, bool ptsz)
 {
     (void)ag_stream_find(handle, ptsz, ag_context_current()); /* known from now on: see begun */

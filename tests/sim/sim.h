@@ -156,7 +156,7 @@ struct sim {
     unsigned launch_us, graph_launch_us, instantiate_us, pointer_us;
     unsigned graph_free;   /* execs a context has memory for; 0: no limit */
     unsigned streams_free; /* streams that a context gives without a wait; 0: no limit */
-    bool reuse;           /* memory that another stream gives back is there, behind that */
+    bool reuse;            /* memory that another stream gives back is there, behind that */
     bool early;            /* kernels behind a programmatic edge do not wait for the one before */
     bool lazy;             /* a kernel is loaded when it is first asked for */
     unsigned running;      /* kernels that execute now */
