@@ -250,8 +250,7 @@ BEGIN_CAPTURE(cuStreamBeginCapture_v2_ptsz, true, MODE_PARAMETERS, (stream, mode
 BEGIN_CAPTURE(cuStreamBeginCaptureToGraph, false, GRAPH_PARAMETERS, GRAPH_ARGUMENTS)
 BEGIN_CAPTURE(cuStreamBeginCaptureToGraph_ptsz, true, GRAPH_PARAMETERS, GRAPH_ARGUMENTS)
 
-/* An error may mean that an invalidated capture has ended, or that the call was refused, as in a host
-   function: then the driver may not even be asked. */
+/* An error may mean that the capture has ended without a graph, or that the call was refused. */
 static bool captures_still(CUstream stream, bool ptsz)
 {
     CUstreamCaptureStatus status;

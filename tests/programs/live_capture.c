@@ -105,12 +105,10 @@ static bool captures(CUstream s)
     return status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-/* A host function may not end a capture: it goes on, and another stream joins it. */
-static void end_that_is_refused(void)
+static CUevent e, f;
+
+static void loops_and_capture(void)
 {
-    CUevent e, f;
-    CUgraph graph;
-    size_t count = 0;
     stream = made(CU_STREAM_NON_BLOCKING), target = made(CU_STREAM_NON_BLOCKING);
     other = made(CU_STREAM_NON_BLOCKING);
     OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
@@ -119,9 +117,23 @@ static void end_that_is_refused(void)
         fork_and_join(stream, target, e, f, step);
     OK(cuCtxSynchronize());
     OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-    OK(cuLaunchHostFunc(other, end_capture, NULL));
-    OK(cuStreamSynchronize(other));
-    printf("%d, captures: %d\n", ended, captures(stream));
+}
+
+static void loops_again(void)
+{
+    for (uint32_t step = 0; step < 100; step++)
+        fork_and_join(stream, target, e, f, step);
+    show_all("after");
+}
+
+/* The capture goes on, and another stream joins it. */
+static void end_that_is_refused(void)
+{
+    CUgraph graph;
+    size_t count = 0;
+    loops_and_capture();
+    printf("%d", cuStreamEndCapture(stream, NULL));
+    printf(", captures: %d\n", captures(stream));
     for (uint32_t step = 0; step < 4; step++) {
         body(stream, buffer[0], step);
         OK(cuEventRecord(e, stream));
@@ -134,9 +146,18 @@ static void end_that_is_refused(void)
     OK(cuStreamEndCapture(stream, &graph));
     OK(cuGraphGetNodes(graph, NULL, &count));
     printf("%zu nodes\n", count);
-    for (uint32_t step = 0; step < 100; step++)
-        fork_and_join(stream, target, e, f, step);
-    show_all("refused");
+    loops_again();
+}
+
+/* One that a host function ends is over. */
+static void end_in_a_host_function(void)
+{
+    loops_and_capture();
+    body(stream, buffer[0], 1);
+    OK(cuLaunchHostFunc(other, end_capture, NULL));
+    OK(cuStreamSynchronize(other));
+    printf("%d, captures: %d\n", ended, captures(stream));
+    loops_again();
 }
 
 int main(int argc, char **argv)
@@ -144,6 +165,7 @@ int main(int argc, char **argv)
     static const struct scenario all[] = {{"beside_allocations", beside_allocations},
                                           {"beside_waits", beside_waits},
                                           {"end_that_is_refused", end_that_is_refused},
+                                          {"end_in_a_host_function", end_in_a_host_function},
                                           {NULL, NULL}};
     run(all, argc, argv);
     return 0;

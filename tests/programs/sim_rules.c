@@ -734,6 +734,7 @@ static void part_callback(void)
 {
     set_up();
     build();
+    rules_capture_in_callback();
     OK(cuLaunchHostFunc(stream, from_host_function, "from a host function"));
     OK(cuStreamSynchronize(stream));
     OK(cuCtxSynchronize()); /* for what it gave to `peer` */

@@ -28,6 +28,7 @@ extern CUdeviceptr mem;       /* 4,096 bytes */
 extern volatile uint32_t *words;
 
 void rules_capture(void);
+void rules_capture_in_callback(void);
 void rules_graph(void);
 void rules_waiting(void);
 

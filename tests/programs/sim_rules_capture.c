@@ -3,6 +3,9 @@
  * running work. */
 #include "sim_rules.h"
 
+#include <sched.h>
+#include <stdatomic.h>
+
 static CUevent recorded, fresh, captured; /* outside, never, inside the capture */
 static CUgraphExec exec;
 static uint32_t pageable[16];
@@ -429,6 +432,7 @@ static void sequences(void)
     end("end it", CU_STREAM_PER_THREAD);
     end("end without begin", stream);
     OK(cuStreamBeginCapture(stream, mode));
+    SAY("end, no graph", cuStreamEndCapture(stream, NULL));
     end("nothing captured", stream);
     for (int m = 0; m < 3; m++) {
         OK(cuStreamBeginCapture(stream, (CUstreamCaptureMode)m));
@@ -546,6 +550,57 @@ static void sequences(void)
     OK(launch_mix(mem, 1, 1, s3));
     SAY("destroy", cuStreamDestroy(s3));
     SAY("allocate after it", do_alloc());
+}
+
+/* -- In a host function -- */
+
+enum { CAPTURES = 3 };
+static CUstream captures[CAPTURES];
+static atomic_bool returned;
+
+static void say_captures(void)
+{
+    for (int i = 0; i < CAPTURES; i++) {
+        CUstreamCaptureStatus status;
+        OK(cuStreamIsCapturing(captures[i], &status));
+        printf("%s: status of %d = %d\n", in, i, (int)status);
+    }
+}
+
+/* The first two were begun by the program's thread: relaxed, and of its own. */
+static void capture_there(void *what)
+{
+    CUgraph g = NULL;
+    in = what;
+    for (int i = 0; i < 2; i++) {
+        SAY("end one begun elsewhere", cuStreamEndCapture(captures[i], &g));
+        SAY("has a graph", g != NULL);
+    }
+    SAY("begin", cuStreamBeginCapture(captures[2], CU_STREAM_CAPTURE_MODE_RELAXED));
+    say_captures();
+    SAY("end it", cuStreamEndCapture(captures[2], &g));
+    say_captures();
+    atomic_store(&returned, true);
+}
+
+void rules_capture_in_callback(void)
+{
+    for (int i = 0; i < CAPTURES; i++)
+        OK(cuStreamCreate(&captures[i], CU_STREAM_NON_BLOCKING));
+    OK(cuStreamBeginCapture(captures[0], CU_STREAM_CAPTURE_MODE_RELAXED));
+    OK(cuStreamBeginCapture(captures[1], CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    OK(launch_mix(mem, 1, 1, captures[0]));
+    OK(cuLaunchHostFunc(stream, capture_there, "captures in a host function"));
+    while (!atomic_load(&returned)) /* the driver may not be waited for during such a capture */
+        sched_yield();
+    in = "captures after it";
+    say_captures();
+    for (int i = 0; i < CAPTURES; i++) {
+        CUgraph g = NULL;
+        SAY("end", cuStreamEndCapture(captures[i], &g));
+        SAY("has a graph", g != NULL);
+    }
+    OK(cuStreamSynchronize(stream));
 }
 
 void rules_capture(void)

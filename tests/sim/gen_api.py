@@ -19,7 +19,7 @@ BEFORE_INIT = {"cuInit", "cuDriverGetVersion", "cuGetErrorString", "cuGetErrorNa
 # What the real driver lets a host function call, of the functions that its
 # documentation forbids there without exception (seen with driver 580).
 IN_CALLBACK = re.compile(r"cu(Stream(Query|Synchronize|Get\w+|IsCapturing|WaitEvent|WriteValue\d+|"
-                         r"WaitValue\d+|AddCallback|BeginCapture\w*|Destroy)|"
+                         r"WaitValue\d+|AddCallback|BeginCapture\w*|EndCapture|Destroy)|"
                          r"Event(Query|Record\w*|Synchronize|Destroy|ElapsedTime)|"
                          r"ThreadExchangeStreamCaptureMode|"
                          r"Memset\w+Async|LaunchHostFunc|Graph(Launch|Upload|Exec\w+Params))")
