@@ -519,10 +519,9 @@ def test_memory_stays_flat():
     assert max(resident[4:]) < max(resident[1:4]) * 1.05 + 2048
 
 
-@pytest.mark.parametrize("scenario", ["beside_allocations", "beside_waits", "end_that_is_refused",
-                                      "end_in_a_host_function"])
+@pytest.mark.parametrize("scenario", ["beside_allocations", "beside_waits", "end_in_a_host_function"])
 def test_captures(scenario):
-    """Beside other threads' graphs; one that does not end where it is said to, and one that does elsewhere."""
+    """Beside other threads' graphs; and one that ends on another thread."""
     command = [compiled.program("live_capture"), scenario]
     env = {"AUTOGRAPH_HOLD_BOUND_US": 20000, "AUTOGRAPH_TRACE_LENGTH": "fixed",
            "AUTOGRAPH_TRACE_TRIAL": "false", "AUTOGRAPH_GRAPH_CREDIT_MS": 1000000}
@@ -530,3 +529,5 @@ def test_captures(scenario):
     done = helpers.run_logged(command, env=env)
     assert (done.stdout, done.stderr) == (without.stdout, without.stderr)
     assert done.report["errors"] == 0
+    if scenario == "end_in_a_host_function":  # what comes behind it is held again
+        assert done.report["ops"]["eager"] < 200

@@ -250,20 +250,10 @@ BEGIN_CAPTURE(cuStreamBeginCapture_v2_ptsz, true, MODE_PARAMETERS, (stream, mode
 BEGIN_CAPTURE(cuStreamBeginCaptureToGraph, false, GRAPH_PARAMETERS, GRAPH_ARGUMENTS)
 BEGIN_CAPTURE(cuStreamBeginCaptureToGraph_ptsz, true, GRAPH_PARAMETERS, GRAPH_ARGUMENTS)
 
-/* An error may mean that the capture has ended without a graph, or that the call was refused. */
-static bool captures_still(CUstream stream, bool ptsz)
-{
-    CUstreamCaptureStatus status;
-    CUstream name = ptsz && stream == NULL ? CU_STREAM_PER_THREAD : stream;
-    return !ag_real.cuStreamIsCapturing ||
-           ag_real.cuStreamIsCapturing(name, &status) != CUDA_SUCCESS ||
-           status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
+/* Whatever comes of it, the capture is over, unless none had begun in that stream. */
 static CUresult capture_ended(CUstream stream, bool ptsz, CUresult result)
 {
-    if (active("cuStreamEndCapture") && result != CUDA_ERROR_ILLEGAL_STATE &&
-        (result == CUDA_SUCCESS || !captures_still(stream, ptsz)))
+    if (active("cuStreamEndCapture") && result != CUDA_ERROR_ILLEGAL_STATE)
         ag_engine_capture_ended(stream, ptsz);
     return result;
 }

@@ -433,6 +433,8 @@ static void sequences(void)
     end("end without begin", stream);
     OK(cuStreamBeginCapture(stream, mode));
     SAY("end, no graph", cuStreamEndCapture(stream, NULL));
+    end("end it again", stream);
+    OK(cuStreamBeginCapture(stream, mode));
     end("nothing captured", stream);
     for (int m = 0; m < 3; m++) {
         OK(cuStreamBeginCapture(stream, (CUstreamCaptureMode)m));

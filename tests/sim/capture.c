@@ -183,9 +183,8 @@ static bool joined(const struct capture *c)
 CUresult sim_cuStreamEndCapture(CUstream stream, CUgraph *out)
 {
     struct stream *s;
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = NULL;
+    if (out)
+        *out = NULL;
     sim_lock();
     CUresult r = stream_get(stream, &s);
     struct capture *c = r == CUDA_SUCCESS ? s->capture : NULL;
@@ -203,7 +202,7 @@ CUresult sim_cuStreamEndCapture(CUstream stream, CUgraph *out)
             : !joined(c) ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
                          : CUDA_SUCCESS;
         capture_end(c);
-        if (r == CUDA_SUCCESS)
+        if (r == CUDA_SUCCESS && out)
             *out = (CUgraph)g;
         else if (own)
             graph_free(g);
