@@ -175,7 +175,7 @@ void ag_engine_barrier_most(enum ag_reason reason)
 void ag_engine_barrier_event(CUevent event, enum ag_reason reason)
 {
     if (barrier(reason, 0) && atomic_load(&ag_open_events) != 0)
-        ag_event_settle(event, false);
+        (void)ag_event_settle(event, false);
 }
 
 /*

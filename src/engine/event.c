@@ -8,14 +8,20 @@
 
 enum { BUCKETS = 1024, MOST_EVENTS = 65536, MOST_WAITERS = 4 };
 
+/* A sequence that has a record of an event, or a wait for it; while it is open. */
+struct place {
+    struct ag_stream *stream;
+    uint64_t sequence;
+};
+
 struct event {
     struct event *next;
     CUevent handle;
     uint64_t serial;
     bool shared;                             /* with another process */
     const struct ag_context *context;        /* of its last record */
-    struct ag_stream *recorder;              /* holds its record */
-    struct ag_stream *waiters[MOST_WAITERS]; /* hold waits for it */
+    struct place recorder;                   /* has its record */
+    struct place waiters[MOST_WAITERS];      /* have waits for it */
     struct ag_stream *users[AG_EVENT_USERS]; /* that have ever held a record or a wait */
 };
 
@@ -49,6 +55,35 @@ static struct event *find(const struct bucket *bucket, CUevent handle)
     return event;
 }
 
+static bool is_open(const struct place *place)
+{
+    return place->stream != NULL &&
+           place->sequence == atomic_load_explicit(&place->stream->sequence, memory_order_acquire);
+}
+
+/* Where a wait in this stream can be noted; the stream is NULL: in any. MOST_WAITERS: nowhere. */
+static unsigned place_of(const struct event *event, const struct ag_stream *stream)
+{
+    unsigned found = MOST_WAITERS;
+    for (unsigned i = MOST_WAITERS; i-- > 0;) {
+        const struct place *place = &event->waiters[i];
+        if (stream != NULL && place->stream == stream)
+            return i;
+        if (!is_open(place))
+            found = i;
+    }
+    return found;
+}
+
+/* Whether the stream, whose open sequence it is, has to be flushed. Another thread's only if it
+   holds: that has been before this call, if the program can tell, and `held` is 0 again only when
+   it has been submitted. */
+static __attribute__((noinline)) bool is_due(const struct ag_stream *stream)
+{
+    return atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self ||
+           atomic_load_explicit(&stream->held, memory_order_acquire) != 0;
+}
+
 static void flush(struct ag_stream *stream)
 {
     ag_stream_lock(stream);
@@ -60,25 +95,43 @@ static void flush(struct ag_stream *stream)
     AG_CALLSITE();
 }
 
-void ag_event_settle(CUevent handle, bool all)
+/* What is known of an event, and who has to submit something before; how many these are. */
+static unsigned look(CUevent handle, bool all, struct ag_stream *holders[1 + MOST_WAITERS],
+                     struct ag_event_known *known)
 {
-    struct ag_stream *holders[1 + MOST_WAITERS];
     unsigned count = 0;
     struct bucket *bucket = enter(handle);
     const struct event *event = find(bucket, handle);
-    if (event != NULL && event->recorder != NULL)
-        holders[count++] = event->recorder;
+    *known = (struct ag_event_known){0};
+    if (event != NULL) {
+        known->context = event->context;
+        bool room = all || place_of(event, NULL) != MOST_WAITERS;
+        known->serial = !event->shared && room ? event->serial : 0;
+    }
+    if (event != NULL && is_open(&event->recorder) && is_due(event->recorder.stream))
+        holders[count++] = event->recorder.stream;
     for (unsigned i = 0; event != NULL && all && i < MOST_WAITERS; i++)
-        if (event->waiters[i] != NULL)
-            holders[count++] = event->waiters[i];
+        if (is_open(&event->waiters[i]) && is_due(event->waiters[i].stream))
+            holders[count++] = event->waiters[i].stream;
     leave(bucket);
+    return count;
+}
+
+struct ag_event_known ag_event_settle(CUevent handle, bool all)
+{
+    struct ag_stream *holders[1 + MOST_WAITERS];
+    struct ag_event_known known;
+    unsigned count = look(handle, all, holders, &known);
+    if (count == 0)
+        return known;
     CUcontext current;
-    if (count > 0 && ag_context_refused(&current)) { /* and so is the call that follows */
+    if (ag_context_refused(&current)) { /* and so is the call that follows */
         (void)ag_watchdog_flush(AG_REASON_EVENT);
-        return;
+        return known;
     }
     while (count > 0)
         flush(holders[--count]);
+    return known;
 }
 
 /* NULL: no memory, or there are too many. */
@@ -133,18 +186,6 @@ void ag_engine_event_failed(CUevent handle)
     leave(bucket);
 }
 
-uint64_t ag_event_serial(CUevent handle, const struct ag_context *context, bool wait)
-{
-    struct bucket *bucket = enter(handle);
-    const struct event *event = find(bucket, handle);
-    uint64_t serial = 0;
-    if (event != NULL && event->context == context && !event->shared &&
-        (!wait || event->waiters[MOST_WAITERS - 1] == NULL))
-        serial = event->serial;
-    leave(bucket);
-    return serial;
-}
-
 bool ag_event_is(CUevent handle, uint64_t serial)
 {
     struct bucket *bucket = enter(handle);
@@ -158,44 +199,18 @@ bool ag_event_hold(CUevent handle, struct ag_stream *stream, bool wait)
 {
     struct bucket *bucket = enter(handle);
     struct event *event = find(bucket, handle);
-    if (event != NULL && !wait)
-        event->recorder = stream;
-    unsigned i = 0;
-    while (event != NULL && wait && i < MOST_WAITERS && event->waiters[i] != NULL &&
-           event->waiters[i] != stream)
-        i++;
-    bool noted = event != NULL && i < MOST_WAITERS;
-    if (noted && wait)
-        event->waiters[i] = stream;
-    for (i = 0; event != NULL && i < AG_EVENT_USERS && event->users[i] != stream; i++)
+    unsigned at = event != NULL && wait ? place_of(event, stream) : 0;
+    bool noted = event != NULL && at != MOST_WAITERS;
+    if (noted)
+        *(wait ? &event->waiters[at] : &event->recorder) =
+            (struct place){.stream = stream, .sequence = stream->sequence};
+    for (unsigned i = 0; event != NULL && i < AG_EVENT_USERS && event->users[i] != stream; i++)
         if (event->users[i] == NULL) {
             event->users[i] = stream;
             break;
         }
     leave(bucket);
     return noted;
-}
-
-static void release(struct event *event, const struct ag_stream *stream)
-{
-    if (event->recorder == stream)
-        event->recorder = NULL;
-    /* Waiters stay packed, so that the last place tells whether there is room. */
-    unsigned kept = 0;
-    for (unsigned i = 0; i < MOST_WAITERS; i++)
-        if (event->waiters[i] != NULL && event->waiters[i] != stream)
-            event->waiters[kept++] = event->waiters[i];
-    while (kept < MOST_WAITERS)
-        event->waiters[kept++] = NULL;
-}
-
-void ag_event_release(CUevent handle, struct ag_stream *stream)
-{
-    struct bucket *bucket = enter(handle);
-    struct event *event = find(bucket, handle);
-    if (event != NULL)
-        release(event, stream);
-    leave(bucket);
 }
 
 unsigned ag_event_forget(CUevent handle, struct ag_stream *users[AG_EVENT_USERS])

@@ -16,16 +16,17 @@
 
 #include "engine/stream.h"
 
-/* Flushes what must be submitted before the event is recorded or destroyed (`all`), or waited for.
- */
-void ag_event_settle(CUevent event, bool all);
+/* What is known of an event. */
+struct ag_event_known {
+    const struct ag_context *context; /* where it was last recorded; NULL: not known */
+    uint64_t serial; /* the number of its life, for a handle may come back with another event; 0:
+                        neither a record of it nor a wait for it can be held */
+};
 
-/*
- * The number of the event's life, for a handle may come back with another event. 0: a record or
- * wait of it in this context cannot be held: it was last recorded elsewhere, or too many streams
- * hold it.
- */
-uint64_t ag_event_serial(CUevent event, const struct ag_context *context, bool wait);
+/* Flushes what must be submitted before the event is recorded or destroyed (`all`), or waited for.
+   Returns what is known of it, which stays true where the program does not use it in two threads
+   at once. */
+struct ag_event_known ag_event_settle(CUevent event, bool all);
 
 /* Whether the event lives, and that is the number of its life. */
 bool ag_event_is(CUevent event, uint64_t serial);
@@ -33,12 +34,9 @@ bool ag_event_is(CUevent event, uint64_t serial);
 /* The event is being recorded in this context. False: no memory, and it will not be held. */
 bool ag_event_recorded(CUevent event, const struct ag_context *context);
 
-/*
- * The stream's open sequence has a record of it or a wait for it. False: there is no room to note
- * that, so the sequence must not stay held. And: it no longer has. The stream's lock is held.
- */
+/* The stream's open sequence has a record of the event or a wait for it, until it ends. False:
+   there is no room to note that, so the sequence must not stay held. The stream's lock is held. */
 bool ag_event_hold(CUevent event, struct ag_stream *stream, bool wait);
-void ag_event_release(CUevent event, struct ag_stream *stream);
 
 /* None of the context's events is held until it is recorded again, NULL: no event at all: the
    context goes away, or a capture ends, in which any may have been recorded last, also where it was

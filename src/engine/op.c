@@ -287,9 +287,9 @@ static __attribute__((noinline)) void settle_events(const struct ag_kernel_call 
     for (uint32_t i = 0; i < call->shape.nattrs; i++) {
         const CUlaunchAttribute *attr = &call->attrs[i];
         if (attr->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
-            ag_event_settle(attr->value.programmaticEvent.event, true);
+            (void)ag_event_settle(attr->value.programmaticEvent.event, true);
         else if (attr->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
-            ag_event_settle(attr->value.launchCompletionEvent.event, true);
+            (void)ag_event_settle(attr->value.launchCompletionEvent.event, true);
     }
 }
 
@@ -510,11 +510,11 @@ bool ag_engine_free(CUdeviceptr address, CUstream handle, bool ptsz)
    and nobody would find it there. */
 static bool note(struct ag_stream *stream, const struct ag_event_call *call)
 {
-    if (stream->event_count == AG_EVENTS || !ag_event_hold(call->event, stream, call->wait))
+    if (!ag_event_hold(call->event, stream, call->wait))
         return false;
-    if (stream->event_count == 0)
+    if (!stream->events)
         atomic_fetch_add(&ag_open_events, 1);
-    stream->events[stream->event_count++] = call->event;
+    stream->events = true;
     return true;
 }
 
@@ -525,7 +525,7 @@ static bool note(struct ag_stream *stream, const struct ag_event_call *call)
 bool ag_engine_event(const struct ag_event_call *call)
 {
     CUcontext current = ag_context_current();
-    ag_event_settle(call->event, !call->wait);
+    struct ag_event_known known = ag_event_settle(call->event, !call->wait);
     struct ag_stream *stream = enter_op(call->stream, call->ptsz, current);
     AG_TRACE(ag_note_event(stream, call));
     if (stream == NULL)
@@ -534,15 +534,15 @@ bool ag_engine_event(const struct ag_event_call *call)
     struct ag_described op;
     bool held = false;
     if (!passes(stream, call->wait ? AG_OP_WAIT : AG_OP_RECORD, NULL, 0)) {
-        uint64_t serial =
-            eligible(stream, current) ? ag_event_serial(call->event, context, call->wait) : 0;
+        bool good = known.context == context && eligible(stream, current);
+        uint64_t serial = good ? known.serial : 0;
         held = step(stream, ag_describe_event(&op, call, serial), &op);
         /* Held or not: sequences must be cut at the same places either way. */
         if (serial != 0 && stream->recorder.cursor->depth != 0 && UNLIKELY(!note(stream, call)))
             ag_stream_end(stream, true, AG_REASON_EVENT);
     }
     ag_stream_unlock(stream);
-    if (!held && !call->wait)
+    if (!held && !call->wait && known.context != context)
         (void)ag_event_recorded(call->event, context); /* without room it is never held */
     return held;
 }
@@ -551,7 +551,7 @@ void ag_engine_event_destroy(CUevent event)
 {
     CUcontext current;
     struct ag_stream *users[AG_EVENT_USERS];
-    ag_event_settle(event, true);
+    (void)ag_event_settle(event, true);
     unsigned count = ag_event_forget(event, users);
     if (count == 0 || atomic_load(&ag_captures) > atomic_load(&ag_pauses) ||
         ag_context_refused(&current))

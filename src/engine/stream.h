@@ -68,7 +68,7 @@ struct ag_timed {
    another: the program has gone on to something else, or cuts fall on other ops. */
 enum { AG_STARVED = 48 };
 
-enum { AG_WANTED = 16, AG_FREES = 64, AG_EVENTS = 128, AG_CUTS = 32, AG_MOST_STREAMS = 4096 };
+enum { AG_WANTED = 16, AG_FREES = 64, AG_CUTS = 32, AG_MOST_STREAMS = 4096 };
 
 struct ag_stream {
     struct ag_lock lock; /* guards everything below but where it says otherwise */
@@ -91,6 +91,7 @@ struct ag_stream {
     _Atomic bool open;     /* a sequence is open: counted in ag_held_streams */
     _Atomic bool curious;  /* wants to hear of the next barrier: counted in ag_curious_streams */
     _Atomic bool relayed;  /* ops went out in its name, see submit.c: counted likewise */
+    _Atomic uint64_t sequence; /* goes up when one ends */
     const void *_Atomic thread; /* the thread that issued the last op */
     _Atomic bool left;          /* which has gone on to another stream since */
 
@@ -116,8 +117,7 @@ struct ag_stream {
     struct ag_recorder recorder;
     struct ag_node *path[128 + 1]; /* the held ops: path[1 .. held] */
     struct ag_trace *traces;
-    CUevent events[AG_EVENTS];   /* records and waits in the open sequence */
-    unsigned event_count;        /* not 0: counted in ag_open_events */
+    bool events;                 /* the open sequence has some: counted in ag_open_events */
     CUdeviceptr frees[AG_FREES]; /* memory to be given back behind the held ops */
     unsigned free_count;
     struct ag_node *wanted[AG_WANTED]; /* hot, and waiting for an exec */

@@ -610,14 +610,6 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     return replayed == held;
 }
 
-/* The open sequence ends: its records and waits are submitted, and no longer looked for. */
-static void release_events(struct ag_stream *stream)
-{
-    while (stream->event_count > 0)
-        ag_event_release(stream->events[--stream->event_count], stream);
-    atomic_fetch_sub(&ag_open_events, 1);
-}
-
 void ag_stream_be_curious(struct ag_stream *stream, bool curious)
 {
     if (atomic_load_explicit(&stream->curious, memory_order_relaxed) == curious)
@@ -650,8 +642,11 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
                !ag_trial_prevents(stream, stream->recorder.cursor)) {
         ag_account_cut(stream, reason, stream->recorder.cursor->depth);
     }
-    if (stream->event_count != 0)
-        release_events(stream);
+    /* Its records and waits have been submitted, and are no longer looked for. */
+    atomic_store_explicit(&stream->sequence, stream->sequence + 1, memory_order_release);
+    if (stream->events)
+        atomic_fetch_sub(&ag_open_events, 1);
+    stream->events = false;
     if (stream->live) {
         stream->timed.ops += stream->recorder.cursor->depth;
         ag_pace_ended(stream, stream->recorder.cursor->depth, barrier);

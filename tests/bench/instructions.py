@@ -49,6 +49,7 @@ CASES = {
     "novel-runtime": Case("novel-runtime", {}, LENGTH, "recorded, never seen before"),
     "novel-driver": Case("novel-driver", {}, LENGTH, "recorded, never seen before"),
     "novel-events": Case("novel-events", {}, LENGTH, "recorded, one of 300, behind what was never seen"),
+    "await": Case("await", {}, LENGTH, "recorded, a wait for what another thread's open sequence has recorded"),
     "asleep-runtime": Case("novel-runtime", SLEEP, LENGTH, "passed through, recorder rests"),
     "asleep-driver": Case("novel-driver", SLEEP, LENGTH, "passed through, recorder rests"),
     "asleep-after": Case("novel-after", SLEEP, LENGTH, "the same, after a loop"),

@@ -57,6 +57,7 @@ enum door {
     UPLOAD,    /* cudaMemcpyAsync from pageable memory: cannot be held */
     EVENT,     /* cudaEventRecord */
     EVENTS,    /* the same, while there are hundreds of others */
+    AWAIT,     /* cudaStreamWaitEvent, for what another thread has recorded last in its stream */
     QUERY,     /* cuEventQuery: a barrier, and nothing is held */
     POLL,      /* the same, while other threads have open sequences in hundreds of streams */
     NOTHING,   /* a function that does nothing: the loop itself */
@@ -96,6 +97,7 @@ static const struct path {
     {"novel-copy", COPY, false, true, true, "never seen before"},
     {"novel-event", EVENT, false, true, true, "between memsets never seen before"},
     {"novel-events", EVENTS, false, true, true, "the same, one of hundreds"},
+    {"await", AWAIT, false, true, false, "for what stands in another thread's open sequence"},
     {"upload", UPLOAD, false, true, false, "from pageable memory"},
     {"query", QUERY, false, false, false, "barrier, nothing held"},
     {"poll", POLL, false, false, false, "the same, hundreds of other threads' streams are busy"},
@@ -109,7 +111,7 @@ static const struct path {
 
 static unsigned *data;
 static cudaStream_t stream;
-static cudaEvent_t events[LENGTH];
+static cudaEvent_t events[LENGTH], theirs;
 static CUfunction function;
 static __typeof__(cuLaunchKernel) *launch_kernel;
 static __typeof__(cuEventQuery) *event_query;
@@ -159,6 +161,12 @@ static void one_call(const struct path *path, long iteration, unsigned k)
             CHECK(cudaMemsetAsync(at, (int)value, bytes, stream));
         else
             CHECK(cudaEventRecord(events[k], stream));
+        break;
+    case AWAIT:
+        if (k == 0 || k == LENGTH - 1)
+            CHECK(cudaMemsetAsync(at, (int)value, bytes, stream));
+        else
+            CHECK(cudaStreamWaitEvent(stream, theirs, 0));
         break;
     case QUERY:
     case POLL:
@@ -232,6 +240,15 @@ static void other_events()
     }
 }
 
+/* An open sequence with a record; an event's first one goes by. */
+static void record_theirs()
+{
+    static cudaStream_t own;
+    CHECK(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
+    for (int i = 0; i < 2; i++)
+        CHECK(cudaEventRecord(theirs, own));
+}
+
 /* Launches with a grid of their own. */
 static void loop()
 {
@@ -253,6 +270,8 @@ static void run(const struct path *path)
         crowd(true);
     if (path->door == EVENTS)
         other_events();
+    if (path->door == AWAIT)
+        CHECK(cudaEventCreateWithFlags(&theirs, cudaEventDisableTiming));
     unsigned first = path->whole ? 0 : 1, last = LENGTH - first;
     std::vector<double> times;
     for (long i = 0; i < WARMUP + ITERATIONS; i++) {
@@ -260,6 +279,8 @@ static void run(const struct path *path)
             crowd(false);
         if (i == WARMUP && path->door == POLL)
             std::thread(crowd, false).join();
+        if (i == WARMUP && path->door == AWAIT)
+            std::thread(record_theirs).join();
         for (unsigned k = 0; k < first; k++)
             one_call(path, i, k);
         double start = now_us();
