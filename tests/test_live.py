@@ -362,6 +362,19 @@ def test_life(scenario, seed, tmp_path):
         assert counters["replays"] > 0
 
 
+@pytest.mark.parametrize("held", [{}, HELD], ids=["usual", "held"])
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_threads_in_step(seed, held):
+    """What one has recorded, and is held, is submitted before the other waits for it."""
+    command = [compiled.program("live_event"), "stepped_events"]
+    env = {"AGSIM_SEED": seed, **held, **({"AUTOGRAPH_TRACE_TRIAL": "false"} if held else {})}
+    without = helpers.run_logged(command, preload=False, env=env)
+    done = helpers.run_logged(command, env=env)
+    assert (done.stdout, done.stderr, done.log) == (without.stdout, "", without.log)
+    assert done.report["errors"] == 0
+    assert done.report["flushes"]["event"] > 10 or not held
+
+
 @pytest.mark.parametrize("scenario, held", [("shared_events", False), ("own_events", True)])
 def test_events_of_another_process_are_not_held(scenario, held, tmp_path):
     """Its calls pass no door here, and a record that it is told of must have been submitted."""

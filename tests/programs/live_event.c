@@ -234,6 +234,50 @@ static void own_events(void)
     record_and_wait(false);
 }
 
+/* -- Two threads in step -- */
+
+static CUstream stream_of[2];
+static CUevent done[2], taken[2];
+static pthread_barrier_t step_over;
+
+/* Its half of a step: work, then what the other one's work has come to, which goes on behind that.
+ */
+static void *steps_of(void *arg)
+{
+    unsigned me = (unsigned)(uintptr_t)arg, other = 1 - me;
+    CUstream s = stream_of[me];
+    OK(cuCtxSetCurrent(ctx));
+    for (uint32_t step = 0; step < 4 * STEPS; step++) {
+        OK(cuStreamWaitEvent(s, taken[other], 0));
+        body(s, buffer[me], step);
+        OK(cuEventRecord(done[me], s));
+        pthread_barrier_wait(&step_over);
+        OK(cuStreamWaitEvent(s, done[other], 0));
+        OK(cuMemcpyDtoDAsync(buffer[2 + me], buffer[other], 4 * N, s));
+        OK(cuEventRecord(taken[me], s));
+        pthread_barrier_wait(&step_over);
+        OK(cuMemcpyDtoDAsync(buffer[me] + 2 * N, buffer[2 + me], 2 * N, s));
+    }
+    return arg;
+}
+
+/* Each waits for what the other one has recorded, which may be held, and its stream's lock free. */
+static void stepped_events(void)
+{
+    pthread_t thread[2];
+    CHECK(pthread_barrier_init(&step_over, NULL, 2) == 0);
+    for (unsigned i = 0; i < 2; i++) {
+        stream_of[i] = made(CU_STREAM_NON_BLOCKING);
+        OK(cuEventCreate(&done[i], CU_EVENT_DISABLE_TIMING));
+        OK(cuEventCreate(&taken[i], CU_EVENT_DISABLE_TIMING));
+    }
+    for (uintptr_t i = 0; i < 2; i++)
+        CHECK(pthread_create(&thread[i], NULL, steps_of, (void *)i) == 0);
+    for (unsigned i = 0; i < 2; i++)
+        CHECK(pthread_join(thread[i], NULL) == 0);
+    OK(cuCtxSynchronize());
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"captured_events", captured_events},
@@ -243,6 +287,7 @@ int main(int argc, char **argv)
                                           {"awaited_events", awaited_events},
                                           {"shared_events", shared_events},
                                           {"own_events", own_events},
+                                          {"stepped_events", stepped_events},
                                           {NULL, NULL}};
     run(all, argc, argv);
     show_all(argv[1]);
