@@ -91,7 +91,7 @@ struct ag_stream {
     _Atomic bool open;     /* a sequence is open: counted in ag_held_streams */
     _Atomic bool curious;  /* wants to hear of the next barrier: counted in ag_curious_streams */
     _Atomic bool relayed;  /* ops went out in its name, see submit.c: counted likewise */
-    _Atomic uint64_t sequence; /* goes up when one ends */
+    _Atomic uint64_t sequence;  /* goes up when one ends that has records or waits */
     const void *_Atomic thread; /* the thread that issued the last op */
     _Atomic bool left;          /* which has gone on to another stream since */
 

@@ -642,11 +642,11 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
                !ag_trial_prevents(stream, stream->recorder.cursor)) {
         ag_account_cut(stream, reason, stream->recorder.cursor->depth);
     }
-    /* Its records and waits have been submitted, and are no longer looked for. */
-    atomic_store_explicit(&stream->sequence, stream->sequence + 1, memory_order_release);
-    if (stream->events)
+    if (stream->events) { /* they have been submitted, and are no longer looked for */
+        atomic_store_explicit(&stream->sequence, stream->sequence + 1, memory_order_release);
         atomic_fetch_sub(&ag_open_events, 1);
-    stream->events = false;
+        stream->events = false;
+    }
     if (stream->live) {
         stream->timed.ops += stream->recorder.cursor->depth;
         ag_pace_ended(stream, stream->recorder.cursor->depth, barrier);
