@@ -254,7 +254,7 @@ static void measure(const char *what, const place &filled, void (*entry)(const p
     released = over = false;
     entries = 0;
     std::thread filler(fill, std::cref(filled), entry);
-    for (int seen = -1; seen != entries;) {
+    for (int seen = -1; seen != entries || seen == 0;) { /* 0: it has not begun */
         seen = entries;
         sleep_ms(settled_ms);
     }
