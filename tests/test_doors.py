@@ -343,6 +343,20 @@ def test_life_cycle_calls(built, name, before, after):
     assert out[-1] == "".join(f"{e} " for e in ("events:", before, after) if e)
 
 
+@pytest.mark.parametrize("name", [
+    "cuGraphAddNode", "cuGraphAddNode_v2", "cuGraphAddBatchMemOpNode", "cuStreamBatchMemOp",
+    "cuStreamBatchMemOp_v2_ptsz", "cuStreamWaitValue32", "cuStreamWaitValue64_ptsz"])
+def test_graphs_that_may_wait_for_a_word(built, name):
+    """From then on what other streams hold goes to the driver before them, too."""
+    launch = ["handle cuGraphLaunch", CALL, "events"]
+    out = built.run(OPEN, "hold 1", *launch, f"handle {name}", CALL, "events", *launch, "hold 0", *launch)
+    assert [line for line in out if line.startswith("events")] == [
+        "events: stream(0x2, 0, stream_barrier) stream_used(0x2, 0) ", "events: all(barrier) ",
+        "events: all(barrier) stream_used(0x2, 0) ", "events: stream_used(0x2, 0) "]
+    assert [line.split()[2] for line in out if line.startswith("call")] == [
+        "cuGraphLaunch", name, "cuGraphLaunch", "cuGraphLaunch"]
+
+
 def test_an_attribute_that_is_set_again_changes_nothing(built):
     out = built.run(OPEN, "attribute 3", "handle cuFuncSetAttribute", CALL, "events", "attribute 4",
                     CALL, "events")

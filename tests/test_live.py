@@ -389,6 +389,68 @@ def test_events_of_another_process_are_not_held(scenario, held, tmp_path):
     assert library[0] < plain[0] / 2 and library[1] < plain[1] / 2 if held else library == plain
 
 
+GRAPHS_BESIDE = """
+#include "sim_test.h"
+
+enum { N = 32 };
+
+int main(int argc, char **argv)
+{
+    CUgraph graph;
+    CUgraphNode node;
+    CUgraphExec exec;
+    CUdeviceptr buffer[2];
+    CUstream own, other;
+    uint32_t words[2];
+    const char *kind = argv[argc - 1];
+    start();
+    for (int i = 0; i < 2; i++) {
+        OK(cuMemAlloc(&buffer[i], 4 * N));
+        OK(cuMemsetD32(buffer[i], 1, N));
+    }
+    OK(cuCtxSynchronize());
+    OK(cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamBeginCapture(own, CU_STREAM_CAPTURE_MODE_RELAXED));
+    if (strcmp(kind, "captured") == 0)
+        OK(cuStreamWaitValue32(own, buffer[0], 0, CU_STREAM_WAIT_VALUE_GEQ));
+    OK(launch_mix(buffer[1], N, 7, own));
+    OK(cuStreamEndCapture(own, &graph));
+    CUstreamBatchMemOpParams wait = {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32,
+                                                   .address = buffer[0],
+                                                   .flags = CU_STREAM_WAIT_VALUE_GEQ}};
+    CUDA_BATCH_MEM_OP_NODE_PARAMS params = {.ctx = ctx, .count = 1, .paramArray = &wait};
+    if (strcmp(kind, "added") == 0)
+        OK(cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, &params));
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    for (uint32_t step = 0; step < 200; step++) {
+        for (uint32_t k = 0; k < 6; k++)
+            OK(launch_mix(buffer[0], N, k == 2 ? step : k, other));
+        OK(cuGraphLaunch(exec, own));
+    }
+    OK(cuCtxSynchronize());
+    for (int i = 0; i < 2; i++)
+        OK(cuMemcpyDtoH(&words[i], buffer[i], 4));
+    printf("%08x %08x\\n", words[0], words[1]);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("kind", ["plain", "captured", "added"])
+def test_graphs_that_wait_for_a_word(kind):
+    """What another stream holds is submitted before them, and not before others."""
+    command = [compiled.text(GRAPHS_BESIDE), kind]
+    env = {**HELD, "AUTOGRAPH_TRACE_TRIAL": "false"}
+    without = helpers.run_logged(command, preload=False, env=env)
+    done = helpers.run_logged(command, env=env)
+    assert (done.stdout, done.stderr, done.log) == (without.stdout, "", without.log)
+    assert done.report["replays"] > 10
+    cuts = [cut for cut in done.report["cuts"]
+            if (cut["function"], cut["reason"]) == ("cuGraphLaunch", "barrier")]
+    assert bool(cuts) == (kind != "plain"), done.report["cuts"]
+
+
 LEAVES = """
 #include <signal.h>
 #include <sys/time.h>

@@ -66,6 +66,9 @@ static inline void ag_memory_changed(void)
 /* Of these, the streams that may hold records of events or waits for them. */
 extern _Atomic unsigned ag_open_events;
 
+/* Graphs of the program may wait for a word: what all streams hold goes to the GPU before them. */
+extern _Atomic bool ag_graphs_wait;
+
 /* False: every door passes straight through (disabled, forked child, after exit). */
 extern _Atomic bool ag_engine_on;
 

@@ -15,7 +15,7 @@
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 _Atomic unsigned ag_held_streams, ag_curious_streams, ag_open_events, ag_watching;
-_Atomic bool ag_engine_on;
+_Atomic bool ag_engine_on, ag_graphs_wait;
 _Atomic uint64_t ag_unfollowed_ops;
 _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
 
@@ -417,6 +417,8 @@ static bool waits(const struct ag_value_call *call)
 
 bool ag_engine_value(const struct ag_value_call *call)
 {
+    if (waits(call) && atomic_load(&ag_captures) != 0)
+        atomic_store(&ag_graphs_wait, true);
     if (waits(call) && atomic_load(&ag_held_streams) != 0)
         ag_order_behind_all(ag_stream_peek(call->stream, call->ptsz, ag_context_current()));
 #define DESCRIBE(op, call) ag_describe_value(op, call, &stream->answers)

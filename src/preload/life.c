@@ -23,10 +23,14 @@
 #undef cuEventDestroy
 #undef cuGLCtxCreate
 #undef cuGraphAddKernelNode
+#undef cuGraphAddNode
 #undef cuGraphInstantiate
 #undef cuGraphKernelNodeSetParams
+#undef cuStreamBatchMemOp
 #undef cuStreamBeginCapture
 #undef cuStreamDestroy
+#undef cuStreamWaitValue32
+#undef cuStreamWaitValue64
 #undef cuVDPAUCtxCreate
 
 /* Begins a door. REAL() in it is the real function; the types are those of the CUDA reference. */
@@ -411,7 +415,8 @@ BEFORE(cuMemcpy3DPeerAsync_ptsz, PEER_3D_PARAMETERS, (copy, stream), peers(strea
     {                                                                                              \
         if (active(#name)) {                                                                            \
             ag_memory_changed(); /* it may free some */                                            \
-            if (atomic_load(&ag_open_events) != 0)                                                 \
+            if (atomic_load(&ag_open_events) != 0 ||                                               \
+                (atomic_load(&ag_graphs_wait) && ag_anything_held()))                              \
                 ag_engine_barrier_all(AG_REASON_BARRIER);                                          \
             else if (atomic_load(&ag_held_streams) != 0)                                           \
                 ag_engine_barrier_stream(stream, ptsz, AG_REASON_STREAM_BARRIER);                  \
@@ -422,6 +427,46 @@ BEFORE(cuMemcpy3DPeerAsync_ptsz, PEER_3D_PARAMETERS, (copy, stream), peers(strea
 
 GRAPH_LAUNCH(cuGraphLaunch, false)
 GRAPH_LAUNCH(cuGraphLaunch_ptsz, true)
+
+/* A graph may get a node that waits for a word; or a wait that is captured, or would be. */
+static void may_wait_in_graph(void)
+{
+    barrier();
+    atomic_store(&ag_graphs_wait, true);
+}
+
+#define WAITS_IN_GRAPH(name, parameters, arguments)                                                \
+    BEFORE(name, parameters, arguments, may_wait_in_graph())
+WAITS_IN_GRAPH(cuGraphAddNode,
+               (CUgraphNode *node, CUgraph graph, const CUgraphNode *nodes, size_t count,
+                CUgraphNodeParams *params),
+               (node, graph, nodes, count, params))
+WAITS_IN_GRAPH(cuGraphAddNode_v2,
+               (CUgraphNode *node, CUgraph graph, const CUgraphNode *nodes,
+                const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params),
+               (node, graph, nodes, edges, count, params))
+WAITS_IN_GRAPH(cuGraphAddBatchMemOpNode,
+               (CUgraphNode *node, CUgraph graph, const CUgraphNode *nodes, size_t count,
+                const CUDA_BATCH_MEM_OP_NODE_PARAMS *params),
+               (node, graph, nodes, count, params))
+#define BATCH(name)                                                                                \
+    WAITS_IN_GRAPH(name,                                                                           \
+                   (CUstream stream, unsigned count, CUstreamBatchMemOpParams *ops,                \
+                    unsigned flags),                                                               \
+                   (stream, count, ops, flags))
+BATCH(cuStreamBatchMemOp)
+BATCH(cuStreamBatchMemOp_ptsz)
+BATCH(cuStreamBatchMemOp_v2)
+BATCH(cuStreamBatchMemOp_v2_ptsz)
+#define WAIT_VALUE(name, width)                                                                    \
+    WAITS_IN_GRAPH(name,                                                                           \
+                   (CUstream stream, CUdeviceptr address, cuuint##width##_t value,                 \
+                    unsigned flags),                                                               \
+                   (stream, address, value, flags))
+WAIT_VALUE(cuStreamWaitValue32, 32)
+WAIT_VALUE(cuStreamWaitValue32_ptsz, 32)
+WAIT_VALUE(cuStreamWaitValue64, 64)
+WAIT_VALUE(cuStreamWaitValue64_ptsz, 64)
 
 /* -- Old ways to launch: kernels in streams that nobody knows to have any -------- */
 

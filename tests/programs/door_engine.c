@@ -18,7 +18,7 @@ _Atomic uint64_t ag_memory_state;
 _Thread_local struct ag_passing ag_passing __attribute__((tls_model("initial-exec")));
 _Atomic unsigned ag_held_streams, ag_curious_streams, ag_open_events, ag_wanted_traces,
     ag_unsettled, ag_watching, ag_refused;
-_Atomic bool ag_streams_go;
+_Atomic bool ag_streams_go, ag_graphs_wait;
 _Atomic bool ag_engine_on, ag_trace_on; /* there is no trace here */
 _Thread_local const char *ag_cause __attribute__((tls_model("initial-exec")));
 _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
