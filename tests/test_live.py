@@ -399,12 +399,12 @@ int main(int argc, char **argv)
     CUgraph graph;
     CUgraphNode node;
     CUgraphExec exec;
-    CUdeviceptr buffer[2];
+    CUdeviceptr buffer[3]; /* the last is a word that is waited for */
     CUstream own, other;
     uint32_t words[2];
     const char *kind = argv[argc - 1];
     start();
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         OK(cuMemAlloc(&buffer[i], 4 * N));
         OK(cuMemsetD32(buffer[i], 1, N));
     }
@@ -413,11 +413,11 @@ int main(int argc, char **argv)
     OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     OK(cuStreamBeginCapture(own, CU_STREAM_CAPTURE_MODE_RELAXED));
     if (strcmp(kind, "captured") == 0)
-        OK(cuStreamWaitValue32(own, buffer[0], 0, CU_STREAM_WAIT_VALUE_GEQ));
+        OK(cuStreamWaitValue32(own, buffer[2], 0, CU_STREAM_WAIT_VALUE_GEQ));
     OK(launch_mix(buffer[1], N, 7, own));
     OK(cuStreamEndCapture(own, &graph));
     CUstreamBatchMemOpParams wait = {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32,
-                                                   .address = buffer[0],
+                                                   .address = buffer[2],
                                                    .flags = CU_STREAM_WAIT_VALUE_GEQ}};
     CUDA_BATCH_MEM_OP_NODE_PARAMS params = {.ctx = ctx, .count = 1, .paramArray = &wait};
     if (strcmp(kind, "added") == 0)

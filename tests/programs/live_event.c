@@ -249,6 +249,7 @@ static void *steps_of(void *arg)
     OK(cuCtxSetCurrent(ctx));
     for (uint32_t step = 0; step < 4 * STEPS; step++) {
         OK(cuStreamWaitEvent(s, taken[other], 0));
+        OK(cuMemcpyDtoDAsync(buffer[me] + 2 * N, buffer[2 + me], 2 * N, s));
         body(s, buffer[me], step);
         OK(cuEventRecord(done[me], s));
         pthread_barrier_wait(&step_over);
@@ -256,7 +257,6 @@ static void *steps_of(void *arg)
         OK(cuMemcpyDtoDAsync(buffer[2 + me], buffer[other], 4 * N, s));
         OK(cuEventRecord(taken[me], s));
         pthread_barrier_wait(&step_over);
-        OK(cuMemcpyDtoDAsync(buffer[me] + 2 * N, buffer[2 + me], 2 * N, s));
     }
     return arg;
 }
