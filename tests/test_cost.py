@@ -24,7 +24,7 @@ CEILINGS = {
     "held-memset": 456,
     "held-copy": 824,
     "held-event": 660,
-    "whole-runtime": 407,
+    "whole-runtime": 408,
     "whole-runtime-changing": 520,
     "whole-driver": 354,
     "whole-driver-changing": 467,

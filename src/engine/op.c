@@ -3,6 +3,7 @@
 #include "config/config.h"
 #include "driver/driver.h"
 #include "engine/aside.h"
+#include "engine/audit.h"
 #include "engine/describe.h"
 #include "engine/event.h"
 #include "engine/observe.h"
@@ -602,6 +603,8 @@ static bool step(struct ag_stream *stream, bool described, struct ag_described *
             stream->timed.head = NULL;
         return false;
     }
+    if (UNLIKELY(stream->audit.rests) && rec->cursor->depth == 0)
+        ag_audit_arrived(stream);
     if (expected != NULL && ag_op_alike(&expected->op, &call->op)) {
         call->op.token = expected->op.token;
     } else {

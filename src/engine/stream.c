@@ -10,6 +10,7 @@
 #include "config/config.h"
 #include "driver/driver.h"
 #include "engine/aside.h"
+#include "engine/audit.h"
 #include "engine/event.h"
 #include "engine/memory.h"
 #include "engine/observe.h"
@@ -286,6 +287,7 @@ static struct ag_stream *state_for(struct ag_context *context, enum ag_stream_ki
     __atomic_store_n(&stream->kind, kind, __ATOMIC_RELAXED);
     stream->won = 0;
     ag_pace_start(stream);
+    ag_audit_start(stream);
     return stream;
 }
 

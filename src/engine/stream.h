@@ -64,6 +64,20 @@ struct ag_timed {
     bool eager;
 };
 
+/* Whether it pays to follow the stream; see audit.h. */
+struct ag_audit {
+    uint32_t since;            /* ops that were recorded until the last look or window */
+    uint32_t after;            /* and are to be, for the next look */
+    uint64_t replayed, traces; /* the stream's counters at the last look */
+    uint32_t again;            /* `after`, the next time that following wins */
+    uint32_t window;           /* ops */
+    uint64_t clock;            /* replays before the audit */
+    uint64_t began, issued;    /* ns, and ops of the stream, when the window began */
+    uint64_t followed_ps;      /* of an op in the pair's first window */
+    bool on, rests;            /* an audit is under way; in the second window of a pair */
+    uint8_t won, lost;         /* pairs */
+};
+
 /* Times that hot sequences found no room since a trace was in one, after which it makes room for
    another: the program has gone on to something else, or cuts fall on other ops. */
 enum { AG_STARVED = 48 };
@@ -112,6 +126,7 @@ struct ag_stream {
     uint64_t starved;       /* hot sequences that found no exec */
     struct ag_pace pace;
     struct ag_timed timed;
+    struct ag_audit audit;
     uint32_t won; /* trials in a row that replay has won */
 
     struct ag_recorder recorder;
@@ -367,8 +382,9 @@ bool ag_stream_keep(struct ag_stream *stream, struct ag_node *node, void *const 
    submitted there by now, whoever submits it. False: it may not be held. */
 bool ag_stream_mark(struct ag_stream *stream);
 
-/* Destroys all traces of sequences that begin at `head`; none of them may be in use. */
-void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head);
+/* Destroys all traces of sequences that begin at `head` (NULL: at any) and were in use when the
+   stream had had `clock` replays, or later; nothing may be held. */
+void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head, uint64_t clock);
 
 /*
  * The event is about to be destroyed, and no exec may name it then: the driver would refuse that

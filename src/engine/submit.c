@@ -15,6 +15,7 @@
 #include "driver/driver.h"
 #include "engine/account.h"
 #include "engine/aside.h"
+#include "engine/audit.h"
 #include "engine/credit.h"
 #include "engine/event.h"
 #include "engine/pace.h"
@@ -232,12 +233,12 @@ static void trace_drop(struct ag_stream *stream, struct ag_trace *trace)
     note_error(stream, ag_aside_destroy(stream->context, trace), "destroying a trace");
 }
 
-void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head)
+void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head, uint64_t clock)
 {
     ag_depth++;
     for (struct ag_trace *trace = stream->traces, *next; trace != NULL; trace = next) {
         next = trace->next;
-        if (ag_trial_head(trace->leaf) == head)
+        if ((head == NULL || ag_trial_head(trace->leaf) == head) && trace->used >= clock)
             trace_drop(stream, trace);
     }
     ag_depth--;
@@ -663,6 +664,8 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
             ag_context_leave(pushed);
         }
         ag_depth--;
+        if (barrier && __builtin_expect(ag_audit_is_due(stream), 0))
+            ag_audit_look(stream);
     }
     stream_close(stream);
 }

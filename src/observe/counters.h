@@ -61,7 +61,7 @@ struct ag_counters {
     uint64_t making_ns; /* that it took */
     uint64_t evictions; /* of these, destroyed to make room for others */
     uint64_t side_exits;
-    uint64_t trials;   /* whether it pays to hold what begins at a head */
+    uint64_t trials;   /* whether it pays to hold what begins at a head, or to follow the stream */
     uint64_t given_up; /* of these, with the answer that it does not */
     uint64_t errors;   /* driver calls of the library that failed */
     uint64_t flushes[AG_REASON_COUNT];

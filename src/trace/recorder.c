@@ -146,6 +146,20 @@ static void rest(struct ag_recorder *rec, uint32_t *next, uint32_t most, uint32_
     rec->lone = rec->fruitless = 0;
 }
 
+void ag_recorder_doze(struct ag_recorder *rec, uint32_t ops, uint64_t heads)
+{
+    if (atomic_load_explicit(&rec->rest, memory_order_relaxed) >= ops)
+        return;
+    atomic_store_explicit(&rec->heads, heads, memory_order_relaxed);
+    atomic_store_explicit(&rec->rest, ops, memory_order_relaxed);
+}
+
+void ag_recorder_wake(struct ag_recorder *rec, uint32_t ops)
+{
+    if (atomic_load_explicit(&rec->rest, memory_order_relaxed) <= ops)
+        atomic_store_explicit(&rec->rest, 0, memory_order_relaxed);
+}
+
 /* The tree is full, or large enough with nothing hot in it. */
 static bool is_full(const struct ag_recorder *rec)
 {

@@ -82,6 +82,11 @@ static inline bool ag_recorder_rests(const struct ag_recorder *rec)
     return __builtin_expect(atomic_load_explicit(&rec->rest, memory_order_relaxed) != 0, 0);
 }
 
+/* It rests for the next `ops`, if it does not already rest for as many, and ops with the marks
+   `heads` do not pass; and no longer, if no more than that are left. */
+void ag_recorder_doze(struct ag_recorder *rec, uint32_t ops, uint64_t heads);
+void ag_recorder_wake(struct ag_recorder *rec, uint32_t ops);
+
 /* Once per op, with its mark: true if it may pass unseen. Never within a sequence. */
 static inline bool ag_recorder_passes(struct ag_recorder *rec, uint64_t mark)
 {

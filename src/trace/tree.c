@@ -173,7 +173,9 @@ bool ag_tree_met(struct ag_tree *tree, uint64_t path)
 uint64_t ag_tree_heads(const struct ag_tree *tree)
 {
     uint64_t heads = 0;
-    for (uint32_t i = 0; i <= tree->mask && tree->root.below != 0; i++)
+    if (tree->root.below == 0)
+        return 0;
+    for (uint32_t i = 0; i <= tree->mask; i++)
         for (const struct ag_node *node = tree->buckets[i]; node != NULL; node = node->bucket)
             if (node->depth == 1 && ag_node_leads(node))
                 heads |= ag_op_mark(&node->op);

@@ -3,7 +3,7 @@
 
 UNIT_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 
-check_PROGRAMS += tests/unit/probe tests/unit/test_aside tests/unit/test_function tests/unit/test_lock tests/unit/test_log \
+check_PROGRAMS += tests/unit/probe tests/unit/test_aside tests/unit/test_audit tests/unit/test_function tests/unit/test_lock tests/unit/test_log \
 	tests/unit/test_recorder tests/unit/test_trace tests/unit/test_trial
 
 tests_unit_probe_SOURCES = tests/unit/probe.c $(config_sources) $(observe_sources)
@@ -12,6 +12,10 @@ tests_unit_probe_LDADD = $(INIH_LIBS)
 
 tests_unit_test_aside_SOURCES = tests/unit/test_aside.c tests/unit/test.h src/engine/aside.c src/observe/thread.c
 tests_unit_test_aside_CPPFLAGS = $(UNIT_CPPFLAGS)
+
+tests_unit_test_audit_SOURCES = tests/unit/test_audit.c tests/unit/test.h src/engine/audit.c \
+	src/trace/op.c src/trace/recorder.c src/trace/tree.c
+tests_unit_test_audit_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_function_SOURCES = tests/unit/test_function.c tests/unit/test.h src/graph/function.c
 tests_unit_test_function_CPPFLAGS = $(UNIT_CPPFLAGS)

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* Whether it pays to follow a stream: see audit.h. */
+#include "engine/audit.h"
+
+#include "config/config.h"
+#include "engine/pace.h"
+#include "observe/log.h"
+
+/* Recorded ops between two looks, and to the next audit of a stream that has won, at first; how
+   many times as many the next time; and at most. */
+enum { LOOK_OPS = 1 << 12, AGAIN_FIRST = 1 << 16, AGAIN_GROWS = 16, AGAIN_MOST = 1 << 28 };
+
+/* Where so many of a hundred ops are replayed, or more, there is no question. */
+enum { MANY = 75 };
+
+/* Traces that may have been made since the last look: with more, what is measured would be what
+   comes before the loop. */
+enum { SETTLED = 1 };
+
+/* Ops between two barriers, at most. */
+enum { MOST_RUN = 128 };
+
+/* Ops of a window, at least; pairs at most, and of these, how many decide either way. */
+enum { WINDOW = 512, PAIRS = 5, WON = 2, LOST = PAIRS - WON + 1 };
+
+/* Time of a followed op against one while the stream rests, in percent, where following has won
+   the pair. */
+enum { FASTER = 98 };
+
+/* From now on it is counted. */
+static void mark(struct ag_stream *stream, uint32_t after)
+{
+    struct ag_audit *audit = &stream->audit;
+    audit->since = stream->recorder.ops;
+    audit->after = after;
+    audit->replayed = stream->counters.replayed;
+    audit->traces = stream->counters.traces;
+}
+
+void ag_audit_start(struct ag_stream *stream)
+{
+    stream->audit = (struct ag_audit){.again = AGAIN_FIRST};
+    mark(stream, LOOK_OPS);
+}
+
+static bool is_in_question(const struct ag_stream *stream)
+{
+    const struct ag_audit *audit = &stream->audit;
+    uint64_t ops = stream->recorder.ops - audit->since;
+    return ag_opt.trace_trial && stream->pace.runs != 0 && stream->pace.runs <= MOST_RUN &&
+           stream->counters.traces - audit->traces <= SETTLED &&
+           (stream->counters.replayed - audit->replayed) * 100 < ops * MANY;
+}
+
+/* A window begins: so much time, and so many ops, are not of it. */
+static void begin(struct ag_stream *stream)
+{
+    stream->audit.began = ag_pace_now();
+    stream->audit.issued = ag_stream_issued(stream);
+}
+
+/* A window is over: what an op of it took, ps. */
+static uint64_t op_ps(const struct ag_stream *stream)
+{
+    uint64_t ops = ag_stream_issued(stream) - stream->audit.issued;
+    return (ag_pace_now() - stream->audit.began) * 1000 / (ops | (ops == 0));
+}
+
+static void follow(struct ag_stream *stream)
+{
+    mark(stream, stream->audit.window);
+    begin(stream);
+}
+
+static void rest(struct ag_stream *stream)
+{
+    struct ag_audit *audit = &stream->audit;
+    audit->followed_ps = op_ps(stream);
+    audit->rests = true;
+    stream->timed.head = NULL;
+    ag_recorder_doze(&stream->recorder, audit->window, 0);
+    begin(stream);
+}
+
+static void over(struct ag_stream *stream, bool lost)
+{
+    struct ag_audit *audit = &stream->audit;
+    audit->on = false;
+    stream->counters.trials++;
+    if (lost) {
+        stream->counters.given_up++;
+        ag_log(AG_LOG_NOTE, "following stream %p does not pay", (void *)stream->handle);
+        ag_stream_drop_traces(stream, NULL, audit->clock);
+        ag_recorder_unpaid(&stream->recorder);
+        mark(stream, LOOK_OPS);
+        return;
+    }
+    mark(stream, audit->again);
+    audit->again =
+        audit->again < AGAIN_MOST / AGAIN_GROWS ? audit->again * AGAIN_GROWS : AGAIN_MOST;
+}
+
+void ag_audit_look(struct ag_stream *stream)
+{
+    struct ag_audit *audit = &stream->audit;
+    if (audit->on && !ag_recorder_rests(&stream->recorder)) {
+        rest(stream);
+        return;
+    }
+    /* If it rests for another reason, what would be measured is not what is in question. */
+    audit->on = !audit->on && is_in_question(stream);
+    if (!audit->on) {
+        mark(stream, LOOK_OPS);
+        return;
+    }
+    audit->won = audit->lost = 0;
+    audit->clock = stream->clock;
+    audit->window = (WINDOW + stream->pace.runs - 1) / stream->pace.runs * stream->pace.runs;
+    follow(stream);
+}
+
+void ag_audit_arrived(struct ag_stream *stream)
+{
+    struct ag_audit *audit = &stream->audit;
+    uint64_t rested_ps = op_ps(stream);
+    audit->rests = false;
+    ag_recorder_wake(&stream->recorder, audit->window);
+    bool won = audit->followed_ps * 100 < rested_ps * FASTER;
+    audit->won += won;
+    audit->lost += !won;
+    if (audit->won == WON || audit->lost == LOST)
+        over(stream, audit->lost == LOST);
+    else
+        follow(stream);
+}
