@@ -6,6 +6,7 @@
 
 #include "driver/driver.h"
 #include "engine/trial.h"
+#include "engine/young.h"
 #include "graph/node.h"
 #include "observe/callsite.h"
 #include "observe/strings.h"
@@ -175,7 +176,7 @@ void ag_engine_peek(struct ag_counters *sum, uint64_t *streams)
 {
     enum { TRIES = 64 };
     *sum = (struct ag_counters){.errors = atomic_load(&ag_context_errors),
-                                .ops = atomic_load(&ag_unfollowed_ops)};
+                                .ops = atomic_load(&ag_unfollowed_ops) + ag_young_ops()};
     *streams = 0;
     pthread_mutex_lock(&peek_lock);
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {

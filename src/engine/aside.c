@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "driver/driver.h"
-#include "engine/stream.h"
+#include "engine/young.h"
 #include "observe/thread.h"
 
 struct job {
@@ -155,7 +155,7 @@ void ag_aside_settle(const struct ag_context *context)
 /* Whether threads other than this one may launch in the context. */
 static bool is_shared(const struct ag_context *context)
 {
-    if (atomic_load(&ag_unfollowed))
+    if (atomic_load(&ag_unfollowed) || ag_young_others())
         return true;
     const struct ag_stream *stream = ag_stream_all();
     while (stream != NULL && !(atomic_load(&stream->live) &&

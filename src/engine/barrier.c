@@ -62,39 +62,40 @@ static enum ag_stream_kind kind_of(const struct ag_stream *stream)
     return __atomic_load_n(&stream->kind, __ATOMIC_RELAXED);
 }
 
-/* Whether CUDA orders a call on `before`, of any context if it has none, behind what `stream`
-   holds. Neither lock is held, and `stream` may get another life meanwhile: then nothing is held
-   any more that had to go first. */
-static bool goes_before(const struct ag_stream *stream, const struct ag_stream *before)
+/* Whether CUDA orders a call on a stream of that kind and context, of any context if it is NULL,
+   behind what `stream` holds. Its lock is not held, and it may get another life meanwhile: then
+   nothing is held any more that had to go first. */
+static bool goes_before(const struct ag_stream *stream, const struct ag_context *context,
+                        enum ag_stream_kind kind)
 {
     if (atomic_load_explicit(&stream->held, memory_order_acquire) == 0 ||
-        (context_of(before) != NULL && context_of(stream) != context_of(before)))
+        (context != NULL && context_of(stream) != context))
         return false;
-    enum ag_stream_kind kind = kind_of(stream);
-    return kind_of(before) == AG_STREAM_LEGACY
-               ? kind == AG_STREAM_BLOCKING || kind == AG_STREAM_PER_THREAD
-               : kind == AG_STREAM_LEGACY;
+    enum ag_stream_kind of = kind_of(stream);
+    return kind == AG_STREAM_LEGACY ? of == AG_STREAM_BLOCKING || of == AG_STREAM_PER_THREAD
+                                    : of == AG_STREAM_LEGACY;
+}
+
+static void order_before(const struct ag_stream *before, const struct ag_context *context,
+                         enum ag_stream_kind kind)
+{
+    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;)
+        if (stream != before && goes_before(stream, context, kind))
+            flush(stream, AG_REASON_LEGACY);
 }
 
 void ag_order_before_slow(const struct ag_stream *before)
 {
-    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;)
-        if (stream != before && goes_before(stream, before))
-            flush(stream, AG_REASON_LEGACY);
+    order_before(before, context_of(before), kind_of(before));
 }
 
-/* As above for a call on a stream that the engine has no state for. One that has a handle may be of
-   another context than the current one. */
-static void order_before_unknown(CUstream handle, bool ptsz, CUcontext current)
+void ag_order_before_unknown(CUstream handle, bool ptsz, CUcontext current)
 {
     CUstream name = ag_stream_name(handle, ptsz);
-    bool any = !ag_stream_is_default(name);
-    struct ag_context *context = any ? NULL : ag_context_peek(current);
-    struct ag_stream unknown = {.context = context, .kind = AG_STREAM_BLOCKING};
-    if (name == CU_STREAM_LEGACY)
-        unknown.kind = AG_STREAM_LEGACY;
-    if (any || context != NULL)
-        ag_order_before_slow(&unknown);
+    const struct ag_context *context = NULL;
+    if (ag_stream_is_default(name) && (context = ag_context_peek(current)) == NULL)
+        return;
+    order_before(NULL, context, name == CU_STREAM_LEGACY ? AG_STREAM_LEGACY : AG_STREAM_BLOCKING);
 }
 
 void ag_order_behind_all(const struct ag_stream *last)
@@ -120,7 +121,7 @@ void ag_engine_barrier_stream(CUstream handle, bool ptsz, enum ag_reason reason)
     }
     struct ag_stream *stream = ag_stream_peek(handle, ptsz, current);
     if (stream == NULL) {
-        order_before_unknown(handle, ptsz, current);
+        ag_order_before_unknown(handle, ptsz, current);
         return;
     }
     ag_order_before(stream);

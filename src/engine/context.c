@@ -15,7 +15,7 @@ _Atomic bool ag_many_devices;
 _Atomic int ag_program_execs;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* a leaf */
-static struct ag_context *contexts;                      /* never freed, ctx NULL when dead */
+static struct ag_context *_Atomic contexts; /* never freed, ctx NULL when dead; writes under lock */
 
 CUcontext ag_context_current(void)
 {
@@ -51,21 +51,18 @@ void ag_context_leave(bool pushed)
         atomic_fetch_add(&ag_context_errors, 1);
 }
 
-/* Lock held. */
+/* Without the lock: states are only ever added, at the head. */
 static struct ag_context *find(CUcontext ctx)
 {
-    struct ag_context *context = contexts;
-    while (context != NULL && context->ctx != ctx)
+    struct ag_context *context = atomic_load_explicit(&contexts, memory_order_acquire);
+    while (context != NULL && __atomic_load_n(&context->ctx, __ATOMIC_ACQUIRE) != ctx)
         context = context->next;
     return context;
 }
 
 struct ag_context *ag_context_peek(CUcontext ctx)
 {
-    pthread_mutex_lock(&lock);
-    struct ag_context *context = ctx != NULL ? find(ctx) : NULL;
-    pthread_mutex_unlock(&lock);
-    return context;
+    return ctx != NULL ? find(ctx) : NULL;
 }
 
 /* Lock held. */
@@ -79,14 +76,16 @@ static struct ag_context *make(CUcontext ctx, CUdevice device)
         context = calloc(1, sizeof *context);
         if (context == NULL)
             return NULL;
-        context->next = contexts;
-        contexts = context;
+        context->next = atomic_load(&contexts);
+        atomic_store(&contexts, context);
     }
-    __atomic_store_n(&context->ctx, ctx, __ATOMIC_RELAXED);
     context->device = device;
     atomic_store(&context->green, false);
     atomic_store(&context->settled, atomic_load(&context->left));
     context->grown[0] = context->grown[1] = context->shorts = 0;
+    context->barren = context->young_last = 0;
+    atomic_store(&context->young, 0);
+    __atomic_store_n(&context->ctx, ctx, __ATOMIC_RELEASE); /* found from now on */
     return context;
 }
 

@@ -22,6 +22,11 @@ struct ag_context {
     long shorts;   /* the most short ones at a time in what the context gives at any time */
     long memory;   /* of the device, that they take, KiB */
 
+    /* Under the registry lock of stream.c. */
+    uint32_t barren;        /* short lives of streams in a row that gained nothing */
+    uint32_t young_last;    /* new streams that were young the last time */
+    _Atomic uint32_t young; /* and from now on; see young.h */
+
     _Atomic unsigned relays;        /* streams of the engine's own; see submit.c */
     _Atomic unsigned blocking_held; /* blocking streams that hold ops */
     _Atomic bool legacy_held;       /* the legacy stream holds ops */

@@ -11,7 +11,7 @@
 #include <sched.h>
 
 #include "driver/driver.h"
-#include "engine/stream.h"
+#include "engine/young.h"
 
 _Atomic bool ag_unfollowed;
 
@@ -49,7 +49,7 @@ static bool ask_all(void)
     static struct ag_stream *_Atomic busy;
     struct ag_stream *last = atomic_load(&busy), *stream = ag_stream_all();
     if (atomic_load(&ag_unfollowed) || ag_captures_about() || !ag_contexts_settled() ||
-        (last != NULL && !is_idle(last)))
+        ag_young_others() || (last != NULL && !is_idle(last)))
         return false;
     while (stream != NULL && is_idle(stream))
         stream = stream->next;
@@ -67,6 +67,7 @@ static bool all_idle(void)
 
 /* Threads that found all idle, look again, and make execs if it still is. */
 static _Atomic unsigned growing;
+_Atomic uint32_t ag_growths;
 
 /* One side says that it grows, then looks whose the streams are; the other says that the stream is
    its own, then looks whether somebody grows: one of the two sees the other. What grows ends soon,
@@ -75,13 +76,28 @@ void ag_stream_take_over(struct ag_stream *stream)
 {
     ag_stream_touch(stream);
     atomic_store(&stream->thread, &ag_self);
+    ag_stream_wait_for_growth();
+}
+
+void ag_stream_wait_for_growth(void)
+{
     while (atomic_load(&growing) != 0 && atomic_load(&ag_captures) == 0)
         (void)sched_yield();
 }
 
+/* This thread's young streams get states, to be asked as others; no capture begins meanwhile.
+   Whether none is young any more. */
+static bool promote(void)
+{
+    atomic_fetch_add(&ag_making, 1);
+    bool all = !ag_captures_about() && !ag_young_others() && ag_young_promote();
+    atomic_fetch_sub(&ag_making, 1);
+    return all;
+}
+
 static void grow(void)
 {
-    if (!all_idle())
+    if (!promote() || !all_idle())
         return;
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
         bool pushed;
@@ -103,7 +119,9 @@ void ag_engine_waited(void)
     if (!all_idle()) /* mostly; and nobody has to wait for the look */
         return;
     atomic_fetch_add(&growing, 1);
+    atomic_fetch_add(&ag_growths, 1);
     grow();
+    atomic_fetch_add(&ag_growths, 1);
     atomic_fetch_sub(&growing, 1);
 }
 
@@ -148,7 +166,7 @@ uint64_t ag_engine_issued(CUstream handle)
 {
     struct ag_stream *stream = own(handle);
     if (stream == NULL)
-        return 0;
+        return ag_young_issued(handle);
     ag_stream_lock(stream);
     uint64_t issued =
         stream->thread == &ag_self && stream->held == 0 ? ag_stream_issued(stream) : 0;
@@ -161,6 +179,8 @@ void ag_engine_waited_for(CUstream handle, uint64_t issued)
     struct ag_stream *stream = own(handle);
     if (stream != NULL)
         atomic_store_explicit(&stream->waited, issued, memory_order_relaxed);
+    else
+        ag_young_waited_for(handle, (uint32_t)issued);
 }
 
 void ag_engine_launch_unseen(void)
@@ -170,7 +190,10 @@ void ag_engine_launch_unseen(void)
 
 void ag_engine_stream_used(CUstream handle, bool ptsz)
 {
-    struct ag_stream *stream = ag_stream_find(handle, ptsz, ag_context_current());
+    CUcontext current = ag_context_current();
+    if (ag_young_op(handle, ptsz, current))
+        return;
+    struct ag_stream *stream = ag_stream_find(handle, ptsz, current);
     if (stream == NULL) {
         ag_engine_launch_unseen();
         return;

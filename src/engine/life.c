@@ -8,6 +8,7 @@
 #include "engine/aside.h"
 #include "engine/observe.h"
 #include "engine/pace.h"
+#include "engine/young.h"
 #include "graph/function.h"
 #include "observe/callsite.h"
 
@@ -20,7 +21,9 @@ void ag_engine_stream_destroy(CUstream handle)
         (void)ag_watchdog_flush(AG_REASON_BARRIER);
         return;
     }
-    struct ag_stream *stream = ag_stream_peek(handle, false, current);
+    struct ag_stream *stream = NULL;
+    if (!atomic_load(&ag_any_young) || !ag_young_destroy(handle))
+        stream = ag_stream_peek(handle, false, current);
     if (stream == NULL || stream->kind == AG_STREAM_LEGACY || stream->kind == AG_STREAM_PER_THREAD)
         return;
     if (!atomic_load_explicit(&ag_streams_go, memory_order_relaxed))
@@ -144,6 +147,7 @@ static void context_kill(struct ag_context *context)
         (void)ag_watchdog_flush(AG_REASON_DESTROY);
     bool entered = ag_context_enter(context, &pushed);
     unsigned times = 0;
+    ag_young_forget(context);
     do {
         streams_kill(context);
         ag_aside_settle(context); /* while it has its name */

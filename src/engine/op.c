@@ -9,6 +9,7 @@
 #include "engine/observe.h"
 #include "engine/stream.h"
 #include "engine/trial.h"
+#include "engine/young.h"
 #include "graph/function.h"
 #include "observe/callsite.h"
 
@@ -95,16 +96,27 @@ static void turn_to(struct ag_stream *stream)
     ag_self.eager = stream;
 }
 
-/* The state of a call's stream, locked, after what CUDA orders before it; NULL: it has none, and
-   nothing is held that the call could have to follow. */
-static INLINE struct ag_stream *find_locked(CUstream handle, bool ptsz, CUcontext current)
+/* The state of a call's stream, which the thread does not remember. It may be young if it is an
+   op's. NULL: it has none, and nothing is held that the call could have to follow. */
+static __attribute__((noinline)) struct ag_stream *find(CUstream handle, bool ptsz,
+                                                        CUcontext current, bool op)
 {
-    struct ag_stream *stream = ag_stream_find(handle, ptsz, current);
-    if (UNLIKELY(stream == NULL)) {
-        if (atomic_load(&ag_held_streams) != 0)
-            ag_engine_barrier_all(AG_REASON_BARRIER);
+    if (op && ag_young_op(handle, ptsz, current))
         return NULL;
-    }
+    struct ag_stream *stream = ag_stream_find_slow(handle, ptsz, current);
+    if (stream == NULL && atomic_load(&ag_held_streams) != 0)
+        ag_engine_barrier_all(AG_REASON_BARRIER);
+    return stream;
+}
+
+/* The same of any stream, locked, after what CUDA orders before the call. */
+static INLINE struct ag_stream *find_locked(CUstream handle, bool ptsz, CUcontext current, bool op)
+{
+    const struct ag_found *found = ag_stream_slot(handle);
+    struct ag_stream *stream = found->stream;
+    if (UNLIKELY(!ag_stream_is_found(found, handle, ptsz, current)) &&
+        (stream = find(handle, ptsz, current, op)) == NULL)
+        return NULL;
     ag_order_before(stream);
     ag_stream_lock(stream);
     return stream;
@@ -128,7 +140,7 @@ take_over(struct ag_stream *stream, CUstream handle, bool ptsz, CUcontext curren
 {
     while (ag_stream_slot(handle)->life != stream->life) {
         ag_stream_unlock(stream);
-        stream = find_locked(handle, ptsz, current);
+        stream = find_locked(handle, ptsz, current, false);
         if (stream == NULL)
             return NULL;
     }
@@ -138,9 +150,9 @@ take_over(struct ag_stream *stream, CUstream handle, bool ptsz, CUcontext curren
 }
 
 /* Gets the stream of a call, locked, for the calling thread. */
-static INLINE struct ag_stream *enter(CUstream handle, bool ptsz, CUcontext current)
+static INLINE struct ag_stream *enter(CUstream handle, bool ptsz, CUcontext current, bool op)
 {
-    struct ag_stream *stream = find_locked(handle, ptsz, current);
+    struct ag_stream *stream = find_locked(handle, ptsz, current, op);
     if (UNLIKELY(stream == NULL))
         return NULL;
     if (UNLIKELY(atomic_load_explicit(&stream->thread, memory_order_relaxed) != &ag_self))
@@ -159,8 +171,8 @@ static void unfollowed(void)
 /* The same for an op, which is counted in any case. */
 static INLINE struct ag_stream *enter_op(CUstream handle, bool ptsz, CUcontext current)
 {
-    struct ag_stream *stream = enter(handle, ptsz, current);
-    if (UNLIKELY(stream == NULL) && current != NULL)
+    struct ag_stream *stream = enter(handle, ptsz, current, true);
+    if (UNLIKELY(stream == NULL) && current != NULL && !ag_young_has(handle))
         unfollowed();
     return stream;
 }
@@ -294,6 +306,20 @@ static __attribute__((noinline)) void settle_events(const struct ag_kernel_call 
     }
 }
 
+/* The launch goes out, and its stream has no state. What must precede it because of its events, or
+   because it loads the function, goes first. */
+static __attribute__((noinline)) void launch_unfollowed(const struct ag_kernel_call *call,
+                                                        CUcontext current)
+{
+    if (current == NULL && !ag_stream_is_default(call->stream))
+        unfollowed(); /* no context is needed where there is a handle */
+    if (ag_young_has(call->stream) && ag_anything_held()) {
+        settle_events(call);
+        ag_engine_barrier_load(call->func);
+    }
+    AG_TRACE(ag_note_kernel(NULL, call));
+}
+
 bool ag_engine_kernel(const struct ag_kernel_call *call)
 {
     CUcontext current = call->current != NULL ? call->current : ag_context_current();
@@ -304,9 +330,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
     for (;;) {
         stream = enter_op(call->stream, call->ptsz, current);
         if (UNLIKELY(stream == NULL)) {
-            if (current == NULL && !ag_stream_is_default(call->stream))
-                unfollowed(); /* no context is needed where there is a handle */
-            AG_TRACE(ag_note_kernel(NULL, call));
+            launch_unfollowed(call, current);
             return false;
         }
         node = stream->recorder.cursor->next;
@@ -495,7 +519,7 @@ bool ag_engine_free(CUdeviceptr address, CUstream handle, bool ptsz)
     if (atomic_load(&ag_held_streams) == 0)
         return false;
     CUcontext current = ag_context_current();
-    struct ag_stream *stream = enter(handle, ptsz, current);
+    struct ag_stream *stream = enter(handle, ptsz, current, false);
     if (stream == NULL)
         return false;
     bool waits = stream->held != 0 && stream->free_count < AG_FREES &&

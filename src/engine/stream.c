@@ -14,6 +14,7 @@
 #include "engine/event.h"
 #include "engine/memory.h"
 #include "engine/observe.h"
+#include "engine/young.h"
 
 _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
 _Atomic int ag_captures;
@@ -220,6 +221,7 @@ static void thread_exits(void *self)
         return;
     unsigned count = atomic_load(&state_count);
     ag_self.watched = false; /* unless something else that ends now makes another */
+    ag_young_thread_leaves();
     for (uint64_t bits = ag_self.touched; bits != 0; bits &= bits - 1)
         for (unsigned i = (unsigned)__builtin_ctzll(bits); i < count; i += 64) {
             struct ag_stream *stream = atomic_load(&states[i]);
@@ -235,7 +237,7 @@ static void begin(void)
     ag_lock_prepare();
 }
 
-static bool watch_thread(void)
+bool ag_stream_watch_thread(void)
 {
     pthread_once(&begun, begin);
     if (!ag_self.watched)
@@ -270,6 +272,27 @@ static struct ag_stream *vacant_take(const struct ag_context *context, enum ag_s
     return found;
 }
 
+/* A life begins, or ends, in a state. Registry lock and the stream's held. Where others are young
+   (young.h) the first ops of one that is not, a thread's own default stream, pass. */
+static void life_begins(struct ag_stream *stream, bool late)
+{
+    stream->issued_before = ag_stream_issued(stream);
+    stream->replays_before = stream->counters.replays;
+    stream->began_before = late || ag_lives_take(stream->context);
+    if (stream->began_before && !late)
+        ag_recorder_doze(&stream->recorder, AG_FEW_OPS, ag_tree_heads(&stream->recorder.tree));
+}
+
+static void life_ends(struct ag_stream *stream)
+{
+    if (stream->began_before)
+        ag_recorder_wake(&stream->recorder, AG_FEW_OPS);
+    ag_lives_end(stream->context,
+                 !stream->began_before &&
+                     ag_stream_issued(stream) - stream->issued_before <= AG_FEW_OPS,
+                 stream->counters.replays != stream->replays_before);
+}
+
 /* A state for a new stream, locked; NULL: no memory. Registry lock held. */
 static struct ag_stream *state_for(struct ag_context *context, enum ag_stream_kind kind)
 {
@@ -301,8 +324,8 @@ static bool no_state_is_left(void)
     return none;
 }
 
-/* *life becomes its life. */
-static struct ag_stream *make(CUstream name, CUcontext current, uint32_t *life)
+/* *life becomes its life; `late`: it has begun without a state. */
+static struct ag_stream *make(CUstream name, CUcontext current, bool late, uint32_t *life)
 {
     enum ag_stream_kind kind = AG_STREAM_LEGACY;
     CUcontext ctx = current;
@@ -349,6 +372,7 @@ static struct ag_stream *make(CUstream name, CUcontext current, uint32_t *life)
         stream->number = ++stream_count;
         stream->lives++;
         stream->ops_before = stream->counters.ops;
+        life_begins(stream, late);
         stream->vacant = false;
         stream->live = true;
         list_join(stream, bucket_of(name, &ag_self));
@@ -368,11 +392,14 @@ struct ag_stream *ag_stream_find_slow(CUstream handle, bool ptsz, CUcontext curr
     uint32_t life;
     CUstream name = ag_stream_name(handle, ptsz);
     struct ag_stream *stream = peek(name, current, &life);
-    if (stream == NULL && watch_thread())
-        stream = make(name, current, &life);
-    if (stream != NULL)
-        *ag_stream_slot(handle) = (struct ag_found){
-            .stream = stream, .key = handle, .ctx = current, .ptsz = ptsz, .life = life};
+    bool young = ag_young_has(name);
+    if (stream == NULL && ag_stream_watch_thread())
+        stream = make(name, current, young, &life);
+    if (stream == NULL)
+        return NULL;
+    ag_young_leave(name); /* only now: it must be known in one way or the other */
+    *ag_stream_slot(handle) = (struct ag_found){
+        .stream = stream, .key = handle, .ctx = current, .ptsz = ptsz, .life = life};
     return stream;
 }
 
@@ -434,6 +461,8 @@ void ag_stream_kill(struct ag_stream *stream)
     ag_memory_forget(stream->answers);
     atomic_store(&stream->thread, NULL); /* who waits for the lock sees that it is another life */
     pthread_mutex_lock(&registry);
+    if (!stream->vacant)
+        life_ends(stream);
     stream->owner = NULL;
     stream->live = false;
     atomic_fetch_add(&stream->life, 1);
@@ -466,6 +495,7 @@ void ag_stream_vacate(struct ag_stream *stream, unsigned left)
     ag_stream_want_none(stream);
     stream->last = NULL;
     pthread_mutex_lock(&registry);
+    life_ends(stream);
     stream->vacant = true;
     stream->vacated = atomic_load(&stream->context->starved);
     stream->behind = stream->traces != NULL ? left : 0;

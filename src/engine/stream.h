@@ -100,6 +100,22 @@ struct ag_stream {
                               its work may not be done yet, else 0 */
     _Atomic uint32_t life; /* goes up when it dies, so that threads forget what they remember */
 
+    unsigned index;          /* constant, below AG_MOST_STREAMS */
+    bool busy;               /* counted among the busy ones */
+    struct ag_stream *alike; /* registry lock: next in the bucket of its name, or unused state */
+    struct ag_stream **bucket;
+    struct ag_stream *next; /* registry lock: all states, in use or free */
+
+    /* Of this life. */
+    uint32_t lives;      /* streams that have had this state */
+    bool began_before;   /* it began before it had the state, or its first ops pass */
+    uint64_t ops_before; /* of earlier ones; and likewise, all issued, and replays */
+    uint64_t issued_before, replays_before;
+    _Atomic uint64_t passed; /* ops that passed while the recorder rested */
+    _Atomic uint64_t used;   /* graphs of the program that it was given, in all lives */
+    _Atomic uint64_t waited; /* what had been issued when the program had waited for all of it */
+    struct ag_counters counters;
+
     /* Written under the lock, peeked at without: program order makes a thread see what it must. */
     _Atomic uint32_t held; /* ops held: those on the path to the recorder's cursor */
     _Atomic bool open;     /* a sequence is open: counted in ag_held_streams */
@@ -150,23 +166,14 @@ struct ag_stream {
     CUevent placeholder; /* in execs, for events that have been destroyed; NULL: not needed yet */
     bool unmarked;       /* `done` could not be recorded behind the relayed work */
 
-    _Atomic uint64_t passed; /* ops that passed while the recorder rested */
-    _Atomic uint64_t used;   /* graphs of the program that it was given, in all lives */
-    _Atomic uint64_t waited; /* what had been issued when the program had waited for all of it */
-    struct ag_counters counters;
     struct ag_counters seen; /* account.c: the counters when somebody peeked */
     bool seen_live;
     struct ag_cut cuts[AG_CUTS]; /* account.c */
     uint32_t cut_count;
-    uint32_t lives;      /* streams that have had this state */
-    uint64_t ops_before; /* of earlier lives */
-
-    unsigned index;          /* constant, below AG_MOST_STREAMS */
-    bool busy;               /* counted among the busy ones */
-    struct ag_stream *alike; /* registry lock: next in the bucket of its name, or unused state */
-    struct ag_stream **bucket;
-    struct ag_stream *next; /* registry lock: all states, in use or free */
 };
+
+/* Ops of a short life. */
+enum { AG_FEW_OPS = 16 };
 
 /* Copies in a row that cannot be held, from which on as many more are taken for such. */
 enum { AG_MOST_FOREIGN = 16 };
@@ -187,6 +194,7 @@ struct ag_thread {
     uint32_t foreign;        /* the last copies that it has seen looked at, and cannot be held */
     struct ag_stream *eager; /* where the op goes that this thread was last told to submit */
     bool watched;            /* its end will be heard of */
+    struct ag_young *young; /* where it has found a stream last that is not followed yet, or NULL */
     uint64_t touched; /* bit n: perhaps a state whose index is n modulo 64 says that this is the
                          thread that issued its last op, or its owner */
 };
@@ -218,6 +226,9 @@ struct ag_stream *ag_stream_next_busy(const struct ag_stream *last);
 
 /* Of these, such as the calling thread may have issued the last op of, and some others. */
 struct ag_stream *ag_stream_next_touched(const struct ag_stream *last);
+
+/* Whether the calling thread's end will be heard of, from now on. */
+bool ag_stream_watch_thread(void);
 
 /* To be called whenever one of the three has changed. Wants the stream's lock. */
 void ag_stream_update_busy(struct ag_stream *stream);
@@ -398,6 +409,10 @@ void ag_stream_forget_event(struct ag_stream *stream, CUevent event);
  */
 void ag_stream_take_over(struct ag_stream *stream);
 
+/* The part of that which waits. And: goes up when such a thing begins, and when it ends. */
+void ag_stream_wait_for_growth(void);
+extern _Atomic uint32_t ag_growths;
+
 /* Makes the traces that are wanted; the device is idle. */
 void ag_stream_grow(struct ag_stream *stream);
 
@@ -405,6 +420,9 @@ void ag_stream_grow(struct ag_stream *stream);
    another thread, but that of a blocking stream if this is the legacy one: not to be asked while
    the program is known to capture. */
 bool ag_stream_is_done(struct ag_stream *stream);
+
+/* The same of a stream that has no state. */
+bool ag_stream_handle_is_done(CUstream handle);
 
 /* Forgets what is wanted: its nodes are going away. */
 void ag_stream_want_none(struct ag_stream *stream);
@@ -428,6 +446,9 @@ static inline void ag_order_before(const struct ag_stream *stream)
                   kind != AG_STREAM_NONBLOCKING)
         ag_order_before_slow(stream);
 }
+
+/* The same before a call on a stream that has no state, of any context if it has a handle. */
+void ag_order_before_unknown(CUstream handle, bool ptsz, CUcontext current);
 
 /* Submits what all streams but this one, if it is not NULL, hold. No lock held. */
 void ag_order_behind_all(const struct ag_stream *stream);

@@ -277,6 +277,15 @@ bool ag_stream_is_done(struct ag_stream *stream)
     return done;
 }
 
+bool ag_stream_handle_is_done(CUstream handle)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (ag_real.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
+        return false;
+    bool done = ag_real.cuStreamQuery(handle) == CUDA_SUCCESS;
+    return ag_real.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS && done;
+}
+
 /* Never one that has been used since this leaf was hot the last time, and found no room: in a loop
    of more sequences than there is room for, those that have some keep it. */
 static bool is_stale(const struct ag_stream *stream, const struct ag_trace *trace,

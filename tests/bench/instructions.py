@@ -64,6 +64,7 @@ CASES = {
     "alone": Case("alone", what="replayed by itself, and a synchronize"),
     "beside": Case("beside", what="the same beside 300 streams that are not waited for"),
     "stream": Case("stream", what="a stream created and destroyed for each launch"),
+    "barren": Case("stream", NO_TRACES, what="the same, where such streams have gained nothing"),
     "crowd": Case("crowd", what="the same among 300 other streams"),
     "uploads": Case("uploads", what="a stream created and destroyed for 32 copies of pageable memory"),
 }

@@ -175,7 +175,7 @@ def setting(number, gpu=False):
         options = {"TRACE_HOT": [2, 3, 5], "TRACE_UNROLL": [2, 8, 64, 128],
                    "TRACE_MAX_LENGTH": [4, 16, 128], "TRACE_MEMORY": [256, 16384],
                    "TRACE_LENGTH": ["auto", "fixed"], "TRACE_MIN_LENGTH": [1, 4],
-                   "TRACE_INHERIT": ["true", "false"], "GRAPH_VARIANTS": [1, 8],
+                   "TRACE_INHERIT": ["true", "false"], "TRACE_YOUNG": [0, 1, 2, 512], "GRAPH_VARIANTS": [1, 8],
                    "GRAPH_EXECS": [2, 24], "HOLD_BOUND_US": [20, 300, 3000],
                    "UPDATE_STRATEGY": ["auto", "set_params", "exec_update", "recapture"],
                    "TRACE_TRIAL": ["true", "false"], "GRAPH_CREDIT_MS": [1, 1000000]}

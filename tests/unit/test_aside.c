@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "driver/driver.h"
-#include "engine/stream.h"
+#include "engine/young.h"
 #include "unit/test.h"
 
 /* -- A context that another thread uses, and a driver that can wait --------------- */
@@ -20,6 +20,11 @@ _Atomic bool ag_unfollowed;
 _Atomic unsigned ag_context_errors;
 _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
 _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
+
+bool ag_young_others(void)
+{
+    return false;
+}
 
 struct ag_stream *ag_stream_all(void)
 {

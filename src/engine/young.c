@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/* Streams that are not followed yet: see young.h. */
+#include "engine/young.h"
+
+#include "config/config.h"
+#include "driver/driver.h"
+#include "engine/observe.h"
+
+/* How many times as many new streams are young as had to come before, and as the time before; and
+   at most. */
+enum { YOUNG_GROWS = 4, YOUNG_MOST = 1 << 20 };
+
+/* Places, of which a stream may have one of so many. */
+enum { PLACES = 2048, PROBES = 4 };
+
+static CUstream const reserved = (CUstream)1; /* a default stream's: never young */
+
+/* Apart from the rest, and each of that in lines of its own: threads look for theirs and write to
+   theirs at the same time. */
+static _Alignas(64) _Atomic(CUstream) handles[PLACES]; /* NULL: nobody's */
+static struct ag_young {
+    _Alignas(64) const void *_Atomic thread; /* that issued the last op */
+    struct ag_context *_Atomic context;      /* of the stream */
+    _Atomic bool blocking;                   /* ordered with the legacy stream */
+    _Atomic uint32_t ops;                    /* that it has had */
+    _Atomic uint32_t waited;                 /* when the program had waited for it: so many */
+} places[PLACES];
+static _Alignas(64) _Atomic unsigned count; /* of streams in the table */
+_Alignas(64) _Atomic bool ag_any_young;
+
+static _Atomic(CUstream) *handle_of(const struct ag_young *young)
+{
+    return &handles[young - places];
+}
+
+static unsigned first_place(CUstream handle)
+{
+    return (unsigned)((uintptr_t)handle * 0x9e3779b97f4a7c15u >> 53);
+}
+
+static struct ag_young *place(unsigned first, unsigned i)
+{
+    return &places[(first + i) % PLACES];
+}
+
+static bool has(const struct ag_young *young, CUstream handle)
+{
+    return atomic_load(handle_of(young)) == handle;
+}
+
+/* Whether no stream of this name can be young. */
+static bool is_out(CUstream handle)
+{
+    return ag_stream_is_default(handle) || !atomic_load(&ag_any_young) || atomic_load(&count) == 0;
+}
+
+/* The next place of the stream. (Two threads may have entered it at the same time, in two.) */
+static struct ag_young *next_of(CUstream handle, unsigned *i)
+{
+    for (unsigned first = first_place(handle); *i < PROBES; (*i)++)
+        if (has(place(first, *i), handle))
+            return place(first, *i);
+    return NULL;
+}
+
+static struct ag_young *find(CUstream handle)
+{
+    unsigned i = 0;
+    if (ag_self.young != NULL && !ag_stream_is_default(handle) && has(ag_self.young, handle))
+        return ag_self.young;
+    struct ag_young *young = is_out(handle) ? NULL : next_of(handle, &i);
+    if (young != NULL)
+        ag_self.young = young;
+    return young;
+}
+
+/* -- Lives ----------------------------------------------------------------- */
+
+void ag_lives_end(struct ag_context *context, bool is_short, bool gained)
+{
+    if (gained) {
+        context->barren = context->young_last = 0;
+        atomic_store_explicit(&context->young, 0, memory_order_relaxed);
+    } else if (is_short && ag_opt.trace_young != 0 &&
+               ++context->barren >= (uint32_t)ag_opt.trace_young) {
+        uint32_t last = context->young_last != 0 ? context->young_last : context->barren;
+        context->barren = 0;
+        context->young_last = last < YOUNG_MOST ? last * YOUNG_GROWS : last;
+        atomic_store_explicit(&context->young, context->young_last, memory_order_relaxed);
+        atomic_store_explicit(&ag_any_young, true, memory_order_relaxed);
+    }
+}
+
+/* What another thread takes meanwhile may be lost. */
+bool ag_lives_take(struct ag_context *context)
+{
+    uint32_t left = atomic_load_explicit(&context->young, memory_order_relaxed);
+    if (left != 0)
+        atomic_store_explicit(&context->young, left - 1, memory_order_relaxed);
+    return left != 0;
+}
+
+/* -- Ops --------------------------------------------------------------------- */
+
+/* The thread issues the stream's ops from now on. See ag_stream_take_over(). */
+static void take_over(struct ag_young *young)
+{
+    if (atomic_load_explicit(&young->thread, memory_order_relaxed) == &ag_self)
+        return;
+    atomic_store(&young->thread, &ag_self);
+    ag_stream_wait_for_growth();
+}
+
+static void remove_place(struct ag_young *young, CUstream handle)
+{
+    uint32_t ops = atomic_load_explicit(&young->ops, memory_order_relaxed);
+    if (!atomic_compare_exchange_strong(handle_of(young), &handle, NULL))
+        return; /* another thread was faster */
+    atomic_fetch_sub(&count, 1);
+    atomic_fetch_add_explicit(&ag_unfollowed_ops, ops, memory_order_relaxed);
+}
+
+/* A stream that has no place: whether it gets one. A stream that captures must not be asked.
+   Whoever gives it a state at the same time takes the place away, or the state is seen here. */
+static struct ag_young *begin(CUstream handle, CUcontext current)
+{
+    struct ag_context *context = ag_context_peek(current);
+    CUstreamCaptureStatus status;
+    CUcontext ctx;
+    unsigned flags;
+    if (context == NULL || atomic_load_explicit(&context->young, memory_order_relaxed) == 0 ||
+        AG_TRACING() || ag_captures_about() || ag_stream_peek(handle, false, current) != NULL ||
+        !ag_stream_watch_thread() || ag_real.cuStreamIsCapturing(handle, &status) != CUDA_SUCCESS ||
+        status != CU_STREAM_CAPTURE_STATUS_NONE ||
+        ag_real.cuStreamGetCtx(handle, &ctx) != CUDA_SUCCESS || ctx != current ||
+        ag_real.cuStreamGetFlags(handle, &flags) != CUDA_SUCCESS)
+        return NULL;
+    for (unsigned i = 0, first = first_place(handle); i < PROBES; i++) {
+        struct ag_young *young = place(first, i);
+        CUstream none = NULL;
+        if (!atomic_compare_exchange_strong(handle_of(young), &none, reserved))
+            continue;
+        (void)ag_lives_take(context);
+        atomic_fetch_add(&count, 1);
+        atomic_store_explicit(&young->ops, 0, memory_order_relaxed);
+        atomic_store_explicit(&young->waited, 0, memory_order_relaxed);
+        atomic_store_explicit(&young->context, context, memory_order_relaxed);
+        atomic_store_explicit(&young->blocking, !(flags & CU_STREAM_NON_BLOCKING),
+                              memory_order_relaxed);
+        atomic_store_explicit(&young->thread, NULL, memory_order_relaxed);
+        atomic_store(handle_of(young), handle);
+        if (ag_stream_peek(handle, false, current) == NULL)
+            return ag_self.young = young;
+        remove_place(young, handle);
+        break;
+    }
+    return NULL;
+}
+
+bool ag_young_op_slow(CUstream handle, bool ptsz, CUcontext current)
+{
+    if (current == NULL || ag_stream_is_default(handle) ||
+        ag_stream_is_found(ag_stream_slot(handle), handle, ptsz, current))
+        return false;
+    struct ag_young *young = find(handle);
+    if (young == NULL && (young = begin(handle, current)) == NULL)
+        return false;
+    uint32_t ops = atomic_load_explicit(&young->ops, memory_order_relaxed);
+    if (ops >= AG_FEW_OPS) /* it lasts */
+        return false;
+    atomic_store_explicit(&young->ops, ops + 1, memory_order_relaxed);
+    take_over(young);
+    if (!has(young, handle)) /* it has got a state meanwhile */
+        return false;
+    ag_self.eager = NULL;
+    if (atomic_load_explicit(&young->blocking, memory_order_relaxed) &&
+        atomic_load(&atomic_load_explicit(&young->context, memory_order_relaxed)->legacy_held))
+        ag_order_before_unknown(handle, ptsz, current);
+    return true;
+}
+
+uint32_t ag_young_issued(CUstream handle)
+{
+    const struct ag_young *young = ag_self.young;
+    return young != NULL && has(young, handle) &&
+                   atomic_load_explicit(&young->thread, memory_order_relaxed) == &ag_self
+               ? atomic_load_explicit(&young->ops, memory_order_relaxed)
+               : 0;
+}
+
+void ag_young_waited_for(CUstream handle, uint32_t issued)
+{
+    if (ag_young_issued(handle) != 0)
+        atomic_store_explicit(&ag_self.young->waited, issued, memory_order_relaxed);
+}
+
+/* -- Their end ---------------------------------------------------------------- */
+
+bool ag_young_has(CUstream handle)
+{
+    return find(handle) != NULL;
+}
+
+void ag_young_leave(CUstream handle)
+{
+    struct ag_young *young;
+    if (is_out(handle))
+        return;
+    for (unsigned i = 0; (young = next_of(handle, &i)) != NULL; i++)
+        remove_place(young, handle);
+}
+
+bool ag_young_destroy(CUstream handle)
+{
+    bool done = true;
+    struct ag_context *context = NULL;
+    struct ag_young *young;
+    uint32_t growths = atomic_load(&ag_growths);
+    if (is_out(handle))
+        return false;
+    for (unsigned i = 0; (young = next_of(handle, &i)) != NULL; i++) {
+        context = atomic_load_explicit(&young->context, memory_order_relaxed);
+        done &= atomic_load_explicit(&young->waited, memory_order_relaxed) ==
+                atomic_load_explicit(&young->ops, memory_order_relaxed);
+    }
+    if (context == NULL)
+        return false;
+    /* Before it leaves: what runs there must be known in one way or the other. */
+    if (!done && (atomic_load(&ag_captures) != 0 || !ag_stream_handle_is_done(handle)))
+        atomic_fetch_add(&context->left, 1);
+    ag_young_leave(handle);
+    ag_stream_wait_for_growth();
+    return atomic_load(&ag_growths) == growths; /* or it may have got a state there */
+}
+
+/* -- All of them -------------------------------------------------------------- */
+
+/* The next place that is taken; NULL: there is none. */
+static struct ag_young *next_taken(struct ag_young *last, CUstream *handle)
+{
+    struct ag_young *young = last != NULL ? last + 1 : places;
+    if (atomic_load(&count) == 0)
+        return NULL;
+    for (; young < places + PLACES; young++)
+        if ((*handle = atomic_load(handle_of(young))) != NULL)
+            return young;
+    return NULL;
+}
+
+bool ag_young_others(void)
+{
+    CUstream handle;
+    struct ag_young *young = NULL;
+    while ((young = next_taken(young, &handle)) != NULL) {
+        const void *thread = atomic_load(&young->thread);
+        if (thread != NULL ? thread != &ag_self : handle == reserved)
+            return true;
+    }
+    return false;
+}
+
+bool ag_young_promote(void)
+{
+    CUstream handle;
+    struct ag_young *young = NULL;
+    while ((young = next_taken(young, &handle)) != NULL)
+        if (handle != reserved)
+            (void)ag_stream_find_slow(handle, false, atomic_load(&young->context)->ctx);
+    return atomic_load(&count) == 0;
+}
+
+void ag_young_forget(const struct ag_context *context)
+{
+    CUstream handle;
+    struct ag_young *young = NULL;
+    while ((young = next_taken(young, &handle)) != NULL)
+        if (handle != reserved && atomic_load(&young->context) == context)
+            remove_place(young, handle);
+}
+
+void ag_young_thread_leaves(void)
+{
+    const void *self = &ag_self;
+    if (ag_self.young != NULL)
+        (void)atomic_compare_exchange_strong(&ag_self.young->thread, &self, NULL);
+}
+
+uint64_t ag_young_ops(void)
+{
+    uint64_t ops = 0;
+    CUstream handle;
+    struct ag_young *young = NULL;
+    while ((young = next_taken(young, &handle)) != NULL)
+        ops += atomic_load_explicit(&young->ops, memory_order_relaxed);
+    return ops;
+}
