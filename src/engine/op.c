@@ -368,26 +368,40 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
 
 /* -- Everything else --------------------------------------------------------- */
 
-/* The rest of every door but the kernels': `describe` is run with the lock held. */
-#define OTHER_OP(kind, describe, note)                                                             \
+/*
+ * The rest of every door but the kernels'. What the stream's state decides is a function of its
+ * own, `describe` being run with the lock held: what is described is large, and a thread that
+ * issues a few ops has as little of its stack touched as without the library.
+ */
+#define FOLLOWED_OP(type, kind, describe)                                                          \
+    static __attribute__((noinline)) bool decide_##type(                                           \
+        struct ag_stream *stream, const struct ag_##type##_call *call, CUcontext current)          \
+    {                                                                                              \
+        struct ag_described op;                                                                    \
+        uint64_t began = ag_trial_clock(stream);                                                   \
+        bool held = false;                                                                         \
+        if (!passes(stream, kind, NULL, 0))                                                        \
+            held = step(stream, eligible(stream, current) && describe(&op, call), &op);            \
+        ag_trial_spent(stream, began);                                                             \
+        return held;                                                                               \
+    }
+
+#define OTHER_OP(type, note)                                                                       \
     CUcontext current = ag_context_current();                                                      \
     struct ag_stream *stream = enter_op(call->stream, call->ptsz, current);                        \
     AG_TRACE(note(stream, call));                                                                  \
     if (stream == NULL)                                                                            \
         return false;                                                                              \
-    struct ag_described op;                                                                        \
-    uint64_t began = ag_trial_clock(stream);                                                       \
-    bool held = false;                                                                             \
-    if (!passes(stream, kind, NULL, 0))                                                            \
-        held = step(stream, eligible(stream, current) && describe(&op, call), &op);                \
-    ag_trial_spent(stream, began);                                                                 \
+    bool held = decide_##type(stream, call, current);                                              \
     ag_stream_unlock(stream);                                                                      \
     AG_CALLSITE();                                                                                 \
     return held
 
+FOLLOWED_OP(memset, AG_OP_MEMSET, ag_describe_memset)
+
 bool ag_engine_memset(const struct ag_memset_call *call)
 {
-    OTHER_OP(AG_OP_MEMSET, ag_describe_memset, ag_note_memset);
+    OTHER_OP(memset, ag_note_memset);
 }
 
 enum { FOREIGN_MOST = 256 }; /* copies that are taken for such as cannot be held, at most */
@@ -419,15 +433,17 @@ static bool may_change_device(const struct ag_copy_call *call)
            call->params.dstMemoryType != CU_MEMORYTYPE_HOST;
 }
 
+#define DESCRIBE(op, call) describe_copy(stream, op, call)
+FOLLOWED_OP(copy, AG_OP_COPY, DESCRIBE)
+#undef DESCRIBE
+
 bool ag_engine_copy(const struct ag_copy_call *call)
 {
     if (atomic_load(&ag_many_devices) &&
         ag_stream_name(call->stream, call->ptsz) == CU_STREAM_LEGACY && may_change_device(call) &&
         ag_anything_held())
         ag_order_behind_all(ag_stream_peek(CU_STREAM_LEGACY, false, ag_context_current()));
-#define DESCRIBE(op, call) describe_copy(stream, op, call)
-    OTHER_OP(AG_OP_COPY, DESCRIBE, ag_note_copy);
-#undef DESCRIBE
+    OTHER_OP(copy, ag_note_copy);
 }
 
 /*
@@ -440,15 +456,17 @@ static bool waits(const struct ag_value_call *call)
            call->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
 }
 
+#define DESCRIBE(op, call) ag_describe_value(op, call, &stream->answers)
+FOLLOWED_OP(value, AG_OP_VALUE, DESCRIBE)
+#undef DESCRIBE
+
 bool ag_engine_value(const struct ag_value_call *call)
 {
     if (waits(call) && atomic_load(&ag_captures) != 0)
         atomic_store(&ag_graphs_wait, true);
     if (waits(call) && atomic_load(&ag_held_streams) != 0)
         ag_order_behind_all(ag_stream_peek(call->stream, call->ptsz, ag_context_current()));
-#define DESCRIBE(op, call) ag_describe_value(op, call, &stream->answers)
-    OTHER_OP(AG_OP_VALUE, DESCRIBE, ag_note_value);
-#undef DESCRIBE
+    OTHER_OP(value, ag_note_value);
 }
 
 /* The only stream that has given memory back, in the life that it says; or more than one has. */
