@@ -4,7 +4,7 @@
 UNIT_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 
 check_PROGRAMS += tests/unit/probe tests/unit/test_aside tests/unit/test_audit tests/unit/test_function tests/unit/test_lock tests/unit/test_log \
-	tests/unit/test_recorder tests/unit/test_trace tests/unit/test_trial
+	tests/unit/test_pace tests/unit/test_recorder tests/unit/test_trace tests/unit/test_trial
 
 tests_unit_probe_SOURCES = tests/unit/probe.c $(config_sources) $(observe_sources)
 tests_unit_probe_CPPFLAGS = $(UNIT_CPPFLAGS) $(AG_CONFIG_CPPFLAGS) $(INIH_CPPFLAGS)
@@ -26,6 +26,9 @@ tests_unit_test_lock_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_log_SOURCES = tests/unit/test_log.c tests/unit/test.h src/observe/log.c \
 	src/observe/name.c
 tests_unit_test_log_CPPFLAGS = $(UNIT_CPPFLAGS)
+
+tests_unit_test_pace_SOURCES = tests/unit/test_pace.c tests/unit/test.h src/engine/pace.c
+tests_unit_test_pace_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_recorder_SOURCES = tests/unit/test_recorder.c tests/unit/test.h \
 	src/trace/op.c src/trace/recorder.c src/trace/tree.c

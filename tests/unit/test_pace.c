@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/* Pace by a clock of its own: how long sequences are (tests/test_pace.py has the rest). */
+#include <time.h>
+
+#include "config/config.h"
+#include "engine/pace.h"
+#include "observe/log.h"
+#include "unit/test.h"
+
+/* -- What pace.c calls ---------------------------------------------------- */
+
+static uint64_t now = 1;
+struct ag_options ag_opt = {.trace_min_length = 1,
+                            .trace_unroll = 64,
+                            .trace_max_length = 128,
+                            .trace_length = AG_LENGTH_AUTO,
+                            .hold_bound_us = 300};
+_Thread_local struct ag_thread ag_self;
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+    (void)clock;
+    *time = (struct timespec){.tv_sec = (time_t)(now / 1000000000u),
+                              .tv_nsec = (long)(now % 1000000000u)};
+    return 0;
+}
+
+void ag_log(enum ag_log_level level, const char *format, ...)
+{
+    (void)level;
+    (void)format;
+}
+
+static uint32_t resized;
+
+void ag_recorder_resize(struct ag_recorder *rec, uint32_t unroll, uint32_t most)
+{
+    (void)rec;
+    (void)most;
+    resized = unroll;
+}
+
+/* -- A program --------------------------------------------------------------- */
+
+static struct ag_stream stream;
+static uint64_t op_ns, replay_ns; /* of the program's own, before each op; of a replay */
+static uint64_t pause_ns;         /* in the next piece */
+
+static void begin(uint64_t op, uint64_t replay)
+{
+    stream = (struct ag_stream){.thread = &ag_self};
+    op_ns = op;
+    replay_ns = replay;
+    pause_ns = 0;
+    ag_pace_start(&stream);
+}
+
+static void piece(uint32_t ops, bool barrier)
+{
+    ag_pace_begun(&stream);
+    now += (ops - 1) * op_ns + pause_ns;
+    ag_self.ops += ops;
+    pause_ns = 0;
+    ag_pace_submitted(&stream, ops, false, now);
+    uint64_t began = ag_pace_clock();
+    now += replay_ns;
+    ag_pace_spent(&stream, began, true);
+    now += op_ns;
+    stream.epoch++;
+    ag_pace_ended(&stream, ops, barrier);
+}
+
+/* So many ops between two waits, in pieces of the stream's length. */
+static void run(unsigned times, uint32_t ops)
+{
+    while (times-- > 0)
+        for (uint32_t left = ops, n; left > 0; left -= n) {
+            n = left < stream.pace.length ? left : stream.pace.length;
+            if (left == ops && stream.pace.first < n)
+                n = stream.pace.first;
+            piece(n, left == n);
+        }
+}
+
+static uint32_t length_of(uint64_t op, uint32_t ops)
+{
+    begin(op, 2000);
+    run(400, ops);
+    return stream.pace.length;
+}
+
+static uint32_t first_of(uint64_t op, uint64_t replay, uint32_t ops)
+{
+    begin(op, replay);
+    run(400, ops);
+    return stream.pace.first;
+}
+
+/* -- Lengths ------------------------------------------------------------------ */
+
+TEST(a_program_that_is_slow_and_waits_has_short_pieces)
+{
+    CHECK(length_of(100, 64) == 64);
+    CHECK(length_of(1000, 64) == 16);
+    CHECK(length_of(10000, 64) == 8);
+    CHECK(resized == 8);
+}
+
+TEST(and_none_that_does_not_wait)
+{
+    begin(1000, 2000);
+    for (unsigned i = 0; i < 400; i++)
+        piece(64, false);
+    CHECK(stream.pace.length == 64 && stream.pace.runs >= 1000);
+}
+
+TEST(no_piece_is_longer_than_can_be_held)
+{
+    begin(40000, 2000); /* four bounds, six tenths of them used: 18 ops */
+    for (unsigned i = 0; i < 400; i++)
+        piece(stream.pace.length, false);
+    CHECK(stream.pace.length == 16);
+}
+
+TEST(a_better_length_must_be_worth_it)
+{
+    begin(1000, 2000);
+    run(400, 64);
+    op_ns = 950; /* 32 would be best, and by less than the 64th part */
+    run(400, 64);
+    CHECK(stream.pace.length == 16);
+    op_ns = 300;
+    run(400, 64);
+    CHECK(stream.pace.length == 32);
+}
+
+TEST(a_pause_of_the_machine_does_not_make_pieces_short)
+{
+    begin(100, 2000);
+    for (unsigned i = 0; i < 100; i++) {
+        pause_ns = 100000000;
+        run(20, 64);
+        CHECK(stream.pace.length == 64);
+    }
+}
+
+TEST(what_was_late_is_shorter_for_some_time)
+{
+    begin(100, 2000);
+    run(100, 64);
+    for (unsigned i = 0; i < 5; i++)
+        ag_pace_submitted(&stream, 64, true, 0);
+    CHECK(stream.pace.length == 32);
+    run(7, 64);
+    CHECK(stream.pace.length == 32);
+    run(100, 64);
+    CHECK(stream.pace.length == 64);
+}
+
+TEST(fixed_lengths_stay)
+{
+    ag_opt.trace_length = AG_LENGTH_FIXED;
+    uint32_t length = length_of(10000, 64);
+    ag_opt.trace_length = AG_LENGTH_AUTO;
+    CHECK(length == 64);
+}
+
+/* -- The first piece behind a wait ---------------------------------------------- */
+
+TEST(the_gpu_starts_early_where_the_rest_takes_longer_than_a_replay)
+{
+    CHECK(first_of(120, 2000, 64) == 16);
+    CHECK(first_of(250, 2000, 32) == 8);
+    CHECK(first_of(120, 2000, 16) == UINT32_MAX);
+    CHECK(first_of(120, 5000, 64) == UINT32_MAX);
+}
+
+TEST(not_where_the_program_is_slower_than_any_gpu)
+{
+    CHECK(first_of(390, 2000, 32) == 8);
+    CHECK(first_of(410, 2000, 32) == UINT32_MAX);
+}
+
+TEST(nor_does_it_come_and_go)
+{
+    begin(390, 2000);
+    run(400, 32);
+    op_ns = 450;
+    run(400, 32);
+    CHECK(stream.pace.first == 8);
+    replay_ns = 450 * 24 * 8 / 10;
+    run(400, 32);
+    CHECK(stream.pace.first == 8);
+    op_ns = 520;
+    run(400, 32);
+    CHECK(stream.pace.first == UINT32_MAX);
+    op_ns = 450;
+    run(400, 32);
+    CHECK(stream.pace.first == UINT32_MAX);
+}
