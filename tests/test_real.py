@@ -61,6 +61,40 @@ def test_no_pair_is_begun_after_the_limit(tmp_path):
     assert row["output"] == "equal" and len(row["times"]) == 1
 
 
+def runner():
+    """The runner as a module."""
+    loader = importlib.machinery.SourceFileLoader("runner", str(REAL / "run"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("runner", loader))
+    sys.path.insert(0, str(REAL))
+    loader.exec_module(module)
+    sys.path.remove(str(REAL))
+    return module
+
+
+def test_rounds_in_an_order_by_chance(tmp_path):
+    """Each variant once in each round, in more than one order; the two without the library are 1 on average."""
+    libraries = [f"{harmless_library()},NAME={name}" for name in ("first", "second")]
+    order = f'echo "$NAME" >>{tmp_path}/order'
+    status, _ = run(tmp_path, f"{order}; echo took 3 s; echo more", plain=f"{order}; echo took 2 s",
+                    words=["--rounds", "8", *(f"--library={words}" for words in libraries)])
+    rows = json.loads((tmp_path / "rows").read_text())
+    assert status == 1 and [row["variant"] for row in rows][:2] == ["without", "without again"]
+    assert [row["variant"] for row in rows][3:] == libraries
+    assert all(row["ratios"] == [1 if "without" in row["variant"] else 1.5] * 8 for row in rows)
+    assert all(min(row["cpu"]) >= 0 and min(row["faults"]) > 0 for row in rows)
+    assert [row["output"] == "equal" for row in rows] == ["without" in row["variant"] for row in rows]
+    names = (tmp_path / "order").read_text().split("\n")[:-1]
+    rounds = [tuple(names[i:i + 5]) for i in range(0, len(names), 5)]
+    assert {tuple(sorted(names)) for names in rounds} == {("", "", "", "first", "second")}
+    assert len(set(rounds)) > 1
+
+
+def test_means_have_their_errors():
+    module = runner()
+    assert module.mean([1, 2, 3]) == "2.000 +- 0.577" and module.mean([1]) == "1.000 +- nan"
+    assert module.mean([10, 20], 0) == "15 +- 5"
+
+
 @pytest.mark.parametrize("what, output", [
     (PLAIN.replace("1.000", "1.001"), "DIFFERENT"), (f"{PLAIN}; echo more", "DIFFERENT"),
     ("echo took 1.0 s", "DIFFERENT"), (f"{PLAIN}; exit 3", "DIFFERENT (status 3)")])
