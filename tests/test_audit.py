@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+"""Streams of which little is replayed are followed and left alone in turns: nothing changes but the time.
+(tests/unit/test_audit.c has a clock of its own.)"""
+import pathlib
+import re
+
+import pytest
+
+import compiled
+import helpers
+
+SCENARIOS = re.findall(r'\{"(\w+)", \w+\}', pathlib.Path(compiled.PROGRAMS, "live_audit.c").read_text())
+# What is recorded takes longer than the launches that are saved.
+SLOW = {"AGSIM_POINTER_US": 100, "AGSIM_LAUNCH_US": 10}
+DOES_NOT_PAY = re.compile("following stream .* does not pay")
+
+
+def live(scenario, env):
+    """The report, and how many streams were found not to pay."""
+    command = [compiled.program("live_audit"), scenario]
+    env = {"AUTOGRAPH_TRACE_TRIAL": None, "AUTOGRAPH_HOLD_BOUND_US": 20000, "AUTOGRAPH_LOG_LEVEL": 2,
+           "AGSIM_DELAY_US": 0, **env}
+    plain = helpers.run_logged(command, preload=False, env=env)
+    done = helpers.run_logged(command, env=env)
+    assert (done.stdout, done.log) == (plain.stdout, plain.log)
+    assert done.report["errors"] == 0
+    return done.report, len(DOES_NOT_PAY.findall(done.stderr))
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_nothing_changes(scenario):
+    report, _ = live(scenario, {})
+    assert report["trials"] > 0 and report["replays"] > 0
+
+
+def test_a_stream_that_does_not_pay_rests():
+    """Its traces are gone, and are made anew when it is followed again. A busy machine may see no loss:
+    tried more than once."""
+    assert any(lost and report["replays"] > 0 for report, lost in (live("copies", SLOW) for _ in range(4)))
+    assert live("copies", {**SLOW, "AUTOGRAPH_TRACE_TRIAL": "false"})[1] == 0
