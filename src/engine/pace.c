@@ -66,8 +66,8 @@ void ag_pace_start(struct ag_stream *stream)
 
 void ag_pace_begun(struct ag_stream *stream)
 {
-    bool measured = stream->epoch % SAMPLE == 0 && ag_opt.trace_length == AG_LENGTH_AUTO;
-    stream->pace.began = measured ? ag_pace_now() : 0;
+    bool measured = stream->epoch % SAMPLE == 0 || stream->pace.known == AG_PACE_DOUBTED;
+    stream->pace.began = measured ? ag_pace_clock() : 0;
     stream->pace.thread = &ag_self;
     stream->pace.submitting = ag_self.submitting;
     stream->pace.ops_before = ag_self.ops;
@@ -98,6 +98,19 @@ void ag_pace_spent(struct ag_stream *stream, uint64_t began, bool whole)
         stream->pace.replay_ns = average(stream->pace.replay_ns, ns);
 }
 
+/* What two ops have taken, of a stream and of its thread. The first time may have met a pause: of
+   that and the second one the lesser counts. */
+static void learn(struct ag_pace *pace, uint64_t op_ns, uint64_t any_ns)
+{
+    if (pace->known == AG_PACE_DOUBTED && op_ns < pace->op_ns)
+        pace->op_ns = pace->any_ns = 0;
+    if (pace->known != AG_PACE_DOUBTED || pace->op_ns == 0) {
+        pace->op_ns = average(pace->op_ns, op_ns);
+        pace->any_ns = average(pace->any_ns, any_ns);
+    }
+    pace->known = pace->known == AG_PACE_UNKNOWN ? AG_PACE_DOUBTED : AG_PACE_KNOWN;
+}
+
 void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint64_t now)
 {
     struct ag_pace *pace = &stream->pace;
@@ -117,9 +130,8 @@ void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint6
             bool both = pace->thread == &ag_self;
             uint64_t ns = now - pace->began;
             uint32_t all = both ? ag_self.ops - pace->ops_before : held;
-            pace->op_ns = average(pace->op_ns, ns / (held - 1));
-            ns -= both ? ag_self.submitting - pace->submitting : 0;
-            pace->any_ns = average(pace->any_ns, ns / ((all > held ? all : held) - 1));
+            uint64_t own_ns = ns - (both ? ag_self.submitting - pace->submitting : 0);
+            learn(pace, ns / (held - 1), own_ns / ((all > held ? all : held) - 1));
         }
     }
     pace->began = 0;
@@ -217,8 +229,8 @@ void ag_pace_ended(struct ag_stream *stream, uint32_t ops, bool barrier)
         pace->runs = pace->runs == 0 ? run : (3 * pace->runs + run + 2) / 4;
         pace->run = 0;
     }
-    if (pace->op_ns != 0) {
-        if (counts)
+    if (pace->known != AG_PACE_UNKNOWN) {
+        if (counts && pace->known == AG_PACE_KNOWN)
             look(stream);
     } else if (ops >= TELLING || pace->ended != 0) {
         guess(stream, ops, barrier);

@@ -31,12 +31,14 @@ enum ag_stream_kind {
     AG_STREAM_PER_THREAD, /* a thread's default stream; blocking */
 };
 
+enum ag_pace_known { AG_PACE_UNKNOWN, AG_PACE_DOUBTED /* measured once only */, AG_PACE_KNOWN };
+
 /* How fast the program issues ops, and how long its sequences are therefore; see pace.h. */
 struct ag_pace {
     uint64_t began;      /* when the hold began that is being measured, ns; 0: none is */
     const void *thread;  /* that began it */
     uint64_t submitting; /* what it had spent submitting then, ns */
-    uint32_t op_ns;      /* between two ops that are held, ns; 0: not known yet */
+    uint32_t op_ns;      /* between two ops that are held, ns */
     uint32_t eager_ns;   /* until then: of an op in eager sequences; 0: not known yet */
     uint64_t ended;      /* when the last one of these ended, ns; 0: not known */
     uint32_t any_ns;     /* of the program between two ops of any streams of the thread */
@@ -52,6 +54,8 @@ struct ag_pace {
     uint32_t cap;     /* ops of a sequence, since longer ones were late; 0: as many as it likes */
     uint32_t cap_for; /* looks for which that holds */
     uint32_t cap_next;
+
+    enum ag_pace_known known; /* op_ns and any_ns */
 };
 
 /* The open sequence, or the last one until the next begins, if it is part of a trial; see trial.h.

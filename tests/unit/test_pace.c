@@ -70,6 +70,13 @@ static void piece(uint32_t ops, bool barrier)
     ag_pace_ended(&stream, ops, barrier);
 }
 
+/* The same of what nothing is held of yet, or can be. */
+static void eager(uint32_t ops, uint64_t op)
+{
+    now += ops * op;
+    ag_pace_ended(&stream, ops, false);
+}
+
 /* So many ops between two waits, in pieces of the stream's length. */
 static void run(unsigned times, uint32_t ops)
 {
@@ -144,6 +151,17 @@ TEST(a_pause_of_the_machine_does_not_make_pieces_short)
     }
 }
 
+TEST(nor_does_one_in_the_first_hold)
+{
+    resized = 0;
+    for (uint64_t pause = 1000; pause < 1000000000; pause *= 10) {
+        begin(100, 2000);
+        pause_ns = pause;
+        run(20, 64);
+        CHECK(resized == 0);
+    }
+}
+
 TEST(what_was_late_is_shorter_for_some_time)
 {
     begin(100, 2000);
@@ -155,6 +173,24 @@ TEST(what_was_late_is_shorter_for_some_time)
     CHECK(stream.pace.length == 32);
     run(100, 64);
     CHECK(stream.pace.length == 64);
+}
+
+static uint32_t eager_length(uint64_t op)
+{
+    begin(0, 0);
+    for (unsigned i = 0; i < 10; i++)
+        eager(64, op);
+    return stream.pace.length;
+}
+
+TEST(what_would_be_late_is_not_tried)
+{
+    CHECK(eager_length(25000) == 16);
+}
+
+TEST(launches_that_take_long_do_not_make_a_program_slow)
+{
+    CHECK(eager_length(12000) == 64); /* as where threads meet in the driver */
 }
 
 TEST(fixed_lengths_stay)
