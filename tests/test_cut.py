@@ -70,14 +70,3 @@ def test_what_would_be_late_is_not_tried():
     data = run(20, 179, 1, 0, 25, AUTOGRAPH_TRACE_LENGTH="auto", AUTOGRAPH_TRACE_UNROLL=64,
                AUTOGRAPH_HOLD_BOUND_US=300)
     assert 0 < max(trace["length"] for trace in data["trace_list"]) <= 16
-
-
-def test_launches_that_take_long_do_not_make_a_program_slow():
-    """12 us for each, as where threads meet in the driver. A machine can be so busy that they take longer:
-    tried more than once."""
-    def first():
-        data = run(20, 179, AUTOGRAPH_TRACE_LENGTH="auto", AUTOGRAPH_TRACE_UNROLL=64,
-                   AUTOGRAPH_TRACE_MAX_LENGTH=64, AUTOGRAPH_HOLD_BOUND_US=300, AGSIM_LAUNCH_US=12)
-        return min(data["trace_list"], key=lambda trace: trace["number"])["length"]
-
-    assert any(first() == 64 for _ in range(4))

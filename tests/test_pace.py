@@ -39,14 +39,14 @@ def test_slow_programs_have_short_pieces(cpu, most, tmp_path):
 def test_short_piece_behind_a_wait(tmp_path):
     """The GPU starts on the first quarter while the rest is issued, if that takes longer than a replay and not
     so long that any GPU would be faster. How long either takes is the machine's matter: tried at several
-    paces. (tests/unit/test_pace.c has a clock of its own.)"""
-    def begins_early(cpu):
-        data = report(tmp_path, f"n=32 sync=1 cpu={cpu} iterations=2000", AUTOGRAPH_GRAPH_VARIANTS=1)
+    paces and lengths. (tests/unit/test_pace.c has a clock of its own.)"""
+    def begins_early(n, cpu):
+        data = report(tmp_path, f"n={n} sync=1 cpu={cpu} iterations=2000", AUTOGRAPH_GRAPH_VARIANTS=1)
         replays = replays_of(data)
         # Both begin with the same ops, and have their own arguments.
-        return min(replays.get(8, 0), replays.get(24, 0)) > 1000 and data["patches"] < 4000
+        return min(replays.get(n // 4, 0), replays.get(n - n // 4, 0)) > 500 and data["patches"] < 4000
 
-    assert any(begins_early(cpu) for cpu in (0.1, 0.05, 0.2, 0) * 3)
+    assert any(begins_early(n, cpu) for cpu in (0.1, 0.05, 0.2, 0, 0.15) * 3 for n in (32, 64))
 
 
 def test_no_short_piece_where_nobody_waits(tmp_path):
