@@ -43,6 +43,21 @@ def test_the_driver_is_asked_once(tmp_path):
     assert int(counts["cuPointerGetAttributes"]) < 100
 
 
+@pytest.mark.parametrize("way", re.findall(r'\{"(\w+)", \w+\}',
+                                           (compiled.PROGRAMS / "memset_range.c").read_text()))
+def test_memsets_whose_memory_gets_smaller(way, tmp_path):
+    """The driver refuses them then, at once, and so it does with the library, which asks once what there is."""
+    command, calls = [compiled.program("memset_range"), way], tmp_path / "calls"
+    env = {"AGSIM_DELAY_US": 0, "AGSIM_CALLS": calls}
+    plain = helpers.run_logged(command, preload=False, env=env)
+    assert re.findall(r"the same address: (\d+) refused", plain.stdout) == ["0", "100"] * 2
+    library = helpers.run_logged(command, env=env)
+    assert (library.stdout, library.stderr, library.log) == (plain.stdout, "", plain.log)
+    assert library.report["replays"] > 20 and library.report["errors"] == 0
+    counts = dict(line.split() for line in calls.read_text().splitlines())
+    assert int(counts["cuMemGetAddressRange_v2"]) < 30  # three for each of 200 trips if asked every time
+
+
 def test_streams_for_a_few_copies_do_not_ask(tmp_path):
     command = [compiled.program("short_streams"), 100]
     plain = helpers.run(command, preload=False, env={"AGSIM_DELAY_US": 0})

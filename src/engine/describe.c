@@ -2,8 +2,6 @@
 /* Describing calls: attributes in a normal form, argument pointers, layouts. */
 #include "engine/describe.h"
 
-#include "driver/driver.h"
-
 _Static_assert(sizeof(struct ag_shape) == AG_SHAPE_WORDS * sizeof(uint32_t),
                "a kernel's shape is an op's shape");
 
@@ -320,7 +318,7 @@ bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call
 
 /* -- Certainty --------------------------------------------------------------- */
 
-bool ag_described_is_certain(const struct ag_described *call)
+bool ag_described_is_certain(const struct ag_described *call, struct ag_answers **answers)
 {
     const struct ag_op *op = &call->op;
     if (op->kind != AG_OP_MEMSET)
@@ -331,8 +329,5 @@ bool ag_described_is_certain(const struct ag_described *call)
     size_t bytes = ag_memset_row(op);
     if (op->shape[AG_MEMSET_HEIGHT] > 1)
         bytes += (op->shape[AG_MEMSET_HEIGHT] - 1) * ag_words(&op->shape[AG_MEMSET_PITCH_LOW]);
-    CUdeviceptr base;
-    size_t size;
-    return ag_real.cuMemGetAddressRange_v2(&base, &size, dst) == CUDA_SUCCESS && bytes <= size &&
-           dst - base <= size - bytes;
+    return ag_memory_holds(answers, dst, bytes);
 }

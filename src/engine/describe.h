@@ -43,6 +43,6 @@ bool ag_describe_event(struct ag_described *to, const struct ag_event_call *call
  * Whether the call can only succeed, given that the same op has succeeded with other arguments: a
  * kernel can; a memset must find its addresses in a living allocation, and aligned.
  */
-bool ag_described_is_certain(const struct ag_described *call);
+bool ag_described_is_certain(const struct ag_described *call, struct ag_answers **answers);
 
 #endif

@@ -15,8 +15,8 @@ struct ag_answers {
         CUdeviceptr address;
         size_t room; /* bytes from there to the end of the allocation */
         uint64_t buffer;
-        uint64_t state; /* ag_memory_state while it holds */
-        CUmemorytype type;
+        uint64_t state;    /* ag_memory_state while it holds */
+        CUmemorytype type; /* 0: only the room was asked for, and this is device memory */
     } answer[1 << LOG2_ANSWERS];
 };
 
@@ -59,27 +59,58 @@ static struct answer *place_of(struct ag_answers *answers, CUdeviceptr address, 
     return second->address == address || free ? second : first;
 }
 
+/* The answer for an address if it is known, and holds; NULL: the driver must be asked. *state is
+   read before that: a change meanwhile makes the answer an old one. */
+static const struct answer *known(struct ag_answers *answers, CUdeviceptr address, uint64_t *state)
+{
+    *state = atomic_load(&ag_memory_state);
+    struct answer *answer = answers != NULL ? place_of(answers, address, *state) : NULL;
+    bool holds = answer != NULL && answer->address == address && answer->state == *state;
+    return holds ? answer : NULL;
+}
+
+static void remember(struct ag_answers **answers, struct answer *fresh, uint64_t state)
+{
+    fresh->state = state | 1;
+    if (state % 2 == 0) /* or it has changed, or another thread has done it */
+        (void)atomic_compare_exchange_strong(&ag_memory_state, &state, state | 1);
+    if (*answers == NULL) /* without memory for it nothing is remembered */
+        *answers = calloc(1, sizeof **answers);
+    if (*answers != NULL)
+        *place_of(*answers, fresh->address, fresh->state) = *fresh;
+}
+
 CUmemorytype ag_memory_at(struct ag_answers **answers, CUdeviceptr address, size_t bytes,
                           uint64_t *buffer)
 {
     struct answer fresh;
-    /* Read before the driver is asked: a change meanwhile makes the answer an old one. */
-    uint64_t state = atomic_load(&ag_memory_state);
-    struct answer *answer = *answers != NULL ? place_of(*answers, address, state) : NULL;
-    if (answer == NULL || answer->address != address || answer->state != state) {
+    uint64_t state;
+    const struct answer *answer = known(*answers, address, &state);
+    if (answer == NULL || answer->type == 0) {
         if (!ask(&fresh, address))
             return 0;
-        fresh.state = state | 1;
-        if (state % 2 == 0) /* or it has changed, or another thread has done it */
-            (void)atomic_compare_exchange_strong(&ag_memory_state, &state, state | 1);
-        if (*answers == NULL) /* without memory for it nothing is remembered */
-            *answers = calloc(1, sizeof **answers);
-        if (*answers != NULL)
-            *place_of(*answers, address, fresh.state) = fresh;
+        remember(answers, &fresh, state);
         answer = &fresh;
     }
     *buffer = answer->buffer;
     return bytes <= answer->room ? answer->type : 0;
+}
+
+bool ag_memory_holds(struct ag_answers **answers, CUdeviceptr address, size_t bytes)
+{
+    uint64_t state;
+    const struct answer *answer = known(*answers, address, &state);
+    if (answer != NULL && answer->type != CU_MEMORYTYPE_HOST)
+        return bytes <= answer->room;
+    CUdeviceptr start;
+    size_t size;
+    if (ag_real.cuMemGetAddressRange_v2(&start, &size, address) != CUDA_SUCCESS ||
+        address - start > size)
+        return false;
+    struct answer fresh = {.address = address, .room = size - (address - start)};
+    if (answer == NULL) /* what copies have asked says more */
+        remember(answers, &fresh, state);
+    return bytes <= fresh.room;
 }
 
 void ag_memory_forget(struct ag_answers *answers)

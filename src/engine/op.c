@@ -663,7 +663,7 @@ static bool step(struct ag_stream *stream, bool described, struct ag_described *
         if (head && UNLIKELY(stream->timed.head != NULL))
             ag_trial_arrived(stream);
         bool able = (head || stream->holding) && node != NULL && promising(node) &&
-                    ag_described_is_certain(call) &&
+                    ag_described_is_certain(call, &stream->answers) &&
                     (LIKELY(!ag_node_is_kept(node)) || ag_stream_keep(stream, node, call->from));
         if (head) {
             if (UNLIKELY(rec->ended != NULL) && ag_context_owes(stream->context) > 0)
