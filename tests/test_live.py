@@ -2,6 +2,7 @@
 """Liveness: what is held goes out even if the program makes no call of the driver that says so."""
 import json
 import os
+import re
 import signal
 import time
 
@@ -306,7 +307,7 @@ LIFE = {"children": (0, True), "children_of_a_thread": (0, True), "simple": (0, 
         "leaves_by_return": (6, True), "leaves_at_once": (8, True),
         "leaves_others_behind": (9, True), "main_thread_exits": (0, True), "threads": (0, False),
         "shared_stream": (0, True), "signals": (0, True), "streams": (0, True),
-        "contexts": (0, True), "devices": (0, True), "back_and_forth": (0, True),
+        "contexts": (0, True), "devices": (0, True), "back_and_forth": (0, True), "current": (0, True),
         "streams_beside": (0, True), "streams_behind": (0, True), "streams_full": (0, True),
         "ahead_beside": (0, True), "asked_beside": (0, False),
         "released_beside": (0, True), "lost_beside": (0, True), "relayed_beside": (0, True),
@@ -360,6 +361,14 @@ def test_life(scenario, seed, tmp_path):
     assert counters["errors"] == 0
     if LIFE[scenario][1]:
         assert counters["replays"] > 0
+
+
+def test_ops_in_the_stream_of_another_context_are_not_held(tmp_path):
+    """The driver is asked which one is current whenever it may have changed: each eighth copy of 480."""
+    log = tmp_path / "log"
+    helpers.run([compiled.program("live_life"), "current"],
+                env={**HELD, "AUTOGRAPH_TRACE_UNROLL": 12, "AGSIM_LOG": log})
+    assert 300 < len(re.findall("op=copy.*via=graph", log.read_text())) <= 420
 
 
 @pytest.mark.parametrize("held", [{}, HELD], ids=["usual", "held"])

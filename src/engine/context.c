@@ -25,6 +25,15 @@ CUcontext ag_context_current(void)
     return current;
 }
 
+_Thread_local struct ag_current ag_current __attribute__((tls_model("initial-exec")));
+_Atomic unsigned ag_changes = 1;
+
+CUcontext ag_engine_ask_current(void)
+{
+    ag_current.changes = atomic_load_explicit(&ag_changes, memory_order_relaxed);
+    return ag_current.context = ag_context_current();
+}
+
 bool ag_context_refused(CUcontext *current)
 {
     CUresult result = ag_real.cuCtxGetCurrent(current);

@@ -80,6 +80,45 @@ extern _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec"))
 extern _Thread_local const char *ag_cause __attribute__((tls_model("initial-exec")));
 extern const char ag_cause_kernel[];
 
+/*
+ * The calling thread's current context as the driver has said it, and what ag_changes was then: it
+ * goes up when a function or a context goes away or changes, after which nothing counts that has
+ * been found out of either. No context: it must be asked, since the thread may have another one.
+ */
+extern _Thread_local struct ag_current {
+    CUcontext context;
+    unsigned changes;
+} ag_current __attribute__((tls_model("initial-exec")));
+extern _Atomic unsigned ag_changes;
+
+/* Asks the driver. NULL: there is none. */
+CUcontext ag_engine_ask_current(void);
+
+/* The current context, for an op in that stream: where the stream has a handle the driver need not
+   be asked again. (What NULL and its like mean depends on the context: then there is no doubt.) */
+static inline CUcontext ag_engine_current(CUstream stream)
+{
+    if (__builtin_expect(ag_current.context != NULL &&
+                             ag_current.changes ==
+                                 atomic_load_explicit(&ag_changes, memory_order_relaxed) &&
+                             (uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD,
+                         1))
+        return ag_current.context;
+    return ag_engine_ask_current();
+}
+
+/* A function or a context is about to go away or change, or has. */
+static inline void ag_engine_changed(void)
+{
+    atomic_fetch_add(&ag_changes, 1);
+}
+
+/* The calling thread may have, or be about to get, another current context. */
+static inline void ag_engine_forget_current(void)
+{
+    ag_current.context = NULL;
+}
+
 /* -- Ops ------------------------------------------------------------------ */
 
 /*
@@ -248,8 +287,8 @@ extern _Atomic unsigned ag_refused;
 CUresult ag_engine_refusal(void);
 
 /*
- * Before a free in a stream, and before an allocation in one. The driver may give memory that another
- * stream is about to give back, and have this stream wait for that (CUDA driver API,
+ * Before a free in a stream, and before an allocation in one. The driver may give memory that
+ * another stream is about to give back, and have this stream wait for that (CUDA driver API,
  * CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES): then the allocation must not come ahead of
  * what is held. Where one stream alone has frees it waits for nobody.
  */
@@ -311,10 +350,10 @@ unsigned ag_engine_left(CUcontext context);
 void ag_engine_settled(CUcontext context, unsigned left);
 
 /*
- * To ask the driver whether a stream has work left takes two microseconds, which the end of a stream
- * does not take if the program has waited for the stream. Since streams end that the engine follows
- * (ag_streams_go), it is told: before the host waits for a stream, how much has been issued there, 0
- * if that is not known; after it has, that so much is done.
+ * To ask the driver whether a stream has work left takes two microseconds, which the end of a
+ * stream does not take if the program has waited for the stream. Since streams end that the engine
+ * follows (ag_streams_go), it is told: before the host waits for a stream, how much has been issued
+ * there, 0 if that is not known; after it has, that so much is done.
  */
 extern _Atomic bool ag_streams_go;
 uint64_t ag_engine_issued(CUstream stream);

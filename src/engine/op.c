@@ -322,7 +322,7 @@ static __attribute__((noinline)) void launch_unfollowed(const struct ag_kernel_c
 
 bool ag_engine_kernel(const struct ag_kernel_call *call)
 {
-    CUcontext current = call->current != NULL ? call->current : ag_context_current();
+    CUcontext current = call->current != NULL ? call->current : ag_engine_current(call->stream);
     struct ag_stream *stream;
     struct ag_node *node;
     const struct ag_function *function = NULL;
@@ -387,7 +387,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
     }
 
 #define OTHER_OP(type, note)                                                                       \
-    CUcontext current = ag_context_current();                                                      \
+    CUcontext current = ag_engine_current(call->stream);                                           \
     struct ag_stream *stream = enter_op(call->stream, call->ptsz, current);                        \
     AG_TRACE(note(stream, call));                                                                  \
     if (stream == NULL)                                                                            \
@@ -536,7 +536,7 @@ bool ag_engine_free(CUdeviceptr address, CUstream handle, bool ptsz)
 {
     if (atomic_load(&ag_held_streams) == 0)
         return false;
-    CUcontext current = ag_context_current();
+    CUcontext current = ag_engine_current(handle);
     struct ag_stream *stream = enter(handle, ptsz, current, false);
     if (stream == NULL)
         return false;
@@ -569,7 +569,7 @@ static bool note(struct ag_stream *stream, const struct ag_event_call *call)
  */
 bool ag_engine_event(const struct ag_event_call *call)
 {
-    CUcontext current = ag_context_current();
+    CUcontext current = ag_engine_current(call->stream);
     struct ag_event_known known = ag_event_settle(call->event, !call->wait);
     struct ag_stream *stream = enter_op(call->stream, call->ptsz, current);
     AG_TRACE(ag_note_event(stream, call));

@@ -55,7 +55,7 @@ static bool active(const char *name)
 
 static void functions_changed(void)
 {
-    ag_shortcut_forget();
+    ag_engine_changed();
     ag_engine_functions_changed();
 }
 
@@ -69,14 +69,14 @@ static void unloaded(void)
 static void context_destroy(CUcontext context)
 {
     ag_memory_changed();
-    ag_shortcut_forget();
+    ag_engine_changed();
     ag_engine_context_destroy(context);
 }
 
 static void device_reset(CUdevice device)
 {
     ag_memory_changed();
-    ag_shortcut_forget();
+    ag_engine_changed();
     ag_engine_device_reset(device);
 }
 
@@ -279,7 +279,7 @@ DOOR(cuStreamEndCapture_ptsz, (CUstream stream, CUgraph *graph))
     DOOR(name, parameters)                                                                         \
     {                                                                                              \
         CUresult result = REAL(name) arguments;                                                    \
-        ag_shortcut_forget_context();                                                              \
+        ag_engine_forget_current();                                                                \
         return result;                                                                             \
     }
 
@@ -296,7 +296,7 @@ CURRENT(cuCtxPopCurrent_v2, (CUcontext *context), (context))
         if (active(#name))                                                                         \
             barrier();                                                                             \
         CUresult result = REAL(name) arguments;                                                    \
-        ag_shortcut_forget_context();                                                              \
+        ag_engine_forget_current();                                                                \
         return result;                                                                             \
     }
 

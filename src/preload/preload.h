@@ -116,12 +116,6 @@ bool ag_shortcut_asked(const struct ag_kernel_call *call);
 /* After it. */
 void ag_shortcut_learn(void *real, const void *kernel, bool success);
 
-/* From now on the runtime may give the driver another function for a kernel. */
-void ag_shortcut_forget(void);
-
-/* The calling thread may have, or be about to get, another current context. */
-void ag_shortcut_forget_context(void);
-
 /* -- Process -------------------------------------------------------------- */
 
 /* Starts everything at the first sight of libcuda. False: the library is switched off. */

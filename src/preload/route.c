@@ -263,7 +263,7 @@ __attribute__((used, visibility("hidden"))) void
 ag_thunk_barrier(const struct ag_slot *slot, const uintptr_t *registers, const uintptr_t *stack)
 {
     if (slot >= &ag_slots[AG_SLOTS_KNOWN])
-        ag_shortcut_forget_context();
+        ag_engine_forget_current();
     if (ag_depth || !atomic_load_explicit(&ag_engine_on, memory_order_relaxed))
         return;
     if (slot->class == AG_CLASS_BARRIER || slot->class == AG_CLASS_ALLOCATION)

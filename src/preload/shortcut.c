@@ -22,13 +22,6 @@
 
 _Thread_local struct ag_shortcut ag_shortcut __attribute__((tls_model("initial-exec")));
 
-/* The current context when the launch began, and how many changes there had been when the driver
-   was asked for it. NULL: it must be asked. */
-static _Thread_local CUcontext context __attribute__((tls_model("initial-exec")));
-static _Thread_local unsigned generation __attribute__((tls_model("initial-exec")));
-
-static _Atomic unsigned changes = 1;
-
 enum { KERNELS = 256 };
 
 /*
@@ -37,14 +30,14 @@ enum { KERNELS = 256 };
  * brings the later stamp with it (release and acquire).
  */
 static struct known {
-    _Atomic uint64_t stamp; /* the generation, 0 while it is written, above how often it was */
+    _Atomic uint64_t stamp; /* ag_changes, 0 while it is written, above how often it was */
     const void *_Atomic kernel;
     void *_Atomic real;
     _Atomic(CUcontext) context;
     _Atomic(CUfunction) func; /* NULL: no shortcut for this kernel */
 } __attribute__((aligned(64))) known[KERNELS];
 
-enum { PTSZ = 1, WRITING = 2, GENERATION_SHIFT = 32 };
+enum { PTSZ = 1, WRITING = 2, CHANGES_SHIFT = 32 };
 
 #define GET(field)        atomic_load_explicit(&(field), memory_order_acquire)
 #define PUT(field, value) atomic_store_explicit(&(field), (value), memory_order_release)
@@ -61,67 +54,39 @@ _Static_assert(KERNELS == 1 << (64 - 56), "the hash has as many values as the ta
 /* Whether it is known what the runtime makes of the kernel. */
 static inline bool look_up(void *real, const void *kernel, struct ag_kernel_call *call)
 {
-    const CUcontext current = context; /* or it would be read anew behind each value */
-    const unsigned now = generation;
-    struct known *entry = entry_of(kernel, current);
+    const struct ag_current now = ag_current; /* or it would be read anew behind each value */
+    struct known *entry = entry_of(kernel, now.context);
     __asm__("" : "+r"(entry)); /* or the compiler computes each field's address from the table's */
     uint64_t stamp = GET(entry->stamp);
-    call->current = current;
+    call->current = now.context;
     call->ptsz = stamp & PTSZ;
     call->func = GET(entry->func);
     return GET(entry->kernel) == kernel && GET(entry->real) == real &&
-           GET(entry->context) == current && stamp >> GENERATION_SHIFT == now &&
+           GET(entry->context) == now.context && stamp >> CHANGES_SHIFT == now.changes &&
            GET(entry->stamp) == stamp;
 }
 
 /* Not while another thread writes there, or this one, which a signal has interrupted. */
 static void remember(void *real, const void *kernel, CUfunction func, bool ptsz)
 {
-    struct known *entry = entry_of(kernel, context);
+    struct known *entry = entry_of(kernel, ag_current.context);
     uint64_t stamp = GET(entry->stamp);
     uint32_t times = (uint32_t)stamp;
     if (times & WRITING || !atomic_compare_exchange_strong(&entry->stamp, &stamp, times | WRITING))
         return;
     PUT(entry->kernel, kernel);
     PUT(entry->real, real);
-    PUT(entry->context, context);
+    PUT(entry->context, ag_current.context);
     PUT(entry->func, func);
     times = (times | PTSZ | WRITING) + 1; /* the next multiple of 4 */
-    PUT(entry->stamp, (uint64_t)generation << GENERATION_SHIFT | times | (ptsz ? PTSZ : 0));
-}
-
-void ag_shortcut_forget(void)
-{
-    atomic_fetch_add(&changes, 1);
-}
-
-void ag_shortcut_forget_context(void)
-{
-    context = NULL;
-}
-
-/* What stream NULL and its like mean depends on the current context: then there is no doubt. */
-static bool is_handle(CUstream stream)
-{
-    return (uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD;
-}
-
-/* Finds the current context, and how many changes there have been. */
-static bool find_context(CUstream stream)
-{
-    unsigned now = atomic_load_explicit(&changes, memory_order_relaxed);
-    if (context != NULL && generation == now && is_handle(stream))
-        return true;
-    generation = now;
-    context = NULL;
-    return ag_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context != NULL;
+    PUT(entry->stamp, (uint64_t)ag_current.changes << CHANGES_SHIFT | times | (ptsz ? PTSZ : 0));
 }
 
 bool ag_shortcut_taken(void *real, const void *kernel, struct ag_kernel_call *call)
 {
     if (ag_shortcut.call)
         return false;
-    if (!find_context(call->stream))
+    if (ag_engine_current(call->stream) == NULL)
         return false;
     bool usable = look_up(real, kernel, call);
     if (usable && !call->func)
@@ -151,7 +116,7 @@ void ag_shortcut_learn(void *real, const void *kernel, bool success)
     if (launch.asked && !launch.seen)
         ag_engine_failed(); /* the eager launch that the engine waits for has not been made */
     bool confirmed = launch.asked && launch.seen && launch.func == launch.call->func;
-    if (!success || confirmed || context == NULL)
+    if (!success || confirmed || ag_current.context == NULL)
         return;
     bool usable = launch.seen && ag_runtime_version(real) >= 12000;
     remember(real, kernel, usable ? launch.func : NULL, launch.ptsz);

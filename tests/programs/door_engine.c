@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "driver/driver.h"
 #include "engine/engine.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -22,6 +23,8 @@ _Atomic bool ag_streams_go, ag_graphs_wait;
 _Atomic bool ag_engine_on, ag_trace_on; /* there is no trace here */
 _Thread_local const char *ag_cause __attribute__((tls_model("initial-exec")));
 _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
+_Thread_local struct ag_current ag_current __attribute__((tls_model("initial-exec")));
+_Atomic unsigned ag_changes = 1;
 struct ag_options ag_opt = {.general_enable = true};
 
 /* What has been asked since the program last looked. */
@@ -82,6 +85,14 @@ static const char *const reasons[] = {
     AG_REASONS(X)
 #undef X
 };
+
+CUcontext ag_engine_ask_current(void)
+{
+    ag_current.changes = ag_changes;
+    if (ag_real.cuCtxGetCurrent(&ag_current.context) != CUDA_SUCCESS)
+        ag_current.context = NULL;
+    return ag_current.context;
+}
 
 bool ag_engine_kernel(const struct ag_kernel_call *c)
 {

@@ -385,6 +385,47 @@ static void back_and_forth(void)
     OK(cuCtxDestroy(other));
 }
 
+/* Ops in a stream, the middle ones of them while another context than its own is current, or none:
+ * what the driver answers. */
+static void current(void)
+{
+    CUcontext other, popped;
+    CUevent event;
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    OK(create_context(&other));
+    OK(cuCtxPopCurrent(&popped));
+    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    for (uint32_t step = 0; step < 8 * STEPS; step++) {
+        unsigned way = step % 8 == 7 ? 1 + step / 8 % 3 : 0;
+        CUresult answers[5] = {0};
+        OK(cuMemsetD32Async(buffer[1], step, N, s));
+        OK(launch_mix(buffer[0], N, 1, s));
+        OK(launch_mix(buffer[1], N, 2, s));
+        if (way == 1)
+            OK(cuCtxPushCurrent(other));
+        else if (way != 0)
+            OK(cuCtxSetCurrent(way == 2 ? other : NULL));
+        answers[0] = launch_mix(buffer[0], N, 3, s);
+        answers[1] = cuMemsetD32Async(buffer[2], step, N, s);
+        answers[2] = cuMemcpyDtoDAsync(buffer[3], buffer[1], 4 * N, s);
+        answers[3] = cuEventRecord(event, s);
+        answers[4] = cuStreamWaitEvent(s, event, 0);
+        if (way == 1)
+            OK(cuCtxPopCurrent(&popped));
+        else if (way != 0)
+            OK(cuCtxSetCurrent(ctx));
+        OK(launch_mix(buffer[3], N, 4, s));
+        OK(launch_mix(buffer[2], N, 5, s));
+        if (way != 0) {
+            for (unsigned i = 0; i < 5; i++)
+                printf("%d ", answers[i]);
+            printf("way %u\n", way);
+        }
+    }
+    OK(cuStreamSynchronize(s));
+    OK(cuCtxDestroy(other));
+}
+
 static void reset(void)
 {
     for (unsigned round = 0; round < 4; round++) {
@@ -643,6 +684,7 @@ int main(int argc, char **argv)
                                           {"contexts", contexts},
                                           {"devices", devices},
                                           {"back_and_forth", back_and_forth},
+                                          {"current", current},
                                           {"reset", reset},
                                           {"modules", modules},
                                           {"attributes", attributes},
