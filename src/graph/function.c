@@ -3,13 +3,14 @@
 #include "graph/function.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "config/config.h"
 #include "driver/driver.h"
 
-enum { BUCKETS = 1024, MOST_FUNCTIONS = 65536, MOST_PARAMETERS = 4096 };
+enum { BUCKETS = 1024, FOUND = 256, MOST_FUNCTIONS = 65536, MOST_PARAMETERS = 4096 };
 
 struct entry {
     struct entry *next;
@@ -22,13 +23,38 @@ struct entry {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
 static struct entry *table[BUCKETS];
 static unsigned known;
-static uint32_t generation; /* goes up when handles may change their meaning */
+static _Atomic uint32_t generation = 1; /* goes up when handles may change their meaning */
+
+/*
+ * What was found last, to be read without the lock: each launch that is not the expected one looks
+ * for its kernel, in any number of threads. Direct mapped; written under the lock. What a reader
+ * finds counts if the stamp is the same before and behind, is not odd, and is of this generation.
+ */
+static struct found {
+    _Atomic uint64_t stamp; /* the generation above how often it was written; odd: it is just now */
+    _Atomic(CUfunction) handle;
+    _Atomic(CUcontext) ctx;
+    const struct ag_function *_Atomic function;
+} __attribute__((aligned(64))) found[FOUND];
+
+#define GET(field)        atomic_load_explicit(&(field), memory_order_acquire)
+#define PUT(field, value) atomic_store_explicit(&(field), (value), memory_order_release)
+
+static uint64_t hash_of(CUfunction handle, CUcontext ctx)
+{
+    return ((uintptr_t)handle ^ (uintptr_t)ctx << 7) * 0x9e3779b97f4a7c15u;
+}
 
 static struct entry **bucket_of(CUfunction handle, CUcontext ctx)
 {
-    uint64_t hash = ((uintptr_t)handle ^ (uintptr_t)ctx << 7) * 0x9e3779b97f4a7c15u;
-    return &table[hash >> 54];
+    return &table[hash_of(handle, ctx) >> 54];
 }
+
+static struct found *place_of(CUfunction handle, CUcontext ctx)
+{
+    return &found[hash_of(handle, ctx) >> 56];
+}
+_Static_assert(BUCKETS == 1 << (64 - 54) && FOUND == 1 << (64 - 56), "as many as hashes");
 
 /* Asks the driver. The lock is not held. */
 static struct entry *describe(CUfunction handle, CUcontext ctx)
@@ -76,17 +102,44 @@ static struct entry *find(CUfunction handle, CUcontext ctx)
 {
     struct entry *entry = *bucket_of(handle, ctx);
     while (entry != NULL &&
-           !(entry->handle == handle && entry->ctx == ctx && entry->generation == generation))
+           !(entry->handle == handle && entry->ctx == ctx && entry->generation == GET(generation)))
         entry = entry->next;
     return entry;
 }
 
-const struct ag_function *ag_function_find(CUfunction handle, CUcontext ctx)
+/* The lock is held. */
+static void remember(const struct entry *entry)
+{
+    struct found *place = place_of(entry->handle, entry->ctx);
+    uint32_t times = (uint32_t)GET(place->stamp);
+    PUT(place->stamp, times | 1);
+    PUT(place->handle, entry->handle);
+    PUT(place->ctx, entry->ctx);
+    PUT(place->function, &entry->function);
+    PUT(place->stamp, (uint64_t)entry->generation << 32 | (times + 2));
+}
+
+static __attribute__((noinline)) const struct ag_function *find_slow(CUfunction handle,
+                                                                     CUcontext ctx)
 {
     pthread_mutex_lock(&lock);
     struct entry *entry = find(handle, ctx);
+    if (entry != NULL)
+        remember(entry);
     pthread_mutex_unlock(&lock);
     return entry != NULL ? &entry->function : NULL;
+}
+
+const struct ag_function *ag_function_find(CUfunction handle, CUcontext ctx)
+{
+    struct found *place = place_of(handle, ctx);
+    uint32_t now = GET(generation);
+    uint64_t stamp = GET(place->stamp);
+    const struct ag_function *function = GET(place->function);
+    if (GET(place->handle) == handle && GET(place->ctx) == ctx && stamp % 2 == 0 &&
+        stamp >> 32 == now && GET(place->stamp) == stamp)
+        return function;
+    return find_slow(handle, ctx);
 }
 
 struct ag_function *ag_function_copy(CUfunction handle, CUcontext ctx)
@@ -107,15 +160,13 @@ struct ag_function *ag_function_copy(CUfunction handle, CUcontext ctx)
 
 void ag_function_learn(CUfunction handle, CUcontext ctx)
 {
-    pthread_mutex_lock(&lock);
-    uint32_t now = generation;
-    pthread_mutex_unlock(&lock);
+    uint32_t now = GET(generation);
     struct entry *entry = describe(handle, ctx);
     if (entry == NULL)
         return;
     pthread_mutex_lock(&lock);
     /* Another thread may have been faster, or the handle's meaning may have changed meanwhile. */
-    if (now == generation && known < MOST_FUNCTIONS && find(handle, ctx) == NULL) {
+    if (now == GET(generation) && known < MOST_FUNCTIONS && find(handle, ctx) == NULL) {
         struct entry **bucket = bucket_of(handle, ctx);
         entry->generation = now;
         entry->next = *bucket;
@@ -129,8 +180,8 @@ void ag_function_learn(CUfunction handle, CUcontext ctx)
 
 uint32_t ag_functions_retire(void)
 {
-    pthread_mutex_lock(&lock);
-    uint32_t now = ++generation;
+    pthread_mutex_lock(&lock); /* not while one is added */
+    uint32_t now = atomic_fetch_add(&generation, 1) + 1;
     pthread_mutex_unlock(&lock);
     return now;
 }

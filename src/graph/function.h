@@ -22,8 +22,8 @@ struct ag_function {
 
 /*
  * The function behind a handle that the program launches in context `ctx`. NULL: not known. Takes
- * the table's own lock, and never calls the driver. Valid while the caller has the lock of a
- * stream, and until this is reset: see ag_functions_retire().
+ * the table's own lock if others have been looked for since, and never calls the driver. Valid
+ * while the caller has the lock of a stream, and until this is reset: see ag_functions_retire().
  */
 const struct ag_function *ag_function_find(CUfunction handle, CUcontext ctx);
 
