@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
-TIMEOUT = 60  # seconds; a sanitizer makes programs ten times slower
+TIMEOUT = 150  # seconds; a sanitizer makes programs ten times slower, and so does a busy machine
 
 
 # -- The build ----------------------------------------------------------------

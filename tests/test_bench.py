@@ -54,7 +54,7 @@ def test_what_the_library_adds_to_a_launch_that_passes():
 @needs_no_sanitizer
 def test_calls_beside_a_launch_that_waits_for_room():
     """Those that wait on the simulated driver are those that wait with driver 580 (docs/design.md, fact 23)."""
-    done = helpers.run([helpers.build_dir() / "tests/bench/room-sim", 200], preload=False, timeout=60)
+    done = helpers.run([helpers.build_dir() / "tests/bench/room-sim", 200], preload=False)
     lines = [line.split() for line in done.stdout.splitlines()]
     assert {(what, place) for what, place, *_ in lines} == {
         (what, place) for what in ("kernels", "graphs") for place in ("same", "other")}

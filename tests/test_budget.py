@@ -16,7 +16,7 @@ def run(tmp_path, ops, phases, streams=1, rounds=1, launch_us=0, instantiate_us=
     """The report, and how many graphs were alive in the end. `phases`: steps of each."""
     sizes = [word for size, steps in enumerate(phases, 1) for word in (size, steps)] * rounds
     command = [compiled.program("trace_phases"), ops, streams, *sizes]
-    plain = helpers.run_logged(command, preload=False)
+    plain = helpers.run_logged(command, preload=False, env={"AGSIM_DELAY_US": 0})
     env = {f"AUTOGRAPH_{name}": value for name, value in options.items()}
     done = helpers.run_logged(command, env={"AGSIM_CALLS": tmp_path / "calls", "AGSIM_DELAY_US": 0,
                                             "AGSIM_LAUNCH_US": launch_us,
@@ -71,10 +71,14 @@ def test_in_a_loop_of_more_sequences_than_graphs_those_that_have_one_keep_it(tmp
 
 
 def test_and_while_a_trial_has_them_wait(tmp_path):
-    """For sixteen rounds, in which the 14 others find no room 70 times."""
-    report, _ = run(tmp_path, 2, [1] * 64, rounds=60, launch_us=20, GRAPH_EXECS=50, TRACE_TRIAL="true")
-    assert report["trials"] > 0
-    assert (report["traces"], report["evictions"]) == (50, 0)
+    """For sixteen rounds, in which the 14 others find no room 70 times. On a busy machine no trial may come to
+    its end: tried more than once."""
+    def has_tried():
+        report, _ = run(tmp_path, 2, [1] * 64, rounds=60, launch_us=20, GRAPH_EXECS=50, TRACE_TRIAL="true")
+        assert (report["traces"], report["evictions"]) == (50, 0)
+        return report["trials"] > 0
+
+    assert any(has_tried() for _ in range(4))
 
 
 def questions(tmp_path):
