@@ -15,12 +15,12 @@
  * Behind a wait the GPU is idle. A program that issues faster than any GPU executes has it start on
  * a short first piece, while it issues the rest.
  *
- * c is measured on held ops, N at barriers; until something has been held, eager sequences
- * tell how many ops can be held at all. Lengths are powers of two, so that a loop of
- * identical ops is cut at the same arguments, and change only when another one has been clearly
- * better for a while, since sequences of another length have to get hot anew. Pieces that were
- * late, by pauses that c does not show, are shorter for some time, longer each time. With
- * `trace.length = fixed` this is all that is done.
+ * c is measured on held ops (for a start twice, lest a pause decide), N at barriers; until
+ * something has been held, eager sequences tell how many ops can be held at all. Lengths are powers
+ * of two, so that a loop of identical ops is cut at the same arguments, and change only when
+ * another one has been clearly better for a while, since sequences of another length have to get
+ * hot anew. Pieces that were late, by pauses that c does not show, are shorter for some time,
+ * longer each time. With `trace.length = fixed` this is all that is done.
  *
  * All functions want the stream's lock.
  */
