@@ -28,25 +28,32 @@ def lengths(tmp_path, words):
     return replays_of(report(tmp_path, words))
 
 
-@pytest.mark.parametrize("cpu, most", [(0, 64), (100, 8)])
-def test_slow_programs_have_short_pieces(cpu, most, tmp_path):
+def own_clock(iterations, ops, sync, op_ns, read_ns=2000, **env):
+    """The report of a program whose clock is its own: each op takes so long, and each look at the clock, and
+    so what the library submits between two of them."""
+    done = helpers.run_logged([compiled.program("own_clock"), iterations, ops, int(sync), op_ns, read_ns],
+                              env={"AGSIM_DELAY_US": 0, **env})
+    return done.report
+
+
+@pytest.mark.parametrize("op_ns, most", [(100, 64), (100_000, 8)])
+def test_slow_programs_have_short_pieces(op_ns, most):
     """64 ops between two waits: with 100 us for each, pieces of 2 would be best."""
-    replays = lengths(tmp_path, f"n=64 sync=1 cpu={cpu} iterations=60")
+    replays = replays_of(own_clock(60, 64, True, op_ns, 100))
     usual = max(replays, key=lambda length: length * replays[length])
-    assert usual <= most if cpu else usual >= 16
+    assert usual <= most if most < 64 else usual >= 16
 
 
-def test_short_piece_behind_a_wait(tmp_path):
+@pytest.mark.parametrize("op_ns", [120, 410])
+def test_short_piece_behind_a_wait(op_ns):
     """The GPU starts on the first quarter while the rest is issued, if that takes longer than a replay and not
-    so long that any GPU would be faster. How long either takes is the machine's matter: tried at several
-    paces and lengths. (tests/unit/test_pace.c has a clock of its own.)"""
-    def begins_early(n, cpu):
-        data = report(tmp_path, f"n={n} sync=1 cpu={cpu} iterations=2000", AUTOGRAPH_GRAPH_VARIANTS=1)
-        replays = replays_of(data)
-        # Both begin with the same ops, and have their own arguments.
-        return min(replays.get(n // 4, 0), replays.get(n - n // 4, 0)) > 500 and data["patches"] < 4000
-
-    assert any(begins_early(n, cpu) for cpu in (0.1, 0.05, 0.2, 0, 0.15) * 3 for n in (32, 64))
+    so long that any GPU would be faster."""
+    data = own_clock(1000, 32, True, op_ns, AUTOGRAPH_GRAPH_VARIANTS=1)
+    replays = replays_of(data)
+    if op_ns == 120:  # both begin with the same ops, and have their own arguments
+        assert min(replays[8], replays[24]) > 900 and data["patches"] < 1000
+    else:
+        assert not {8, 24} & replays.keys()
 
 
 def test_no_short_piece_where_nobody_waits(tmp_path):
@@ -54,20 +61,15 @@ def test_no_short_piece_where_nobody_waits(tmp_path):
     assert replays[64] > 1000 and replays.get(48, 0) + replays.get(16, 0) < 100
 
 
-def test_pieces_stay_as_they_are_where_that_is_hardly_worse(tmp_path):
-    """By 5 us of work before each launch 32 ops would be best, by 0.6 % of the time. On a busy machine
-    the work takes longer: tried more than once."""
-    assert any(32 not in lengths(tmp_path, "n=16 cpu=5 iterations=800") for _ in range(6))
+def test_pieces_stay_as_they_are_where_that_is_hardly_worse():
+    """By 5 us of work before each launch 32 ops would be best, by 0.6 % of the time."""
+    assert 32 not in replays_of(own_clock(800, 16, False, 5000))
 
 
-def test_first_graph_is_an_ordinary_one_where_sequences_get_no_longer(tmp_path):
-    """5 us of work: pieces of 4, the first graph's length. There are four, each with its own arguments. A
-    busy machine may be too slow for pieces of 4: tried more than once."""
-    for _ in range(6):
-        data = report(tmp_path, "n=16 sync=1 cpu=5 iterations=1000", AGSIM_LAUNCH_US=4)
-        if set(replays_of(data)) == {4}:
-            break
-    assert data["replays"] > 3000 and data["patches"] < 2000
+def test_first_graph_is_an_ordinary_one_where_sequences_get_no_longer():
+    """5 us of work: pieces of 4, the first graph's length. There are four, each with its own arguments."""
+    data = own_clock(1000, 16, True, 5000)
+    assert replays_of(data).keys() == {4} and data["replays"] > 3000 and data["patches"] < 2000
 
 
 def test_single_op_between_waits(tmp_path):
