@@ -367,6 +367,9 @@ void ag_engine_launch_unseen(void);
 
 /* -- Life ----------------------------------------------------------------- */
 
+/* After cuStreamCreate, in the current context. */
+void ag_engine_stream_created(CUstream stream, unsigned flags);
+
 /* Before cuStreamDestroy: flushes and forgets the stream; its handle may come back. */
 void ag_engine_stream_destroy(CUstream stream);
 

@@ -6,6 +6,7 @@
 
 #include "driver/driver.h"
 #include "engine/aside.h"
+#include "engine/handle.h"
 #include "engine/observe.h"
 #include "engine/pace.h"
 #include "engine/young.h"
@@ -17,6 +18,7 @@
 void ag_engine_stream_destroy(CUstream handle)
 {
     CUcontext current;
+    ag_handle_destroyed(handle);
     if (ag_context_refused(&current)) { /* and so is the call that follows */
         (void)ag_watchdog_flush(AG_REASON_BARRIER);
         return;

@@ -12,6 +12,7 @@
 #include "engine/aside.h"
 #include "engine/audit.h"
 #include "engine/event.h"
+#include "engine/handle.h"
 #include "engine/memory.h"
 #include "engine/observe.h"
 #include "engine/young.h"
@@ -336,12 +337,7 @@ static struct ag_stream *make(CUstream name, CUcontext current, bool late, uint3
     if (name == CU_STREAM_PER_THREAD) {
         kind = AG_STREAM_PER_THREAD;
     } else if (name != CU_STREAM_LEGACY) {
-        /* Asking for the flags of a stream that captures ends its capture (driver 580). */
-        CUstreamCaptureStatus status;
-        known = ag_real.cuStreamIsCapturing(name, &status) == CUDA_SUCCESS &&
-                status == CU_STREAM_CAPTURE_STATUS_NONE &&
-                ag_real.cuStreamGetCtx(name, &ctx) == CUDA_SUCCESS &&
-                ag_real.cuStreamGetFlags(name, &flags) == CUDA_SUCCESS;
+        known = ag_handle_learn(name, &ctx, &flags);
         kind = flags & CU_STREAM_NON_BLOCKING ? AG_STREAM_NONBLOCKING : AG_STREAM_BLOCKING;
     }
     if (!known)

@@ -3,7 +3,7 @@
 #include "engine/young.h"
 
 #include "config/config.h"
-#include "driver/driver.h"
+#include "engine/handle.h"
 #include "engine/observe.h"
 
 /* How many times as many new streams are young as had to come before, and as the time before; and
@@ -120,20 +120,16 @@ static void remove_place(struct ag_young *young, CUstream handle)
     atomic_fetch_add_explicit(&ag_unfollowed_ops, ops, memory_order_relaxed);
 }
 
-/* A stream that has no place: whether it gets one. A stream that captures must not be asked.
-   Whoever gives it a state at the same time takes the place away, or the state is seen here. */
+/* A stream that has no place: whether it gets one. Whoever gives it a state at the same time takes
+   the place away, or the state is seen here. */
 static struct ag_young *begin(CUstream handle, CUcontext current)
 {
     struct ag_context *context = ag_context_peek(current);
-    CUstreamCaptureStatus status;
     CUcontext ctx;
     unsigned flags;
     if (context == NULL || atomic_load_explicit(&context->young, memory_order_relaxed) == 0 ||
         AG_TRACING() || ag_captures_about() || ag_stream_peek(handle, false, current) != NULL ||
-        !ag_stream_watch_thread() || ag_real.cuStreamIsCapturing(handle, &status) != CUDA_SUCCESS ||
-        status != CU_STREAM_CAPTURE_STATUS_NONE ||
-        ag_real.cuStreamGetCtx(handle, &ctx) != CUDA_SUCCESS || ctx != current ||
-        ag_real.cuStreamGetFlags(handle, &flags) != CUDA_SUCCESS)
+        !ag_stream_watch_thread() || !ag_handle_learn(handle, &ctx, &flags) || ctx != current)
         return NULL;
     for (unsigned i = 0, first = first_place(handle); i < PROBES; i++) {
         struct ag_young *young = place(first, i);
@@ -225,8 +221,10 @@ bool ag_young_destroy(CUstream handle)
     }
     if (context == NULL)
         return false;
-    /* Before it leaves: what runs there must be known in one way or the other. */
-    if (!done && (atomic_load(&ag_captures) != 0 || !ag_stream_handle_is_done(handle)))
+    /* Before it leaves: what runs there must be known in one way or the other. While the context
+       has had no graphs there is little reason to ask. */
+    if (!done && (atomic_load(&ag_captures) != 0 || !atomic_load(&context->graphs) ||
+                  !ag_stream_handle_is_done(handle)))
         atomic_fetch_add(&context->left, 1);
     ag_young_leave(handle);
     ag_stream_wait_for_growth();

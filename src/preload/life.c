@@ -547,9 +547,10 @@ static void submit_all(void)
 }
 
 /* Creating one more than some dozens (driver 580). */
-MAY_WAIT(cuStreamCreate, (CUstream *stream, unsigned flags), (stream, flags))
-MAY_WAIT(cuStreamCreateWithPriority, (CUstream *stream, unsigned flags, int priority),
-         (stream, flags, priority))
+AROUND(cuStreamCreate, (CUstream *stream, unsigned flags), (stream, flags), submit_all(),
+       ag_engine_stream_created(*stream, flags))
+AROUND(cuStreamCreateWithPriority, (CUstream *stream, unsigned flags, int priority),
+       (stream, flags, priority), submit_all(), ag_engine_stream_created(*stream, flags))
 
 /* The kernel may have to be loaded. */
 #define ADD_PARAMETERS                                                                             \

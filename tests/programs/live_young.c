@@ -88,6 +88,45 @@ static void legacy(void)
     }
 }
 
+/* Destroys a stream, and makes the other kind of the same name. */
+static void *renames(void *stream)
+{
+    CUstream *s = stream;
+    unsigned flags;
+    OK(cuCtxSetCurrent(ctx));
+    OK(cuStreamGetFlags(*s, &flags));
+    OK(cuStreamDestroy(*s));
+    *s = made(flags ^ CU_STREAM_NON_BLOCKING);
+    return NULL;
+}
+
+/* The main thread has made a stream of that name, too, but another one. */
+static void renamed(void)
+{
+    unsigned same = 0;
+    short_lives();
+    for (uint32_t step = 0; step < STEPS; step++) {
+        pthread_t thread;
+        CUstream first = made(step % 2 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING), s = first;
+        CHECK(pthread_create(&thread, NULL, renames, &s) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+        same += s == first;
+        body(NULL, buffer[1], step);
+        if (step % 2)
+            OK(cuStreamSynchronize(NULL));
+        for (uint32_t i = 0; i < 5; i++) {
+            body(s, buffer[1], i);
+            if (step % 2)
+                OK(cuStreamSynchronize(s));
+            body(NULL, buffer[1], step);
+            if (step % 2)
+                OK(cuStreamSynchronize(NULL));
+        }
+        gone(s);
+    }
+    CHECK(same > 0 || getenv("AGSIM_LOG") == NULL); /* a real driver may take other names */
+}
+
 /* Events of a stream that is held, and of one that is young. */
 static void events(void)
 {
@@ -291,6 +330,7 @@ int main(int argc, char **argv)
                                           {"gains", gains},
                                           {"legacy", legacy},
                                           {"events", events},
+                                          {"renamed", renamed},
                                           {"graphs", graphs},
                                           {"contexts", contexts},
                                           {"threads", threads},
