@@ -8,7 +8,7 @@
 
 /* Recorded ops between two looks, and to the next audit of a stream that has won, at first; how
    many times as many the next time; and at most. */
-enum { LOOK_OPS = 1 << 12, AGAIN_FIRST = 1 << 16, AGAIN_GROWS = 16, AGAIN_MOST = 1 << 28 };
+enum { LOOK_OPS = 1 << 12, AGAIN_FIRST = 1 << 16, AGAIN_GROWS = 4, AGAIN_MOST = 1 << 28 };
 
 /* Where so many of a hundred ops are replayed, or more, there is no question. */
 enum { MANY = 75 };
@@ -20,8 +20,10 @@ enum { SETTLED = 1 };
 /* Ops between two barriers, at most. */
 enum { MOST_RUN = 128 };
 
-/* Ops of a window, at least; pairs at most, and of these, how many decide either way. */
-enum { WINDOW = 512, PAIRS = 5, WON = 2, LOST = PAIRS - WON + 1 };
+/* Ops of a window, at least; pairs at most, of which most decide. Where following makes no
+   difference two pairs of five are won by chance more often than not; and where it does, a stream
+   that rests is soon followed again. */
+enum { WINDOW = 512, PAIRS = 5, MOST = PAIRS / 2 + 1 };
 
 /* Time of a followed op against one while the stream rests, in percent, where following has won
    the pair. */
@@ -128,8 +130,8 @@ void ag_audit_arrived(struct ag_stream *stream)
     bool won = audit->followed_ps * 100 < rested_ps * FASTER;
     audit->won += won;
     audit->lost += !won;
-    if (audit->won == WON || audit->lost == LOST)
-        over(stream, audit->lost == LOST);
+    if (audit->won == MOST || audit->lost == MOST)
+        over(stream, audit->lost == MOST);
     else
         follow(stream);
 }

@@ -110,10 +110,12 @@ TEST(what_is_much_faster_wins_soon)
     CHECK(wins(1, 5000, 9000) && eager == 32);
 }
 
-TEST(single_ops_have_to_save_more_than_chance_gives_among_threads)
+TEST(replays_have_to_save_more_than_chance_gives_among_threads)
 {
     for (unsigned alone = 0; alone < 2; alone++) {
         others.thread = alone ? (const void *)&ag_self : &others;
+        CHECK(wins(3, 28800, 30000));
+        CHECK(wins(3, 29200, 30000) == alone);
         CHECK(wins(1, 7000, 9000));
         CHECK(wins(1, 28000, 30000));
         CHECK(wins(1, 19300, 20000) == alone);
