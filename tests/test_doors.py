@@ -190,7 +190,8 @@ def test_both_stream_variants_are_told_apart(built):
 
 # Doors that look into a structure, which the numbers given here are not.
 READS_ITS_ARGUMENT = re.compile(
-    r"cuLaunchKernelEx|cuMemcpy[23]DAsync|cuIpcOpenEventHandle|cuCtxFromGreenCtx|cuDevicePrimaryCtxRetain")
+    r"cuLaunchKernelEx|cuMemcpy[23]DAsync|cuIpcOpenEventHandle|cuCtxFromGreenCtx|cuDevicePrimaryCtxRetain"
+    r"|cuStreamCreate")
 
 
 @pytest.mark.parametrize("how", ["handle", "gpa"])

@@ -268,6 +268,11 @@ void ag_engine_barrier_load(CUfunction func)
     NOTE("load(%p) ", (void *)func);
 }
 
+void ag_engine_stream_created(CUstream stream, unsigned flags)
+{
+    NOTE("stream_created(%p, %u) ", (void *)stream, flags);
+}
+
 void ag_engine_stream_destroy(CUstream stream)
 {
     NOTE("stream_destroy(%p) ", (void *)stream);
