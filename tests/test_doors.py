@@ -302,6 +302,14 @@ def test_launch_with_configuration(built, suffix):
     assert out[6].startswith(f"call: 0 cuLaunchKernelEx{suffix} 0 2 3 ") and out[7] == "events: "
 
 
+@pytest.mark.parametrize("name", ["cuStreamCreate", "cuStreamCreateWithPriority"])
+def test_streams_that_are_created(built, name):
+    """What is held goes first; the stream is what the driver has written, here the two first numbers there."""
+    out = built.run(OPEN, "hold 1", f"handle {name}", "call config", "events")
+    assert out[-2].startswith(f"call: 0 {name} ")
+    assert out[-1] == f"events: most(barrier) stream_created({12 << 32 | 11:#x}, 2) "
+
+
 @pytest.mark.parametrize("name, before, after", [
     ("cuStreamDestroy", "stream_destroy(0x77)", ""),
     ("cuStreamDestroy_v2", "stream_destroy(0x77)", ""),

@@ -20,9 +20,8 @@ enum { SETTLED = 1 };
 /* Ops between two barriers, at most. */
 enum { MOST_RUN = 128 };
 
-/* Ops of a window, at least; pairs at most, of which most decide. Where following makes no
-   difference two pairs of five are won by chance more often than not; and where it does, a stream
-   that rests is soon followed again. */
+/* Ops of a window, at least; pairs at most, of which most decide. (Where windows differ by much
+   more than FASTER asks for, two pairs of five are won by chance more often than not.) */
 enum { WINDOW = 512, PAIRS = 5, MOST = PAIRS / 2 + 1 };
 
 /* Time of a followed op against one while the stream rests, in percent, where following has won

@@ -90,7 +90,6 @@ static struct ag_context *make(CUcontext ctx, CUdevice device)
     }
     context->device = device;
     atomic_store(&context->green, false);
-    atomic_store(&context->graphs, false);
     atomic_store(&context->settled, atomic_load(&context->left));
     context->grown[0] = context->grown[1] = context->shorts = 0;
     context->barren = context->young_last = 0;
@@ -189,10 +188,8 @@ bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle)
     grown[is_long] += taken && grows;
     if (execs[0] - grown[0] > context->shorts)
         context->shorts = execs[0] - grown[0];
-    if (taken) {
+    if (taken)
         context->memory += ag_exec_kb(ops);
-        atomic_store(&context->graphs, true);
-    }
     if (context->memory > atomic_load(&ag_most_graph_memory))
         atomic_store(&ag_most_graph_memory, context->memory);
     pthread_mutex_unlock(&lock);

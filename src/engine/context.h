@@ -32,7 +32,6 @@ struct ag_context {
     _Atomic bool legacy_held;       /* the legacy stream holds ops */
     _Atomic int64_t owed; /* for graphs that were made, ns, less what replays have saved since */
     _Atomic unsigned starved; /* hot sequences that found no exec */
-    _Atomic bool graphs;      /* an exec has been made here */
     _Atomic unsigned left;    /* streams that have gone, and may have left work behind */
     _Atomic unsigned settled; /* of these, before the program last waited for the context */
     _Atomic bool green;       /* it may be current to one thread at a time (CUDA driver API, Green

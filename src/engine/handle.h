@@ -2,10 +2,9 @@
 /*
  * What is known of a stream by its handle: its context and its flags.
  *
- * The driver knows both, but where threads meet in it each question costs a stream of a few ops
- * more than all else that the library does for it. So a thread remembers the stream that it has
- * created last, and need not ask of that one, until a stream of such a name is destroyed, or any
- * context.
+ * The driver knows both, but that takes three calls of it, in which the threads of programs that
+ * make streams for a few ops meet. So a thread remembers the stream that it has created last, and
+ * need not ask of that one, until a stream of such a name is destroyed, or any context.
  *
  * No lock.
  */

@@ -127,6 +127,53 @@ static void renamed(void)
     CHECK(same > 0 || getenv("AGSIM_LOG") == NULL); /* a real driver may take other names */
 }
 
+static CUcontext replaced_context;
+static CUstream replaced_stream;
+
+/* Ends a context and its stream, and makes both anew, the stream ordered with the legacy one. */
+static void *replaces(void *unused)
+{
+    (void)unused;
+    OK(cuCtxDestroy(replaced_context));
+    OK(create_context(&replaced_context));
+    replaced_stream = made(CU_STREAM_DEFAULT);
+    return NULL;
+}
+
+/* The main thread has made a stream of that name in a context of that name, but of another kind. */
+static void replaced(void)
+{
+    CUfunction function = mix;
+    unsigned same = 0;
+    for (unsigned round = 0; round < 6; round++) {
+        CUcontext first, popped;
+        CUdeviceptr at;
+        CUmodule module;
+        pthread_t thread;
+        OK(create_context(&first));
+        CUstream s = made(CU_STREAM_NON_BLOCKING);
+        OK(cuCtxPopCurrent(&popped));
+        replaced_context = first;
+        CHECK(pthread_create(&thread, NULL, replaces, NULL) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+        same += first == replaced_context && s == replaced_stream;
+        OK(cuCtxSetCurrent(replaced_context));
+        OK(cuModuleLoadData(&module, agsim_kernels_ptx));
+        OK(cuModuleGetFunction(&mix, module, "ag_mix"));
+        OK(cuMemAlloc(&at, 4 * N));
+        OK(cuMemsetD32(at, 1, N));
+        for (uint32_t step = 0; step < STEPS; step++) {
+            body(replaced_stream, at, step);
+            body(NULL, at, 0);
+        }
+        show("context", at);
+        OK(cuCtxDestroy(replaced_context));
+        OK(cuCtxSetCurrent(ctx));
+        mix = function;
+    }
+    CHECK(same > 0 || getenv("AGSIM_LOG") == NULL);
+}
+
 /* Events of a stream that is held, and of one that is young. */
 static void events(void)
 {
@@ -331,6 +378,7 @@ int main(int argc, char **argv)
                                           {"legacy", legacy},
                                           {"events", events},
                                           {"renamed", renamed},
+                                          {"replaced", replaced},
                                           {"graphs", graphs},
                                           {"contexts", contexts},
                                           {"threads", threads},
