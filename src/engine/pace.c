@@ -143,29 +143,30 @@ static uint32_t most_held(uint32_t op_ns)
     return AG_MOST_BOUNDS * ag_opt.hold_bound_us * 600u / (op_ns | 1);
 }
 
-/* What sequences of so many ops cost between two barriers, ns; see pace.h. */
+/* What sequences of so many ops cost between two barriers, ns; see pace.h. Where there are no more
+   ops than that they are one piece. */
 static uint64_t cost(const struct ag_pace *pace, uint32_t length)
 {
-    return (uint64_t)length * pace->any_ns + (uint64_t)PIECE_NS * pace->runs / length;
+    uint32_t first = length < pace->runs ? length : pace->runs;
+    uint32_t pieces = (pace->runs + length - 1) / length;
+    return (uint64_t)first * pace->any_ns + (uint64_t)pieces * PIECE_NS;
 }
 
-/* The power of two next to sqrt(PIECE_NS * runs / any_ns) that the options and the bound allow; the
-   next one if that leaves no short rest; what it is now if that is hardly worse. */
+/* The power of two that costs least, of those that the options and the bound allow; what it is now
+   if that is hardly worse. */
 static uint32_t best_length(const struct ag_pace *pace)
 {
-    uint64_t square = (uint64_t)PIECE_NS * pace->runs / (pace->any_ns | 1);
-    uint32_t most = most_held(pace->op_ns), length = 2;
+    uint32_t most = most_held(pace->op_ns), best = 2;
     if (pace->cap != 0 && most > pace->cap)
         most = pace->cap;
-    while (2 * (uint64_t)length * length < square && 2 * length <= most)
-        length *= 2;
-    if (pace->runs > length && pace->runs <= length + length / 4 && 2 * length <= most)
-        length *= 2;
-    length = length < ag_opt.trace_unroll ? length : ag_opt.trace_unroll;
-    if (length == pace->length || pace->length > most)
-        return length;
+    for (uint32_t length = 4; length <= most && length < 2 * ag_opt.trace_unroll; length *= 2)
+        if (cost(pace, length) < cost(pace, best))
+            best = length;
+    best = best < ag_opt.trace_unroll ? best : ag_opt.trace_unroll;
+    if (best == pace->length || pace->length > most)
+        return best;
     uint64_t worth = (uint64_t)pace->any_ns * pace->runs / WORTH;
-    return cost(pace, pace->length) <= cost(pace, length) + worth ? pace->length : length;
+    return cost(pace, pace->length) <= cost(pace, best) + worth ? pace->length : best;
 }
 
 /* Nothing has been held yet, and a sequence has ended: sequences as long as ops can be held at the

@@ -141,6 +141,19 @@ TEST(a_better_length_must_be_worth_it)
     CHECK(stream.pace.length == 32);
 }
 
+TEST(what_is_one_piece_either_way_stays)
+{
+    begin(1500, 2000);
+    resized = 0;
+    for (unsigned i = 0; i < 400; i++) {
+        op_ns = i / 40 % 2 == 0 ? 120 : 1500;
+        run(1, 2 + i / 8 % 4);
+    }
+    CHECK(stream.pace.length == 64 && resized == 0);
+    run(400, 128);
+    CHECK(stream.pace.length == 32);
+}
+
 TEST(a_pause_of_the_machine_does_not_make_pieces_short)
 {
     begin(100, 2000);
