@@ -6,9 +6,10 @@
 #include "engine/pace.h"
 #include "observe/log.h"
 
-/* Recorded ops between two looks, and to the next audit of a stream that has won, at first; how
-   many times as many the next time; and at most. */
-enum { LOOK_OPS = 1 << 12, AGAIN_FIRST = 1 << 16, AGAIN_GROWS = 4, AGAIN_MOST = 1 << 28 };
+/* Recorded ops between two looks, the first of which asks nothing, since loops have been found and
+   trials made meanwhile; and to the next audit of a stream that has won, at first; how many times
+   as many the next time; and at most. */
+enum { LOOK_OPS = 1 << 11, AGAIN_FIRST = 1 << 16, AGAIN_GROWS = 4, AGAIN_MOST = 1 << 28 };
 
 /* Where so many of a hundred ops are replayed, or more, there is no question. */
 enum { MANY = 75 };
@@ -48,8 +49,8 @@ static bool is_in_question(const struct ag_stream *stream)
 {
     const struct ag_audit *audit = &stream->audit;
     uint64_t ops = stream->recorder.ops - audit->since;
-    return ag_opt.trace_trial && stream->pace.runs != 0 && stream->pace.runs <= MOST_RUN &&
-           stream->counters.traces - audit->traces <= SETTLED &&
+    return ag_opt.trace_trial && audit->since != 0 && stream->pace.runs != 0 &&
+           stream->pace.runs <= MOST_RUN && stream->counters.traces - audit->traces <= SETTLED &&
            (stream->counters.replayed - audit->replayed) * 100 < ops * MANY;
 }
 

@@ -136,13 +136,24 @@ TEST(what_is_replayed_anyway_is_not_asked_for)
     ag_opt.trace_trial = true;
 }
 
+TEST(nor_in_the_first_ops)
+{
+    replayed = 0;
+    begin();
+    for (unsigned i = 0; i < 400; i++) /* of 2,048 */
+        step();
+    replayed = 4;
+    CHECK(audited(20000) == 0);
+    replayed = 2;
+}
+
 TEST(nor_while_traces_are_made)
 {
     begin();
     followed_ns = rested_ns = 10000;
     for (unsigned i = 0; i < 20; i++) {
         stream.counters.traces += 2;
-        CHECK(audited(800) == 0);
+        CHECK(audited(400) == 0);
     }
     CHECK(audited(4096) != 0);
 }
