@@ -98,6 +98,12 @@ void ag_pace_spent(struct ag_stream *stream, uint64_t began, bool whole)
         stream->pace.replay_ns = average(stream->pace.replay_ns, ns);
 }
 
+/* Ops of a sequence that a barrier ends, or its length. */
+static uint32_t piece(const struct ag_pace *pace)
+{
+    return pace->runs != 0 && pace->runs < pace->length ? pace->runs : pace->length;
+}
+
 /* What two ops have taken, of a stream and of its thread. The first time may have met a pause: of
    that and the second one the lesser counts. */
 static void learn(struct ag_pace *pace, uint64_t op_ns, uint64_t any_ns)
@@ -117,6 +123,8 @@ void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint6
     if (late) {
         if ((pace->late += LATE_WEIGHT) > LATE_MOST) {
             pace->cap = pace->length / 2;
+            while (pace->cap >= piece(pace) && pace->cap > 1)
+                pace->cap /= 2;
             pace->cap_for = pace->cap_next != 0 ? pace->cap_next : CAP_FIRST;
             pace->cap_next = pace->cap_for < CAP_LAST ? 2 * pace->cap_for : CAP_LAST;
             resize(stream, pace->cap);
@@ -147,9 +155,9 @@ static uint32_t most_held(uint32_t op_ns)
    ops than that they are one piece. */
 static uint64_t cost(const struct ag_pace *pace, uint32_t length)
 {
-    uint32_t first = length < pace->runs ? length : pace->runs;
+    uint32_t ops = length < pace->runs ? length : pace->runs;
     uint32_t pieces = (pace->runs + length - 1) / length;
-    return (uint64_t)first * pace->any_ns + (uint64_t)pieces * PIECE_NS;
+    return (uint64_t)ops * pace->any_ns + (uint64_t)pieces * PIECE_NS;
 }
 
 /* The power of two that costs least, of those that the options and the bound allow; what it is now
@@ -195,10 +203,10 @@ __attribute__((noinline)) static void guess(struct ag_stream *stream, uint32_t o
  */
 static uint32_t best_first(const struct ag_pace *pace)
 {
-    uint32_t piece = pace->runs < pace->length ? pace->runs : pace->length, first = 2;
-    while (8 * first <= piece)
+    uint32_t ops = piece(pace), first = 2;
+    while (8 * first <= ops)
         first *= 2;
-    uint64_t early_ns = (uint64_t)(piece > first ? piece - first : 0) * pace->any_ns;
+    uint64_t early_ns = (uint64_t)(ops > first ? ops - first : 0) * pace->any_ns;
     bool split = pace->first != UINT32_MAX;
     bool slow = pace->any_ns > (split ? FAST_NS + FAST_NS / 4 : FAST_NS);
     uint64_t worth_ns = pace->replay_ns + pace->replay_ns / (split ? 8 : 2);

@@ -186,6 +186,13 @@ TEST(what_was_late_is_shorter_for_some_time)
     CHECK(stream.pace.length == 32);
     run(100, 64);
     CHECK(stream.pace.length == 64);
+    begin(100, 2000);
+    run(100, 10); /* in one piece */
+    for (unsigned i = 0; i < 5; i++)
+        ag_pace_submitted(&stream, 10, true, 0);
+    CHECK(stream.pace.length == 8);
+    run(100, 10);
+    CHECK(stream.pace.length == 16);
 }
 
 static uint32_t eager_length(uint64_t op)
