@@ -167,9 +167,17 @@ static uint32_t best_length(const struct ag_pace *pace)
     uint32_t most = most_held(pace->op_ns), best = 2;
     if (pace->cap != 0 && most > pace->cap)
         most = pace->cap;
-    for (uint32_t length = 4; length <= most && length < 2 * ag_opt.trace_unroll; length *= 2)
-        if (cost(pace, length) < cost(pace, best))
+    if (pace->runs <= pace->length && pace->length <= most &&
+        (uint64_t)pace->runs * pace->any_ns <= PIECE_NS) /* more pieces cannot pay */
+        return pace->length;
+    if (most > 2 * ag_opt.trace_unroll)
+        most = 2 * ag_opt.trace_unroll;
+    uint64_t least = cost(pace, best), ns;
+    for (uint32_t length = 4; length <= most && length < 2 * pace->runs; length *= 2)
+        if ((ns = cost(pace, length)) < least) {
+            least = ns;
             best = length;
+        }
     best = best < ag_opt.trace_unroll ? best : ag_opt.trace_unroll;
     if (best == pace->length || pace->length > most)
         return best;
