@@ -30,6 +30,10 @@ enum { LATE_WEIGHT = 4, LATE_MOST = 16 };
    many: its sequences have to get hot anew, and it may not stay the better one. */
 enum { WORTH = 64 };
 
+/* Where all ops between two barriers are one piece either way, a length is as good as another that
+   is so many times as long, or less. */
+enum { LIKE = 4 };
+
 /* Ops of an eager sequence from which on its time says something, and what is slow for each, ns:
    more than eight threads that meet in the driver take for a launch (11,400; H200, driver 580). */
 enum { TELLING = 16, SLOW_NS = 16000 };
@@ -160,29 +164,26 @@ static uint64_t cost(const struct ag_pace *pace, uint32_t length)
     return (uint64_t)ops * pace->any_ns + (uint64_t)pieces * PIECE_NS;
 }
 
-/* The power of two that costs least, of those that the options and the bound allow; what it is now
-   if that is hardly worse. */
+/* The power of two next to sqrt(PIECE_NS * runs / any_ns) that the options and the bound allow, or
+   a longer one if that costs less, since fewer pieces are needed; what it is now if that is hardly
+   worse, or makes no difference to most runs and little to others. */
 static uint32_t best_length(const struct ag_pace *pace)
 {
-    uint32_t most = most_held(pace->op_ns), best = 2;
+    uint64_t square = (uint64_t)PIECE_NS * pace->runs / (pace->any_ns | 1);
+    uint32_t most = most_held(pace->op_ns), length = 2;
     if (pace->cap != 0 && most > pace->cap)
         most = pace->cap;
-    if (pace->runs <= pace->length && pace->length <= most &&
-        (uint64_t)pace->runs * pace->any_ns <= PIECE_NS) /* more pieces cannot pay */
-        return pace->length;
-    if (most > 2 * ag_opt.trace_unroll)
-        most = 2 * ag_opt.trace_unroll;
-    uint64_t least = cost(pace, best), ns;
-    for (uint32_t length = 4; length <= most && length < 2 * pace->runs; length *= 2)
-        if ((ns = cost(pace, length)) < least) {
-            least = ns;
-            best = length;
-        }
-    best = best < ag_opt.trace_unroll ? best : ag_opt.trace_unroll;
-    if (best == pace->length || pace->length > most)
-        return best;
+    while (2 * (uint64_t)length * length < square && 2 * length <= most)
+        length *= 2;
+    while (pace->runs > length && 2 * length <= most && cost(pace, 2 * length) < cost(pace, length))
+        length *= 2;
+    length = length < ag_opt.trace_unroll ? length : ag_opt.trace_unroll;
+    if (length == pace->length || pace->length > most)
+        return length;
+    if (pace->runs <= length && pace->runs <= pace->length) /* one piece */
+        return pace->length <= LIKE * length ? pace->length : length;
     uint64_t worth = (uint64_t)pace->any_ns * pace->runs / WORTH;
-    return cost(pace, pace->length) <= cost(pace, best) + worth ? pace->length : best;
+    return cost(pace, pace->length) <= cost(pace, length) + worth ? pace->length : length;
 }
 
 /* Nothing has been held yet, and a sequence has ended: sequences as long as ops can be held at the

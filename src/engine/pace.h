@@ -7,7 +7,7 @@
  * costs one graph launch, K. With N ops between two barriers the sum, n c + (N / n) K, is least at
  * n = sqrt(K N / c): long pieces for a program that issues fast or seldom waits, short ones for one
  * that computes between its launches and waits often. So the tail before a wait is short, too.
- * Where N is no more than n all is one piece, however much longer that could be.
+ * Where N is no more than n all is one piece, and lengths differ for the odd longer run only.
  *
  * A thread that deals its ops out to S streams takes S times as long between two of one stream, but
  * each piece more is one in each of them, for all of which it has the CPU time alone: n is that for

@@ -31,13 +31,14 @@ void ag_log(enum ag_log_level level, const char *format, ...)
     (void)format;
 }
 
-static uint32_t resized;
+static uint32_t resized, resizes;
 
 void ag_recorder_resize(struct ag_recorder *rec, uint32_t unroll, uint32_t most)
 {
     (void)rec;
     (void)most;
     resized = unroll;
+    resizes++;
 }
 
 /* -- A program --------------------------------------------------------------- */
@@ -143,15 +144,27 @@ TEST(a_better_length_must_be_worth_it)
 
 TEST(what_is_one_piece_either_way_stays)
 {
+    begin(150, 2000);
+    resizes = 0;
+    run(400, 16);
+    CHECK(stream.pace.length == 64 && resizes == 0);
     begin(1500, 2000);
-    resized = 0;
+    run(40, 2);
+    CHECK(stream.pace.length == 4 && resizes == 1); /* lest longer runs be held so long */
     for (unsigned i = 0; i < 400; i++) {
         op_ns = i / 40 % 2 == 0 ? 120 : 1500;
         run(1, 2 + i / 8 % 4);
     }
-    CHECK(stream.pace.length == 64 && resized == 0);
+    CHECK(resizes <= 3);
     run(400, 128);
     CHECK(stream.pace.length == 32);
+}
+
+TEST(a_short_rest_is_a_piece)
+{
+    CHECK(length_of(3000, 4) == 4);
+    CHECK(length_of(3000, 6) == 8);
+    CHECK(length_of(3000, 7) == 4); /* and no longer one is worth the wait */
 }
 
 TEST(a_pause_of_the_machine_does_not_make_pieces_short)
@@ -192,7 +205,7 @@ TEST(what_was_late_is_shorter_for_some_time)
         ag_pace_submitted(&stream, 10, true, 0);
     CHECK(stream.pace.length == 8);
     run(100, 10);
-    CHECK(stream.pace.length == 16);
+    CHECK(stream.pace.length == 32);
 }
 
 static uint32_t eager_length(uint64_t op)
