@@ -126,8 +126,9 @@ void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint6
     struct ag_pace *pace = &stream->pace;
     if (late) {
         if ((pace->late += LATE_WEIGHT) > LATE_MOST) {
+            uint32_t ops = held > piece(pace) ? held : piece(pace);
             pace->cap = pace->length / 2;
-            while (pace->cap >= piece(pace) && pace->cap > 1)
+            while (pace->cap >= ops && pace->cap > 1)
                 pace->cap /= 2;
             pace->cap_for = pace->cap_next != 0 ? pace->cap_next : CAP_FIRST;
             pace->cap_next = pace->cap_for < CAP_LAST ? 2 * pace->cap_for : CAP_LAST;

@@ -206,6 +206,10 @@ TEST(what_was_late_is_shorter_for_some_time)
     CHECK(stream.pace.length == 8);
     run(100, 10);
     CHECK(stream.pace.length == 32);
+    run(100, 3);
+    for (unsigned i = 0; i < 5; i++)
+        ag_pace_submitted(&stream, 30, true, 0); /* of a run that is longer than most */
+    CHECK(stream.pace.length == 16);
 }
 
 static uint32_t eager_length(uint64_t op)
