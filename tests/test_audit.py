@@ -13,10 +13,11 @@ SCENARIOS = re.findall(r'\{"(\w+)", \w+\}', pathlib.Path(compiled.PROGRAMS, "liv
 # What is recorded takes longer than the launches that are saved.
 SLOW = {"AGSIM_POINTER_US": 100, "AGSIM_LAUNCH_US": 10}
 DOES_NOT_PAY = re.compile("following stream .* does not pay")
+PAYS = re.compile("following stream .* pays")
 
 
 def live(scenario, env):
-    """The report, and how many streams were found not to pay."""
+    """The report, and how many streams were found not to pay, and to pay."""
     command = [compiled.program("live_audit"), scenario]
     env = {"AUTOGRAPH_TRACE_TRIAL": None, "AUTOGRAPH_HOLD_BOUND_US": 20000, "AUTOGRAPH_LOG_LEVEL": 2,
            "AGSIM_DELAY_US": 0, **env}
@@ -24,17 +25,23 @@ def live(scenario, env):
     done = helpers.run_logged(command, env=env)
     assert (done.stdout, done.log) == (plain.stdout, plain.log)
     assert done.report["errors"] == 0
-    return done.report, len(DOES_NOT_PAY.findall(done.stderr))
+    return done.report, len(DOES_NOT_PAY.findall(done.stderr)), len(PAYS.findall(done.stderr))
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_nothing_changes(scenario):
-    report, _ = live(scenario, {})
+    report, *_ = live(scenario, {})
     assert report["trials"] > 0 and report["replays"] > 0
 
 
 def test_a_stream_that_does_not_pay_rests():
     """Its traces are gone, and are made anew when it is followed again. A busy machine may see no loss:
     tried more than once."""
-    assert any(lost and report["replays"] > 0 for report, lost in (live("copies", SLOW) for _ in range(4)))
+    assert any(lost and report["replays"] > 0 for report, lost, _ in (live("copies", SLOW) for _ in range(4)))
     assert live("copies", {**SLOW, "AUTOGRAPH_TRACE_TRIAL": "false"})[1] == 0
+
+
+def test_threads_in_step_are_asked_about_though_all_is_replayed():
+    """Launches are so slow that no head is given up."""
+    report, lost, paid = live("in_step", {"AGSIM_LAUNCH_US": 40})
+    assert report["given_up"] == lost and lost + paid > 0

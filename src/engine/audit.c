@@ -7,19 +7,21 @@
 #include "observe/log.h"
 
 /* Recorded ops between two looks, the first of which asks nothing, since loops have been found and
-   trials made meanwhile; and to the next audit of a stream that has won, at first; how many times
-   as many the next time; and at most. */
-enum { LOOK_OPS = 1 << 11, AGAIN_FIRST = 1 << 16, AGAIN_GROWS = 4, AGAIN_MOST = 1 << 28 };
+   trials made meanwhile; the same where threads are in step; and to the next audit of a stream that
+   has won, at first; how many times as many the next time; and at most. */
+enum { LOOK_OPS = 1 << 11, LOOK_OPS_IN_STEP = 1 << 10 };
+enum { AGAIN_FIRST = 1 << 16, AGAIN_GROWS = 4, AGAIN_MOST = 1 << 28 };
 
-/* Where so many of a hundred ops are replayed, or more, there is no question. */
+/* Where so many of a hundred ops are replayed, or more, there is no question, unless threads are in
+   step: then what a replay saves its own thread says little of the whole. */
 enum { MANY = 75 };
 
 /* Traces that may have been made since the last look: with more, what is measured would be what
    comes before the loop. */
 enum { SETTLED = 1 };
 
-/* Ops between two barriers, at most. */
-enum { MOST_RUN = 128 };
+/* Ops between two barriers, at most; and where threads are in step. */
+enum { MOST_RUN = 128, MOST_RUN_IN_STEP = 1024 };
 
 /* Ops of a window, at least; pairs at most, of which most decide. (Where windows differ by much
    more than FASTER asks for, two pairs of five are won by chance more often than not.) */
@@ -28,6 +30,9 @@ enum { WINDOW = 512, PAIRS = 5, MOST = PAIRS / 2 + 1 };
 /* Time of a followed op against one while the stream rests, in percent, where following has won
    the pair. */
 enum { FASTER = 98 };
+
+/* Ops for which a stream rests at least that has lost in step with others. */
+enum { REST_IN_STEP = 1 << 17 };
 
 /* From now on it is counted. */
 static void mark(struct ag_stream *stream, uint32_t after)
@@ -39,19 +44,26 @@ static void mark(struct ag_stream *stream, uint32_t after)
     audit->traces = stream->counters.traces;
 }
 
+static void mark_look(struct ag_stream *stream)
+{
+    mark(stream, ag_stream_in_step(stream) ? LOOK_OPS_IN_STEP : LOOK_OPS);
+}
+
 void ag_audit_start(struct ag_stream *stream)
 {
     stream->audit = (struct ag_audit){.again = AGAIN_FIRST};
-    mark(stream, LOOK_OPS);
+    mark_look(stream);
 }
 
 static bool is_in_question(const struct ag_stream *stream)
 {
     const struct ag_audit *audit = &stream->audit;
     uint64_t ops = stream->recorder.ops - audit->since;
+    bool in_step = ag_stream_in_step(stream);
     return ag_opt.trace_trial && audit->since != 0 && stream->pace.runs != 0 &&
-           stream->pace.runs <= MOST_RUN && stream->counters.traces - audit->traces <= SETTLED &&
-           (stream->counters.replayed - audit->replayed) * 100 < ops * MANY;
+           stream->pace.runs <= (in_step ? MOST_RUN_IN_STEP : MOST_RUN) &&
+           stream->counters.traces - audit->traces <= SETTLED &&
+           (in_step || (stream->counters.replayed - audit->replayed) * 100 < ops * MANY);
 }
 
 /* A window begins: so much time, and so many ops, are not of it. */
@@ -93,10 +105,11 @@ static void over(struct ag_stream *stream, bool lost)
         stream->counters.given_up++;
         ag_log(AG_LOG_NOTE, "following stream %p does not pay", (void *)stream->handle);
         ag_stream_drop_traces(stream, NULL, audit->clock);
-        ag_recorder_unpaid(&stream->recorder);
-        mark(stream, LOOK_OPS);
+        ag_recorder_unpaid(&stream->recorder, ag_stream_in_step(stream) ? REST_IN_STEP : 0);
+        mark_look(stream);
         return;
     }
+    ag_log(AG_LOG_NOTE, "following stream %p pays", (void *)stream->handle);
     mark(stream, audit->again);
     audit->again =
         audit->again < AGAIN_MOST / AGAIN_GROWS ? audit->again * AGAIN_GROWS : AGAIN_MOST;
@@ -105,20 +118,19 @@ static void over(struct ag_stream *stream, bool lost)
 void ag_audit_look(struct ag_stream *stream)
 {
     struct ag_audit *audit = &stream->audit;
-    if (audit->on && !ag_recorder_rests(&stream->recorder)) {
+    if (audit->on && ag_recorder_rests(&stream->recorder)) { /* for another reason: once more */
+        follow(stream);
+    } else if (audit->on) {
         rest(stream);
-        return;
+    } else if (is_in_question(stream)) {
+        audit->on = true;
+        audit->won = audit->lost = 0;
+        audit->clock = stream->clock;
+        audit->window = (WINDOW + stream->pace.runs - 1) / stream->pace.runs * stream->pace.runs;
+        follow(stream);
+    } else {
+        mark_look(stream);
     }
-    /* If it rests for another reason, what would be measured is not what is in question. */
-    audit->on = !audit->on && is_in_question(stream);
-    if (!audit->on) {
-        mark(stream, LOOK_OPS);
-        return;
-    }
-    audit->won = audit->lost = 0;
-    audit->clock = stream->clock;
-    audit->window = (WINDOW + stream->pace.runs - 1) / stream->pace.runs * stream->pace.runs;
-    follow(stream);
 }
 
 void ag_audit_arrived(struct ag_stream *stream)

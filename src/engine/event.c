@@ -75,19 +75,24 @@ static unsigned place_of(const struct event *event, const struct ag_stream *stre
     return found;
 }
 
+/* Whether the stream's last op was the calling thread's. */
+static bool is_own(const struct ag_stream *stream)
+{
+    return atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self;
+}
+
 /* Whether the stream, whose open sequence it is, has to be flushed. Another thread's only if it
    holds: that has been before this call, if the program can tell, and `held` is 0 again only when
    it has been submitted. */
 static __attribute__((noinline)) bool is_due(const struct ag_stream *stream)
 {
-    return atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self ||
-           atomic_load_explicit(&stream->held, memory_order_acquire) != 0;
+    return is_own(stream) || atomic_load_explicit(&stream->held, memory_order_acquire) != 0;
 }
 
 static void flush(struct ag_stream *stream)
 {
     ag_stream_lock(stream);
-    if (atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self)
+    if (is_own(stream))
         ag_stream_end(stream, true, AG_REASON_EVENT);
     else
         ag_stream_submit(stream, AG_REASON_EVENT);
@@ -107,6 +112,7 @@ static unsigned look(CUevent handle, bool all, struct ag_stream *holders[1 + MOS
         known->context = event->context;
         bool room = all || place_of(event, NULL) != MOST_WAITERS;
         known->serial = !event->shared && room ? event->serial : 0;
+        known->others = event->recorder.stream != NULL && !is_own(event->recorder.stream);
     }
     if (event != NULL && is_open(&event->recorder) && is_due(event->recorder.stream))
         holders[count++] = event->recorder.stream;

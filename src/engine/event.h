@@ -22,6 +22,7 @@ struct ag_event_known {
     const struct ag_context *context; /* where it was last recorded; NULL: not known */
     uint64_t serial; /* the number of its life, for a handle may come back with another event; 0:
                         neither a record of it nor a wait for it can be held */
+    bool others;     /* its last record that was followed is another thread's */
 };
 
 /* Flushes what must be submitted before the event is recorded or destroyed (`all`), or waited for.

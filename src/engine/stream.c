@@ -360,6 +360,7 @@ static struct ag_stream *make(CUstream name, CUcontext current, bool late, uint3
         stream->plain = false;
         stream->holding = false;
         stream->relayed = false;
+        stream->crossed = 0;
         stream->foreign = ag_self.foreign < AG_MOST_FOREIGN ? 0 : AG_MOST_FOREIGN;
         atomic_store_explicit(&stream->foreign_next,
                               stream->foreign != 0 ? stream->foreign : FIRST_COPIES,

@@ -163,6 +163,8 @@ struct ag_stream {
     _Atomic uint32_t foreign_next; /* copies that are taken for such without a look */
     _Atomic bool bare;    /* nothing has been recorded since an op that cannot be held, or at all */
     struct ag_node *last; /* of the last op that went out eagerly; NULL: not recorded */
+    uint32_t crossed;     /* one more than the recorder's ops at the last wait for what another
+                             thread had recorded; 0: there has been none */
 
     /* Per-thread default stream; see submit.c. */
     CUstream relay;
@@ -278,6 +280,14 @@ extern _Atomic unsigned ag_making, ag_beginning;
 static inline bool ag_captures_about(void)
 {
     return atomic_load(&ag_captures) != 0 || atomic_load(&ag_beginning) != 0;
+}
+
+/* Whether its thread is in step with another one: it has waited for what that has recorded, not
+   many ops ago. Wants the lock. */
+static inline bool ag_stream_in_step(const struct ag_stream *stream)
+{
+    enum { STEP_MOST = 1 << 10 };
+    return stream->crossed != 0 && stream->recorder.ops + 1 - stream->crossed <= STEP_MOST;
 }
 
 static inline CUstream ag_stream_name(CUstream handle, bool ptsz)

@@ -23,8 +23,9 @@ enum { TRUSTED = 4 };
 
 /* A look first, which ends most trials: a pair of short windows, of two sequences if these have so
    many ops. Then pairs of longer ones, some of which may be lost by chance. In sequences, so many
-   times as many where those are single ops; and pairs. */
-enum { LOOK = 4, LONG = 64, WINDOW = 8, SHORT = 8, PAIRS = 5, LOST = 4 };
+   times as many where those are single ops; pairs; and of these, enough to lose: most where threads
+   are in step, since what the others do makes more of it chance. */
+enum { LOOK = 4, LONG = 64, WINDOW = 8, SHORT = 8, PAIRS = 5, LOST = 4, LOST_IN_STEP = 3 };
 
 /* Sequences for which a head is given up. */
 enum { REST_FIRST = 1 << 10, REST_MOST = 1 << 18 };
@@ -184,7 +185,7 @@ static void over(struct ag_stream *stream, struct ag_node *node, bool lost)
     ag_log(AG_LOG_NOTE, "gave up a head in stream %p", (void *)stream->handle);
     ag_stream_drop_traces(stream, node, 0);
     if (stream->recorder.tree.root.below == 0) {
-        ag_recorder_unpaid(&stream->recorder);
+        ag_recorder_unpaid(&stream->recorder, 0);
         head->rest = 0;
     }
 }
@@ -208,8 +209,9 @@ static void window_over(struct ag_stream *stream, struct ag_node *node)
         trial->all[i].ops += trial->window[i].ops;
         trial->window[i] = (struct ag_window){0};
     }
-    bool lost = trial->lost == LOST || (look && is_crowded(node->head));
-    if (lost || sure || trial->won > PAIRS - LOST)
+    unsigned enough = ag_stream_in_step(stream) ? LOST_IN_STEP : LOST;
+    bool lost = trial->lost >= enough || (look && is_crowded(node->head));
+    if (lost || sure || trial->won > PAIRS - enough)
         over(stream, node, lost);
 }
 

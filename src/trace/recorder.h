@@ -111,10 +111,13 @@ static inline void ag_recorder_paid(struct ag_recorder *rec, uint32_t ops)
     rec->fruitless = 0;
 }
 
-/* Replays have turned out not to: it rests from the next end of a sequence on. */
-static inline void ag_recorder_unpaid(struct ag_recorder *rec)
+/* Replays have turned out not to: it rests from the next end of a sequence on, for `least` ops or
+   more. */
+static inline void ag_recorder_unpaid(struct ag_recorder *rec, uint32_t least)
 {
     rec->fruitless = AG_FRUITLESS;
+    if (rec->rest_next < least)
+        rec->rest_next = least;
 }
 
 /* Whether the open sequence has gone where none has before: its ops have no nodes. */

@@ -137,11 +137,53 @@ static void threads(void)
     }
 }
 
+static CUstream stepped[2];
+static CUevent recorded[2];
+static pthread_barrier_t both;
+
+/* In each step one thread goes on from what the other has recorded, and records that. */
+static void *one_of_two(void *arg)
+{
+    unsigned me = (unsigned)(uintptr_t)arg;
+    OK(cuCtxSetCurrent(ctx));
+    CUstream s = stepped[me];
+    for (uint32_t step = 0; step < ROUNDS; step++) {
+        for (unsigned turn = 0; turn < 2; turn++) {
+            if (turn == me) {
+                OK(cuStreamWaitEvent(s, recorded[1 - me], 0));
+                for (uint32_t k = 0; k < SAME; k++)
+                    OK(launch_mix(buffer[1], N, k == 1 ? step : 2 * k + me, s));
+                OK(cuEventRecord(recorded[me], s));
+                if (step % 16 != 0)
+                    OK(cuStreamSynchronize(s));
+            }
+            (void)pthread_barrier_wait(&both);
+        }
+    }
+    return NULL;
+}
+
+static void in_step(void)
+{
+    pthread_t thread[2];
+    CHECK(pthread_barrier_init(&both, NULL, 2) == 0);
+    for (uintptr_t i = 0; i < 2; i++) {
+        stepped[i] = made(CU_STREAM_NON_BLOCKING);
+        OK(cuEventCreate(&recorded[i], CU_EVENT_DISABLE_TIMING));
+        OK(cuEventRecord(recorded[i], stepped[i]));
+    }
+    for (uintptr_t i = 0; i < 2; i++)
+        CHECK(pthread_create(&thread[i], NULL, one_of_two, (void *)i) == 0);
+    for (uintptr_t i = 0; i < 2; i++)
+        CHECK(pthread_join(thread[i], NULL) == 0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"values", values},     {"copies", copies}, {"events", events},   {"legacy", legacy},
-        {"captures", captures}, {"lives", lives},   {"threads", threads}, {NULL, NULL}};
+        {"values", values},   {"copies", copies},     {"events", events},
+        {"legacy", legacy},   {"captures", captures}, {"lives", lives},
+        {"threads", threads}, {"in_step", in_step},   {NULL, NULL}};
     run(all, argc, argv);
     show_all(argv[1]);
     return 0;

@@ -40,6 +40,7 @@ static unsigned replayed = 2;            /* ops of each step */
 static uint64_t followed_ns, rested_ns;  /* that a step takes */
 static uint64_t pause_ns, pauses_at;     /* of the machine, in this step of all */
 static unsigned steps, rested, followed; /* ops that passed, or did not, in audits */
+static bool in_step;                     /* with another thread */
 
 static void begin(void)
 {
@@ -63,6 +64,8 @@ static void step(void)
             ag_audit_arrived(&stream);
         stream.counters.ops++;
         rec->ops++;
+        if (in_step)
+            stream.crossed = rec->ops + 1;
     }
     rested += stream.audit.on && passes ? STEP : 0;
     followed += stream.audit.on && !passes ? STEP : 0;
@@ -134,6 +137,48 @@ TEST(what_is_replayed_anyway_is_not_asked_for)
     ag_opt.trace_trial = false;
     CHECK(audited(20000) == 0);
     ag_opt.trace_trial = true;
+}
+
+TEST(but_it_is_where_threads_are_in_step)
+{
+    in_step = true;
+    replayed = STEP;
+    CHECK(pays(10000, 11000) && steps < 1300);
+    CHECK(!pays(10000, 10000) && drops == 1);
+    for (unsigned i = 0; i < 2; i++)
+        (void)ag_recorder_end(&stream.recorder, true, 3, 1);
+    CHECK(audited((1 << 17) / STEP) == 0 && audited(4096) != 0); /* it has rested for long */
+    begin();
+    stream.pace.runs = 500;
+    CHECK(audited(4096) != 0);
+    begin();
+    stream.pace.runs = 1025;
+    CHECK(audited(20000) == 0);
+    begin();
+    for (unsigned i = 0; i < 200; i++)
+        step();
+    in_step = false; /* any more */
+    CHECK(audited(20000) == 0);
+    replayed = 2;
+}
+
+/* The recorder rests as well, since what is recorded would not become a trace. */
+TEST(another_rest_does_not_end_it)
+{
+    begin();
+    followed_ns = rested_ns = 10000;
+    for (unsigned i = 0; i < 4096 && !stream.audit.on; i++)
+        step();
+    for (unsigned i = 0; i < 3; i++) {
+        while (stream.recorder.ops - stream.audit.since < stream.audit.after - STEP)
+            step();
+        ag_recorder_doze(&stream.recorder, 2048, 2);
+        stream.recorder.ops += STEP;
+        ag_audit_look(&stream);
+        CHECK(stream.audit.on && !stream.audit.rests);
+        ag_recorder_wake(&stream.recorder, 2048);
+    }
+    CHECK(audited(1200) != 0 && stream.counters.given_up == 1);
 }
 
 TEST(nor_in_the_first_ops)

@@ -57,6 +57,9 @@ static unsigned won;                      /* trials of other heads */
 static unsigned replays;                  /* before the first trial */
 static uint64_t pause_ns;                 /* of the machine */
 static unsigned pauses_in;                /* this eager sequence */
+static unsigned
+    slow_pairs;      /* bit n: eager sequences of 16 ops are slow in pair n behind the look */
+static bool in_step; /* with another thread */
 
 /* A stream that runs sequences of `ops` ops, replayed in so many ns where they are held, until the
    trial is over. Whether holding has won. */
@@ -65,7 +68,7 @@ static bool wins(uint32_t ops, uint64_t held_ns, uint64_t eager_ns)
     static struct ag_stream stream;
     static struct ag_node head, leaf;
     static struct ag_trace trace;
-    stream = (struct ag_stream){.recorder.max_length = 64, .won = won};
+    stream = (struct ag_stream){.recorder.max_length = 64, .won = won, .crossed = in_step};
     head = (struct ag_node){.depth = 1, .below = 1};
     leaf = (struct ag_node){.parent = &head, .depth = (uint16_t)ops, .trace = &trace};
     if (ops == 1)
@@ -84,6 +87,8 @@ static bool wins(uint32_t ops, uint64_t held_ns, uint64_t eager_ns)
         now += held ? held_ns : eager_ns;
         others.epoch += others_hold;
         others.passed += others_pass;
+        if (!held && eager >= 4 && (slow_pairs >> (eager - 4) / 8 & 1) != 0)
+            now += eager_ns / 4;
         if (!held && eager++ == pauses_in)
             now += pause_ns;
         stream.timed.ops += ops;
@@ -124,6 +129,21 @@ TEST(replays_have_to_save_more_than_chance_gives_among_threads)
     others.thread = NULL; /* nothing has been issued into it */
     CHECK(wins(1, 19300, 20000));
     others.thread = &others;
+}
+
+TEST(most_pairs_decide_where_threads_are_in_step)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        in_step = i != 0;
+        slow_pairs = 1 << 1;
+        CHECK(!wins(16, 60000, 60000));
+        slow_pairs = 1 << 0 | 1 << 2;
+        CHECK(wins(16, 60000, 60000) != in_step);
+        slow_pairs = 1 << 0 | 1 << 2 | 1 << 4;
+        CHECK(wins(16, 60000, 60000));
+    }
+    slow_pairs = 0;
+    in_step = false;
 }
 
 TEST(single_ops_stay_eager_among_many_threads)
