@@ -92,10 +92,11 @@ static __attribute__((noinline)) bool is_due(const struct ag_stream *stream)
 static void flush(struct ag_stream *stream)
 {
     ag_stream_lock(stream);
+    bool recorded = stream->held != 0 && stream->path[stream->held]->op.kind == AG_OP_RECORD;
     if (is_own(stream))
         ag_stream_end(stream, true, AG_REASON_EVENT);
-    else
-        ag_stream_submit(stream, AG_REASON_EVENT);
+    else if (!ag_stream_submit(stream, AG_REASON_EVENT) && recorded)
+        ag_recorder_late(&stream->recorder);
     ag_stream_unlock(stream);
     AG_CALLSITE();
 }
