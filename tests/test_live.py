@@ -316,7 +316,7 @@ LIFE = {"children": (0, True), "children_of_a_thread": (0, True), "simple": (0, 
         "reset": (0, True), "modules": (0, True), "attributes": (0, True), "callbacks": (0, True),
         "forbidden": (0, True), "captures": (0, True),
         "captured_events": (0, True), "passing_events": (0, True), "launched_events": (0, True), "forbidden_events": (0, True),
-        "awaited_events": (0, True), "plugins": (0, True)}
+        "awaited_events": (0, True), "completed_events": (0, True), "plugins": (0, True)}
 
 
 UNFIT = {"main_thread_exits": "ThreadSanitizer cannot wait for the main thread",

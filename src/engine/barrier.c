@@ -171,12 +171,14 @@ void ag_engine_barrier_most(enum ag_reason reason)
     (void)barrier(reason, PATIENCE_NS);
 }
 
-/* What the event was recorded behind has been submitted if the record has. The rest goes only so
-   that nobody polls for what nobody submits, and not where another thread is at it. */
+/* What the event was recorded behind has been submitted if the record has: that goes first, since
+   sequences may come to end with it. The rest goes only so that nobody polls for what nobody
+   submits, and not where another thread is at it. */
 void ag_engine_barrier_event(CUevent event, enum ag_reason reason)
 {
-    if (barrier(reason, 0) && atomic_load(&ag_open_events) != 0)
-        (void)ag_event_settle(event, false);
+    if (atomic_load(&ag_open_events) != 0)
+        (void)ag_event_settle(event, false, reason);
+    (void)barrier(reason, 0);
 }
 
 /*

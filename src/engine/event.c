@@ -89,12 +89,12 @@ static __attribute__((noinline)) bool is_due(const struct ag_stream *stream)
     return is_own(stream) || atomic_load_explicit(&stream->held, memory_order_acquire) != 0;
 }
 
-static void flush(struct ag_stream *stream)
+static void flush(struct ag_stream *stream, enum ag_reason reason)
 {
     ag_stream_lock(stream);
     bool recorded = stream->held != 0 && stream->path[stream->held]->op.kind == AG_OP_RECORD;
     if (is_own(stream))
-        ag_stream_end(stream, true, AG_REASON_EVENT);
+        ag_stream_end(stream, true, reason);
     else if (!ag_stream_submit(stream, AG_REASON_EVENT) && recorded)
         ag_recorder_late(&stream->recorder);
     ag_stream_unlock(stream);
@@ -124,7 +124,7 @@ static unsigned look(CUevent handle, bool all, struct ag_stream *holders[1 + MOS
     return count;
 }
 
-struct ag_event_known ag_event_settle(CUevent handle, bool all)
+struct ag_event_known ag_event_settle(CUevent handle, bool all, enum ag_reason reason)
 {
     struct ag_stream *holders[1 + MOST_WAITERS];
     struct ag_event_known known;
@@ -137,7 +137,7 @@ struct ag_event_known ag_event_settle(CUevent handle, bool all)
         return known;
     }
     while (count > 0)
-        flush(holders[--count]);
+        flush(holders[--count], reason);
     return known;
 }
 

@@ -8,7 +8,7 @@
  *  - before it is recorded, every sequence that has a record of it or a wait for it is;
  *  - before it is destroyed likewise; and whoever asks about it, its record is.
  * Of another thread's sequence what is held is submitted, and it goes on; but where that has been
- * behind the same record again and again it ends there from then on, and can be replayed.
+ * behind the same record again and again sequences end there from then on, and can be replayed.
  *
  * The table's locks are leaves: one may be taken with a stream's lock held. Streams are flushed
  * without any.
@@ -26,10 +26,10 @@ struct ag_event_known {
     bool others;     /* its last record that was followed is another thread's */
 };
 
-/* Flushes what must be submitted before the event is recorded or destroyed (`all`), or waited for.
-   Returns what is known of it, which stays true where the program does not use it in two threads
-   at once. */
-struct ag_event_known ag_event_settle(CUevent event, bool all);
+/* Flushes what must be submitted before the event is recorded or destroyed (`all`), or waited for
+   or asked about. The reason is for sequences of the calling thread. Returns what is known of it,
+   which stays true where the program does not use it in two threads at once. */
+struct ag_event_known ag_event_settle(CUevent event, bool all, enum ag_reason reason);
 
 /* Whether the event lives, and that is the number of its life. */
 bool ag_event_is(CUevent event, uint64_t serial);

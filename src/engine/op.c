@@ -300,9 +300,9 @@ static __attribute__((noinline)) void settle_events(const struct ag_kernel_call 
     for (uint32_t i = 0; i < call->shape.nattrs; i++) {
         const CUlaunchAttribute *attr = &call->attrs[i];
         if (attr->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
-            (void)ag_event_settle(attr->value.programmaticEvent.event, true);
+            (void)ag_event_settle(attr->value.programmaticEvent.event, true, AG_REASON_EVENT);
         else if (attr->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
-            (void)ag_event_settle(attr->value.launchCompletionEvent.event, true);
+            (void)ag_event_settle(attr->value.launchCompletionEvent.event, true, AG_REASON_EVENT);
     }
 }
 
@@ -570,7 +570,7 @@ static bool note(struct ag_stream *stream, const struct ag_event_call *call)
 bool ag_engine_event(const struct ag_event_call *call)
 {
     CUcontext current = ag_engine_current(call->stream);
-    struct ag_event_known known = ag_event_settle(call->event, !call->wait);
+    struct ag_event_known known = ag_event_settle(call->event, !call->wait, AG_REASON_EVENT);
     struct ag_stream *stream = enter_op(call->stream, call->ptsz, current);
     AG_TRACE(ag_note_event(stream, call));
     if (stream == NULL)
@@ -598,7 +598,7 @@ void ag_engine_event_destroy(CUevent event)
 {
     CUcontext current;
     struct ag_stream *users[AG_EVENT_USERS];
-    (void)ag_event_settle(event, true);
+    (void)ag_event_settle(event, true, AG_REASON_EVENT);
     unsigned count = ag_event_forget(event, users);
     if (count == 0 || atomic_load(&ag_captures) > atomic_load(&ag_pauses) ||
         ag_context_refused(&current))

@@ -278,6 +278,38 @@ static void stepped_events(void)
     OK(cuCtxSynchronize());
 }
 
+/* Waits on the host for each step of the other one. */
+static void *completes(void *arg)
+{
+    OK(cuCtxSetCurrent(ctx));
+    for (uint32_t step = 0; step < 4 * STEPS; step++) {
+        pthread_barrier_wait(&step_over);
+        OK(cuEventSynchronize(done[0]));
+        CHECK(get_word(arg) == step + 1);
+        pthread_barrier_wait(&step_over);
+    }
+    return NULL;
+}
+
+/* One thread issues and records, another one waits for that. */
+static void completed_events(void)
+{
+    pthread_t thread;
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    volatile uint32_t *word = host_words(1);
+    CHECK(pthread_barrier_init(&step_over, NULL, 2) == 0);
+    OK(cuEventCreate(&done[0], CU_EVENT_DISABLE_TIMING));
+    CHECK(pthread_create(&thread, NULL, completes, (void *)word) == 0);
+    for (uint32_t step = 0; step < 4 * STEPS; step++) {
+        body(s, buffer[1], step);
+        OK(launch_word(flag, word, step + 1, s));
+        OK(cuEventRecord(done[0], s));
+        pthread_barrier_wait(&step_over);
+        pthread_barrier_wait(&step_over);
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"captured_events", captured_events},
@@ -288,6 +320,7 @@ int main(int argc, char **argv)
                                           {"shared_events", shared_events},
                                           {"own_events", own_events},
                                           {"stepped_events", stepped_events},
+                                          {"completed_events", completed_events},
                                           {NULL, NULL}};
     run(all, argc, argv);
     show_all(argv[1]);
