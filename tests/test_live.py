@@ -316,7 +316,8 @@ LIFE = {"children": (0, True), "children_of_a_thread": (0, True), "simple": (0, 
         "reset": (0, True), "modules": (0, True), "attributes": (0, True), "callbacks": (0, True),
         "forbidden": (0, True), "captures": (0, True),
         "captured_events": (0, True), "passing_events": (0, True), "launched_events": (0, True), "forbidden_events": (0, True),
-        "awaited_events": (0, True), "completed_events": (0, True), "plugins": (0, True)}
+        "awaited_events": (0, True), "completed_events": (0, True), "scattered_events": (0, True),
+        "plugins": (0, True)}
 
 
 UNFIT = {"main_thread_exits": "ThreadSanitizer cannot wait for the main thread",
@@ -383,6 +384,24 @@ def test_threads_in_step(seed, held):
     assert (done.stdout, done.stderr, done.log) == (without.stdout, "", without.log)
     assert done.report["errors"] == 0
     assert done.report["replays"] > 100 and done.report["flushes"]["event"] > 0
+
+
+def issued_for_another(scenario):
+    """The report of a program in which one thread waits for what another one issues."""
+    return helpers.run_logged([compiled.program("live_event"), scenario],
+                              env={"AUTOGRAPH_TRACE_TRIAL": "false"}).report
+
+
+def test_what_another_thread_waits_for_is_replayed():
+    """For an event, a stream, and the context: sequences end there."""
+    report = issued_for_another("completed_events")
+    assert all(stream["replayed"] > stream["ops"] / 2 for stream in report["streams"])
+
+
+def test_where_it_waits_anywhere_sequences_end_nowhere_else():
+    """Twelve ops in a step are one graph, once nobody else waits."""
+    report = issued_for_another("scattered_events")
+    assert report["ops"]["replayed"] > 8 * report["replays"]
 
 
 @pytest.mark.parametrize("scenario, held", [("shared_events", False), ("own_events", True)])

@@ -19,6 +19,33 @@ enum { AS_LONG_AS_IT_TAKES = -1 };
  */
 enum { PATIENCE_NS = 20000000 };
 
+/* Waits in a row that must be alike before their place says something. */
+enum { AWAITED = 8 };
+
+static uint64_t divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* This thread waits for what another one has issued and is held. If that one takes turns with it,
+   such waits come at the same places: as many ops apart, or some times as many. Then sequences may
+   come to end there. Where the two do not know of each other they come anywhere. */
+static void submit_awaited(struct ag_stream *stream, enum ag_reason reason)
+{
+    uint64_t ops = stream->counters.ops - stream->awaited_at;
+    uint64_t every = divisor(stream->awaited_every, ops);
+    stream->awaited_at += ops;
+    stream->awaited_every = every > 1 ? every : ops;
+    stream->awaited = every > 1 ? stream->awaited + 1 : 0;
+    if (!ag_stream_submit(stream, reason) && stream->awaited >= AWAITED)
+        ag_recorder_late(&stream->recorder);
+}
+
 /* Submits what a stream holds, unless another thread is at work on it for longer than that, ns. Its
    sequence ends too if this thread issues its ops: then the barrier comes at the same place each
    time, and sequences are cut where the program cuts them. */
@@ -38,6 +65,8 @@ static void flush_within(struct ag_stream *stream, enum ag_reason reason, int ns
         ag_stream_end(stream, true, reason);
         if (stream->relayed && stream->owner == &ag_self)
             ag_stream_absorb(stream);
+    } else if (stream->held != 0 && reason == AG_REASON_HOST_WAIT && ns == AS_LONG_AS_IT_TAKES) {
+        submit_awaited(stream, reason);
     } else if (stream->held != 0) {
         ag_stream_submit(stream, reason);
     }

@@ -163,8 +163,11 @@ struct ag_stream {
     _Atomic uint32_t foreign_next; /* copies that are taken for such without a look */
     _Atomic bool bare;    /* nothing has been recorded since an op that cannot be held, or at all */
     struct ag_node *last; /* of the last op that went out eagerly; NULL: not recorded */
-    uint32_t crossed;     /* one more than the recorder's ops at the last wait for what another
-                             thread had recorded; 0: there has been none */
+    uint64_t awaited_at;  /* its ops when another thread last waited for what is held; */
+    uint64_t awaited_every; /* how many come between two such waits, or a divisor of that; */
+    uint32_t awaited;       /* and for how many in a row there has been one, but for 1 */
+    uint32_t crossed;       /* one more than the recorder's ops at the last wait for what another
+                               thread had recorded; 0: there has been none */
 
     /* Per-thread default stream; see submit.c. */
     CUstream relay;

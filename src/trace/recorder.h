@@ -17,8 +17,8 @@
  *  - where a trace ends that begins no longer one, since it can be replayed at once. A loop that
  *    lasts, or that waited in its first iterations only, would stay in such short pieces: where the
  *    program goes on behind a trace, now and then sequences may, too;
- *  - where the program has paused again and again while the sequence was held, or has waited in
- *    another thread for what it records there.
+ *  - where the program has paused again and again while the sequence was held, or has waited for
+ *    what was held in another thread.
  * So a short loop is unrolled, a long one is cut into pieces that fall on the same ops each time.
  *
  * What has never been seen gets no nodes, once there are some: a bit remembers its path, and nodes
@@ -141,7 +141,7 @@ static inline bool ag_recorder_ends(const struct ag_recorder *rec, const struct 
 }
 
 /* What is held could not wait for the rest of the open sequence: the program pauses at the cursor,
-   or another thread needs what is recorded there. */
+   or another thread waits. */
 void ag_recorder_late(struct ag_recorder *rec);
 
 /* The trace at the cursor has been replayed, and what comes next belongs to no longer one: whether

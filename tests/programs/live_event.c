@@ -278,34 +278,78 @@ static void stepped_events(void)
     OK(cuCtxSynchronize());
 }
 
-/* Waits on the host for each step of the other one. */
-static void *completes(void *arg)
+/* Waits on the host for each step of the other one: for its event, its stream, or the context. */
+static void *completes(void *word)
 {
     OK(cuCtxSetCurrent(ctx));
-    for (uint32_t step = 0; step < 4 * STEPS; step++) {
+    for (uint32_t step = 0; step < 24 * STEPS; step++) {
         pthread_barrier_wait(&step_over);
-        OK(cuEventSynchronize(done[0]));
-        CHECK(get_word(arg) == step + 1);
+        switch (step / (4 * STEPS)) {
+        case 0:
+            OK(cuEventSynchronize(done[0]));
+            break;
+        case 1:
+            OK(cuStreamSynchronize(stream_of[1]));
+            break;
+        default:
+            OK(cuCtxSynchronize());
+        }
+        CHECK(get_word(word) == step + 1);
         pthread_barrier_wait(&step_over);
     }
     return NULL;
 }
 
-/* One thread issues and records, another one waits for that. */
+/* One thread issues, another one waits for that. */
 static void completed_events(void)
 {
     pthread_t thread;
-    CUstream s = made(CU_STREAM_NON_BLOCKING);
     volatile uint32_t *word = host_words(1);
     CHECK(pthread_barrier_init(&step_over, NULL, 2) == 0);
     OK(cuEventCreate(&done[0], CU_EVENT_DISABLE_TIMING));
+    for (unsigned i = 0; i < 2; i++)
+        stream_of[i] = made(CU_STREAM_NON_BLOCKING);
     CHECK(pthread_create(&thread, NULL, completes, (void *)word) == 0);
-    for (uint32_t step = 0; step < 4 * STEPS; step++) {
+    for (uint32_t step = 0; step < 24 * STEPS; step++) {
+        CUstream s = stream_of[step >= 4 * STEPS];
         body(s, buffer[1], step);
         OK(launch_word(flag, word, step + 1, s));
-        OK(cuEventRecord(done[0], s));
+        if (s == stream_of[0])
+            OK(cuEventRecord(done[0], s));
         pthread_barrier_wait(&step_over);
         pthread_barrier_wait(&step_over);
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static void *waits(void *arg)
+{
+    OK(cuCtxSetCurrent(ctx));
+    for (uint32_t step = 0; step < 4 * STEPS; step++) {
+        pthread_barrier_wait(&step_over);
+        OK(cuStreamSynchronize(stream_of[0]));
+        pthread_barrier_wait(&step_over);
+    }
+    return arg;
+}
+
+/* Another thread waits for the stream once in each step, anywhere in it; then the loop goes on
+ * alone. */
+static void scattered_events(void)
+{
+    pthread_t thread;
+    CUstream s = stream_of[0] = made(CU_STREAM_NON_BLOCKING);
+    CHECK(pthread_barrier_init(&step_over, NULL, 2) == 0);
+    CHECK(pthread_create(&thread, NULL, waits, NULL) == 0);
+    for (uint32_t step = 0; step < 16 * STEPS; step++) {
+        for (uint32_t i = 0; i < 2 * BODY; i++) {
+            OK(launch_mix(buffer[1], N, i == 2 ? step : i, s));
+            if (step < 4 * STEPS && i == (step * 2654435761u >> 8) % (2 * BODY)) {
+                pthread_barrier_wait(&step_over);
+                pthread_barrier_wait(&step_over);
+            }
+        }
+        OK(cuStreamSynchronize(s));
     }
     CHECK(pthread_join(thread, NULL) == 0);
 }
@@ -321,6 +365,7 @@ int main(int argc, char **argv)
                                           {"own_events", own_events},
                                           {"stepped_events", stepped_events},
                                           {"completed_events", completed_events},
+                                          {"scattered_events", scattered_events},
                                           {NULL, NULL}};
     run(all, argc, argv);
     show_all(argv[1]);
