@@ -130,8 +130,9 @@ def test_time_between_two_lines(tmp_path):
     assert row["plain"] > 0.29 > row["library"]
 
 
-def test_the_list_can_be_read():
-    listed = tomllib.loads((REAL / "programs.toml").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("name", ["programs.toml", "turns.toml"])
+def test_the_list_can_be_read(name):
+    listed = tomllib.loads((REAL / name).read_text(encoding="utf-8"))
     for name, program in listed["programs"].items():
         assert program["kind"] and program["command"], name
         assert program.get("repository") in [None, *listed["repositories"]], name
@@ -163,7 +164,7 @@ some = {{ url = "{url}", commit = "{commit}" }}
 [programs.one]
 repository = "some"
 path = "deep/one"
-build = "-I../two 'one.cu'"
+build = "-I../two -I{{real}} 'one.cu'"
 also = ["deep/two"]
 edits = [["one.cu", '(size) = 2\\d*;', '\\1 = 3;']]
 command = "{{bin}}/first -n 3"
@@ -230,7 +231,7 @@ def test_builds_at_the_commit_with_edits(listed):
     for _ in range(2):  # what was edited is edited again
         assert build(listed, "--only", "one") == "1/1 one: built\n"
         arguments, *sources = (listed / "to/bin/first").read_text().splitlines()
-        assert arguments == ("-O3 -arch=sm_90 -cudart static -std=c++17 -I../two one.cu "
+        assert arguments == (f"-O3 -arch=sm_90 -cudart static -std=c++17 -I../two -I{REAL} one.cu "
                              f"-o {listed.resolve()}/to/bin/first")
         assert sources == ["size = 3;", "two"]
         assert not (listed / "to/src/some/large").exists()
@@ -246,3 +247,48 @@ def test_says_what_was_not_built(listed):
     (listed / "list").write_text((listed / "list").read_text().replace("/origin", "/nowhere"))
     (listed / "to").rename(listed / "before")
     assert re.search("2/2 one, two: git fetch .*\n.*nowhere", build(listed, status=1))
+
+
+# -- In use and out of use in turn ----------------------------------------------
+
+def turns(folder, program, library=b"autograph_engage"):
+    """The runner's status, messages, and its rows: the cells of each."""
+    (folder / "bin").mkdir()
+    (folder / "bin/fake").write_text(f"#!/bin/sh\n{program}\n")
+    (folder / "bin/fake").chmod(0o755)
+    (folder / "library").write_bytes(library)
+    (folder / "list").write_text("[programs.some]\ncommand = '{bin}/fake -n 3'\n")
+    done = subprocess.run([sys.executable, REAL / "turns", "--dir", folder, "--library", folder / "library",
+                           "--programs", folder / "list", "--limit", "0.2"], capture_output=True, text=True,
+                          env=helpers.environment(preload=False), timeout=helpers.TIMEOUT, check=False)
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()]
+    return done.returncode, done.stderr, rows[2:]
+
+
+def test_a_program_in_turns(tmp_path):
+    """120 turns: the library is in use in 60 of them, of 100 steps each."""
+    line = " ".join(["3.0 2.0"] * 5 + ["2.2 2.0"] * 45 + ["2.0 2.0"] * 10)
+    status, _, rows = turns(tmp_path, f"echo turns {line}")
+    assert status == 0 and len(rows) == 1
+    name, _, processes, us, everything, *parts = rows[0]
+    assert (name, us, int(processes) > 1) == ("some", "2.0", True)
+    assert everything == "1.117 +- 0.000"
+    assert parts == ["1.500 +- 0.000", "1.100 +- 0.000", "1.000 +- 0.000"]
+
+
+def test_a_program_in_turns_that_fails(tmp_path):
+    status, messages, rows = turns(tmp_path, "echo turns 1 2; echo no GPU >&2; exit 3")
+    assert (status, rows) == (1, []) and "status 3: " in messages and "no GPU" in messages
+
+
+def test_a_library_that_cannot_be_switched(tmp_path):
+    status, messages, _ = turns(tmp_path, "echo turns 1 2", library=b"")
+    assert status == 2 and "make CPPFLAGS=-DAG_TURNS" in messages
+
+
+def test_the_switch_compiles():
+    config = helpers.config()
+    subprocess.run([*config["cc"].split(), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-DAG_TURNS",
+                    '-DPACKAGE_VERSION="0"', "-isystem", f"{config['cuda']}/include", f"-I{helpers.SOURCE}/src",
+                    f"-I{helpers.SOURCE}/include", helpers.SOURCE / "src/engine/api.c"], check=True,
+                   timeout=helpers.TIMEOUT)

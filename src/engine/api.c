@@ -52,6 +52,17 @@ void autograph_resume(void)
         atomic_fetch_sub(&ag_captures, 1);
 }
 
+#ifdef AG_TURNS
+/* For tests/real/turns only: whether the engine is used, or calls go straight through their doors. No
+   other thread may make one meanwhile. */
+__attribute__((visibility("default"))) void autograph_engage(int on);
+void autograph_engage(int on)
+{
+    autograph_flush();
+    atomic_store(&ag_engine_on, on != 0);
+}
+#endif
+
 /* -- Numbers ------------------------------------------------------------------- */
 
 int autograph_get_statistics(struct autograph_statistics *statistics)
