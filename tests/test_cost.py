@@ -33,7 +33,7 @@ CEILINGS = {
     "novel-runtime": 930,
     "novel-driver": 690,
     "novel-events": 800,
-    "await": 860,
+    "await": 880,
     "asleep-runtime": 141,
     "asleep-driver": 71,
     "asleep-after": 110,

@@ -113,7 +113,6 @@ static unsigned look(CUevent handle, bool all, struct ag_stream *holders[1 + MOS
         known->context = event->context;
         bool room = all || place_of(event, NULL) != MOST_WAITERS;
         known->serial = !event->shared && room ? event->serial : 0;
-        known->others = event->recorder.stream != NULL && !is_own(event->recorder.stream);
     }
     if (event != NULL && is_open(&event->recorder) && is_due(event->recorder.stream))
         holders[count++] = event->recorder.stream;
@@ -206,7 +205,13 @@ bool ag_event_hold(CUevent handle, struct ag_stream *stream, bool wait)
 {
     struct bucket *bucket = enter(handle);
     struct event *event = find(bucket, handle);
-    unsigned at = event != NULL && wait ? place_of(event, stream) : 0;
+    unsigned at = 0;
+    if (event != NULL && wait) {
+        const struct ag_stream *recorder = event->recorder.stream;
+        if (recorder != NULL && !is_own(recorder))
+            stream->crossed = stream->recorder.ops + 1;
+        at = place_of(event, stream);
+    }
     bool noted = event != NULL && at != MOST_WAITERS;
     if (noted)
         *(wait ? &event->waiters[at] : &event->recorder) =

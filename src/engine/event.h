@@ -23,7 +23,6 @@ struct ag_event_known {
     const struct ag_context *context; /* where it was last recorded; NULL: not known */
     uint64_t serial; /* the number of its life, for a handle may come back with another event; 0:
                         neither a record of it nor a wait for it can be held */
-    bool others;     /* its last record that was followed is another thread's */
 };
 
 /* Flushes what must be submitted before the event is recorded or destroyed (`all`), or waited for
@@ -37,8 +36,9 @@ bool ag_event_is(CUevent event, uint64_t serial);
 /* The event is being recorded in this context. False: no memory, and it will not be held. */
 bool ag_event_recorded(CUevent event, const struct ag_context *context);
 
-/* The stream's open sequence has a record of the event or a wait for it, until it ends. False:
-   there is no room to note that, so the sequence must not stay held. The stream's lock is held. */
+/* The stream's open sequence has a record of the event or a wait for it, until it ends; and if it
+   waits for what another thread has recorded, that is noted (ag_stream_in_step). False: there is no
+   room to note it, so the sequence must not stay held. The stream's lock is held. */
 bool ag_event_hold(CUevent event, struct ag_stream *stream, bool wait);
 
 /* None of the context's events is held until it is recorded again, NULL: no event at all: the

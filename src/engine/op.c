@@ -578,8 +578,6 @@ bool ag_engine_event(const struct ag_event_call *call)
     const struct ag_context *context = stream->context;
     struct ag_described op;
     bool held = false;
-    if (call->wait && known.others)
-        stream->crossed = stream->recorder.ops + 1;
     if (!passes(stream, call->wait ? AG_OP_WAIT : AG_OP_RECORD, NULL, 0)) {
         bool good = known.context == context && eligible(stream, current);
         uint64_t serial = good ? known.serial : 0;
