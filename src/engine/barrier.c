@@ -43,7 +43,7 @@ static void submit_awaited(struct ag_stream *stream, enum ag_reason reason)
     stream->awaited_every = every > 1 ? every : ops;
     stream->awaited = every > 1 ? stream->awaited + 1 : 0;
     if (!ag_stream_submit(stream, reason) && stream->awaited >= AWAITED)
-        ag_recorder_late(&stream->recorder);
+        ag_recorder_late(&stream->recorder, stream->recorder.cursor);
 }
 
 /* Submits what a stream holds, unless another thread is at work on it for longer than that, ns. Its

@@ -3,7 +3,9 @@
 #include "engine/event.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "graph/node.h"
 #include "observe/callsite.h"
 
 enum { BUCKETS = 1024, MOST_EVENTS = 65536, MOST_WAITERS = 4 };
@@ -89,14 +91,31 @@ static __attribute__((noinline)) bool is_due(const struct ag_stream *stream)
     return is_own(stream) || atomic_load_explicit(&stream->held, memory_order_acquire) != 0;
 }
 
-static void flush(struct ag_stream *stream, enum ag_reason reason)
+/* The held op that records the event, or NULL. */
+static struct ag_node *record_of(const struct ag_stream *stream, CUevent handle)
+{
+    for (uint32_t i = stream->held; i > 0; i--) {
+        struct ag_event_arguments arguments;
+        struct ag_node *node = stream->path[i];
+        if (node->op.kind != AG_OP_RECORD)
+            continue;
+        memcpy(&arguments, node->args, sizeof arguments);
+        if (arguments.event == handle)
+            return node;
+    }
+    return NULL;
+}
+
+static void flush(struct ag_stream *stream, CUevent handle, enum ag_reason reason)
 {
     ag_stream_lock(stream);
-    bool recorded = stream->held != 0 && stream->path[stream->held]->op.kind == AG_OP_RECORD;
-    if (is_own(stream))
+    if (is_own(stream)) {
         ag_stream_end(stream, true, reason);
-    else if (!ag_stream_submit(stream, AG_REASON_EVENT) && recorded)
-        ag_recorder_late(&stream->recorder);
+    } else {
+        struct ag_node *node = record_of(stream, handle);
+        if (!ag_stream_submit(stream, AG_REASON_EVENT) && node != NULL)
+            ag_recorder_late(&stream->recorder, node);
+    }
     ag_stream_unlock(stream);
     AG_CALLSITE();
 }
@@ -136,7 +155,7 @@ struct ag_event_known ag_event_settle(CUevent handle, bool all, enum ag_reason r
         return known;
     }
     while (count > 0)
-        flush(holders[--count], reason);
+        flush(holders[--count], handle, reason);
     return known;
 }
 

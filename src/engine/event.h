@@ -8,7 +8,7 @@
  *  - before it is recorded, every sequence that has a record of it or a wait for it is;
  *  - before it is destroyed likewise; and whoever asks about it, its record is.
  * Of another thread's sequence what is held is submitted, and it goes on; but where that has been
- * behind the same record again and again sequences end there from then on, and can be replayed.
+ * for the same record again and again sequences end with it from then on, and can be replayed.
  *
  * The table's locks are leaves: one may be taken with a stream's lock held. Streams are flushed
  * without any.

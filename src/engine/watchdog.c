@@ -83,7 +83,7 @@ static void look(void)
             ag_context_enter(stream->context, &pushed)) {
             ag_stream_submit(stream, AG_REASON_WATCHDOG);
             if (!atomic_load_explicit(&stream->left, memory_order_relaxed))
-                ag_recorder_late(&stream->recorder);
+                ag_recorder_late(&stream->recorder, stream->recorder.cursor);
             ag_context_leave(pushed);
         }
         ag_stream_unlock(stream);

@@ -73,9 +73,8 @@ static uint8_t late_for(const struct ag_recorder *rec, const struct ag_node *nod
     return (uint8_t)(rec->ops / LATE_OPS - node->late_at);
 }
 
-void ag_recorder_late(struct ag_recorder *rec)
+void ag_recorder_late(struct ag_recorder *rec, struct ag_node *node)
 {
-    struct ag_node *node = rec->cursor;
     if (late_for(rec, node) > LATE_APART)
         node->late = 0;
     node->late_at = (uint8_t)(rec->ops / LATE_OPS);

@@ -140,9 +140,9 @@ static inline bool ag_recorder_ends(const struct ag_recorder *rec, const struct 
            ag_recorder_full(rec, node);
 }
 
-/* What is held could not wait for the rest of the open sequence: the program pauses at the cursor,
-   or another thread waits. */
-void ag_recorder_late(struct ag_recorder *rec);
+/* What is held up to this node of the open sequence could not wait for the rest: the program pauses
+   there, or another thread waits. */
+void ag_recorder_late(struct ag_recorder *rec, struct ag_node *node);
 
 /* The trace at the cursor has been replayed, and what comes next belongs to no longer one: whether
    the sequence goes on all the same. */

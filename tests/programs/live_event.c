@@ -256,6 +256,7 @@ static void *steps_of(void *arg)
         OK(cuStreamWaitEvent(s, done[other], 0));
         OK(cuMemcpyDtoDAsync(buffer[2 + me], buffer[other], 4 * N, s));
         OK(cuEventRecord(taken[me], s));
+        OK(cuMemsetD32Async(buffer[2 + me], step, 1, s)); /* not waited for */
         pthread_barrier_wait(&step_over);
     }
     return arg;

@@ -170,42 +170,47 @@ TEST(long_loop_is_cut_at_the_same_ops)
     }
 }
 
-/* One round of a loop of 40 ops, which pauses behind the tenth; whether a sequence ended there. */
-static bool ends_there(struct ag_recorder *rec, bool pauses)
+/* One round of a loop of 40 ops, which pauses behind the tenth, or it turns out `later` ops behind
+   that that somebody waits for it; whether a sequence ended there. */
+static bool ends_there(struct ag_recorder *rec, bool pauses, unsigned later)
 {
     bool ends = false;
+    struct ag_node *node = NULL;
     for (unsigned place = 1; place <= 40; place++) {
         feed(rec, place);
-        if (place != 10)
-            continue;
-        ends = rec->cursor->depth == 0;
-        if (!ends && pauses)
-            ag_recorder_late(rec);
+        if (place == 10) {
+            ends = rec->cursor->depth == 0;
+            node = ends ? NULL : rec->cursor;
+        }
+        if (place == 10 + later && pauses && node != NULL)
+            ag_recorder_late(rec, node);
     }
     return ends;
 }
 
 TEST(sequences_end_where_the_program_pauses)
 {
-    struct ag_recorder rec = {0};
-    CHECK(ag_recorder_init(&rec, 1 << 16, 16, 16));
-    while (!rec.came)
-        ends_there(&rec, false);
-    ends_there(&rec, false);
-    for (unsigned i = 0; i < AG_PAUSES; i++)
-        CHECK(!ends_there(&rec, true));
-    for (unsigned i = 0; i < 1000; i++)
-        CHECK(ends_there(&rec, true));
-    unsigned rounds = 0; /* it is forgotten, since it may be no more */
-    while (ends_there(&rec, false) && rounds < 100000)
-        rounds++;
-    CHECK(rounds > 1000 && rounds < 10000);
-    for (unsigned i = 0; i < 20; i++) { /* and now and then there is a pause anywhere */
-        CHECK(!ends_there(&rec, true));
-        for (unsigned k = 0; k < 1000; k++)
-            CHECK(!ends_there(&rec, false));
+    for (unsigned later = 0; later < 4; later += 3) {
+        struct ag_recorder rec = {0};
+        CHECK(ag_recorder_init(&rec, 1 << 16, 16, 16));
+        while (!rec.came)
+            ends_there(&rec, false, later);
+        ends_there(&rec, false, later);
+        for (unsigned i = 0; i < AG_PAUSES; i++)
+            CHECK(!ends_there(&rec, true, later));
+        for (unsigned i = 0; i < 1000; i++)
+            CHECK(ends_there(&rec, true, later));
+        unsigned rounds = 0; /* it is forgotten, since it may be no more */
+        while (ends_there(&rec, false, later) && rounds < 100000)
+            rounds++;
+        CHECK(rounds > 1000 && rounds < 10000);
+        for (unsigned i = 0; i < 20; i++) { /* and now and then there is a pause anywhere */
+            CHECK(!ends_there(&rec, true, later));
+            for (unsigned k = 0; k < 1000; k++)
+                CHECK(!ends_there(&rec, false, later));
+        }
+        ag_tree_free(&rec.tree);
     }
-    ag_tree_free(&rec.tree);
 }
 
 /* Between barriers that come often there are as many ops each time: one sequence. */
