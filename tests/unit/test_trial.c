@@ -87,7 +87,7 @@ static bool wins(uint32_t ops, uint64_t held_ns, uint64_t eager_ns)
         now += held ? held_ns : eager_ns;
         others.epoch += others_hold;
         others.passed += others_pass;
-        if (!held && eager >= 4 && (slow_pairs >> (eager - 4) / 8 & 1) != 0)
+        if (!held && eager >= 4 && eager < 4 + 8 * 8 && (slow_pairs >> (eager - 4) / 8 & 1) != 0)
             now += eager_ns / 4;
         if (!held && eager++ == pauses_in)
             now += pause_ns;
