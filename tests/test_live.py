@@ -386,21 +386,28 @@ def test_threads_in_step(seed, held):
     assert done.report["replays"] > 500 and done.report["flushes"]["event"] > 0
 
 
-def issued_for_another(scenario):
+# Instrumented, a thread pauses where the program does not, and sequences end there, too.
+AS_FAST_AS_IT_IS = pytest.mark.skipif(bool(helpers.config()["sanitize"]), reason="sanitizers are slow")
+
+
+def issued_for_another(scenario, **env):
     """The report of a program in which one thread waits for what another one issues."""
     return helpers.run_logged([compiled.program("live_event"), scenario],
-                              env={"AUTOGRAPH_TRACE_TRIAL": "false"}).report
+                              env={"AUTOGRAPH_TRACE_TRIAL": "false", **env}).report
 
 
+@AS_FAST_AS_IT_IS
 def test_what_another_thread_waits_for_is_replayed():
     """For an event, a stream, and the context: sequences end there."""
     report = issued_for_another("completed_events")
     assert all(stream["replayed"] > stream["ops"] / 2 for stream in report["streams"])
 
 
+@AS_FAST_AS_IT_IS
 def test_where_it_waits_anywhere_sequences_end_nowhere_else():
     """Twelve ops in a step are one graph, once nobody else waits."""
-    report = issued_for_another("scattered_events")
+    report = issued_for_another("scattered_events", AUTOGRAPH_TRACE_LENGTH="fixed",
+                                AUTOGRAPH_HOLD_BOUND_US=20000)
     assert report["ops"]["replayed"] > 8 * report["replays"]
 
 
