@@ -13,6 +13,7 @@
 #include <dlfcn.h>
 #include <omp.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { TURN_STEPS = 100, TURNS_MOST = 10000 };
 
@@ -36,7 +37,11 @@ static void turns_step(int step)
 {
     if (step % TURN_STEPS != 0)
         return;
-    cudaDeviceSynchronize();
+    cudaError_t result = cudaDeviceSynchronize();
+    if (result != cudaSuccess) {
+        fprintf(stderr, "a step before the %dth has failed: %s\n", step, cudaGetErrorString(result));
+        exit(1);
+    }
 #pragma omp barrier
 #pragma omp master
     turns_switch();
