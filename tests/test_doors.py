@@ -341,6 +341,8 @@ def test_streams_that_are_created(built, name):
     ("cuEventRecordWithFlags", "all(barrier)", ""),
     ("cuStreamWaitEvent_ptsz", "all(barrier)", ""),
     ("cuGraphLaunch", "", "stream_used(0x2, 0)"),
+    ("cuStreamAttachMemAsync", "attach(0x77, 0)", ""),
+    ("cuStreamAttachMemAsync_ptsz", "attach(0x77, 1)", ""),
     ("cuMemAllocAsync", "allocates(0x3 0)", "allocated(0x3 0)"),
     ("cuMemAllocFromPoolAsync_ptsz", "allocates(0x4 1)", "allocated(0x4 1)"),
     *[(name, "launch_unseen()", "") for name in (

@@ -33,6 +33,17 @@ def test_memory_of_another_kind():
     assert library.report["ops"]["replayed"] > 0.7 * library.report["ops"]["total"]
 
 
+def test_memory_attached_to_a_stream():
+    """Once, the loop behind is replayed; again and again, graphs would be slower."""
+    def replayed(scenario):
+        command = [compiled.program("attached"), scenario]
+        plain = helpers.run_logged(command, preload=False, env={"AGSIM_DELAY_US": 0})
+        library = helpers.run_logged(command, env={"AGSIM_DELAY_US": 0})
+        assert (library.stdout, library.stderr, library.log) == (plain.stdout, "", plain.log)
+        return library.report["ops"]["replayed"] / library.report["ops"]["total"]
+    assert replayed("always") == 0 and replayed("once") > 0.5
+
+
 def test_the_driver_is_asked_once(tmp_path):
     command = [compiled.program("memory_changes"), "never"]
     calls = tmp_path / "calls"

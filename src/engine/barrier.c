@@ -12,6 +12,11 @@
 
 enum { AS_LONG_AS_IT_TAKES = -1 };
 
+/* Ops that pass behind an attachment of managed memory to their stream. Where each is preceded by
+   one, graphs make it slower: eight threads whose kernels were replayed in 5 % took 1.15 +- 0.03 of
+   their time, 1.00 without graphs (H100, driver 580). */
+enum { ATTACHED = 64 };
+
 /*
  * How long a call waits that need not find submitted what another thread is submitting: that one
  * may wait until its stream takes more, which may take what the caller does next. What it has not
@@ -141,20 +146,37 @@ void ag_order_behind_all(const struct ag_stream *last)
 
 /* -- Barriers ---------------------------------------------------------------- */
 
-void ag_engine_barrier_stream(CUstream handle, bool ptsz, enum ag_reason reason)
+/* The state of the stream, if it has one, and may be asked for. */
+static struct ag_stream *barrier_stream(CUstream handle, bool ptsz, enum ag_reason reason)
 {
     CUcontext current;
     if (ag_context_refused(&current)) {
         (void)ag_watchdog_flush(AG_REASON_BARRIER);
-        return;
+        return NULL;
     }
     struct ag_stream *stream = ag_stream_peek(handle, ptsz, current);
     if (stream == NULL) {
         ag_order_before_unknown(handle, ptsz, current);
-        return;
+        return NULL;
     }
     ag_order_before(stream);
     flush(stream, reason);
+    return stream;
+}
+
+void ag_engine_barrier_stream(CUstream handle, bool ptsz, enum ag_reason reason)
+{
+    (void)barrier_stream(handle, ptsz, reason);
+}
+
+void ag_engine_barrier_attach(CUstream handle, bool ptsz)
+{
+    struct ag_stream *stream = barrier_stream(handle, ptsz, AG_REASON_STREAM_BARRIER);
+    if (stream == NULL)
+        return;
+    ag_stream_lock(stream);
+    ag_recorder_doze(&stream->recorder, ATTACHED, 0);
+    ag_stream_unlock(stream);
 }
 
 void ag_engine_barrier_wait(CUstream handle, bool ptsz, enum ag_reason reason)

@@ -408,6 +408,15 @@ BEFORE(cuMemcpyPeerAsync_ptsz, PEER_PARAMETERS, PEER_ARGUMENTS, peers(stream, tr
 BEFORE(cuMemcpy3DPeerAsync, PEER_3D_PARAMETERS, (copy, stream), peers(stream, false))
 BEFORE(cuMemcpy3DPeerAsync_ptsz, PEER_3D_PARAMETERS, (copy, stream), peers(stream, true))
 
+/* -- Managed memory of one stream --------------------------------------------- */
+
+#define ATTACH_PARAMETERS (CUstream stream, CUdeviceptr address, size_t bytes, unsigned flags)
+#define ATTACH_ARGUMENTS (stream, address, bytes, flags)
+BEFORE(cuStreamAttachMemAsync, ATTACH_PARAMETERS, ATTACH_ARGUMENTS,
+       ag_engine_barrier_attach(stream, false))
+BEFORE(cuStreamAttachMemAsync_ptsz, ATTACH_PARAMETERS, ATTACH_ARGUMENTS,
+       ag_engine_barrier_attach(stream, true))
+
 /* -- The program's own graphs: they may hold kernels, and wait for any event ---- */
 
 #define GRAPH_LAUNCH(name, ptsz)                                                                   \

@@ -238,6 +238,11 @@ void ag_engine_barrier_stream(CUstream stream, bool ptsz, enum ag_reason reason)
     NOTE("stream(%p, %d, %s) ", (void *)stream, ptsz, reasons[reason]);
 }
 
+void ag_engine_barrier_attach(CUstream stream, bool ptsz)
+{
+    NOTE("attach(%p, %d) ", (void *)stream, ptsz);
+}
+
 void ag_engine_barrier_wait(CUstream stream, bool ptsz, enum ag_reason reason)
 {
     NOTE("wait(%p, %d, %s) ", (void *)stream, ptsz, reasons[reason]);

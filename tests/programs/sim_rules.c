@@ -556,6 +556,18 @@ static void part_values(void)
     SAY("allocate async nothing", cuMemAllocAsync(&p, 0, stream));
     SAY_CALL(cuCtxSynchronize());
     SAY("managed, bad flags", cuMemAllocManaged(&p, 16, 0));
+    OK(cuMemAllocManaged(&p, 1024, CU_MEM_ATTACH_GLOBAL));
+    SAY("attach it", cuStreamAttachMemAsync(stream, p, 0, CU_MEM_ATTACH_SINGLE));
+    SAY("attach all bytes", cuStreamAttachMemAsync(stream, p, 1024, CU_MEM_ATTACH_HOST));
+    SAY("attach half", cuStreamAttachMemAsync(stream, p, 512, CU_MEM_ATTACH_SINGLE));
+    SAY("attach from within", cuStreamAttachMemAsync(stream, p + 512, 0, CU_MEM_ATTACH_SINGLE));
+    SAY("attach to legacy alone", cuStreamAttachMemAsync(NULL, p, 0, CU_MEM_ATTACH_SINGLE));
+    SAY("attach in legacy", cuStreamAttachMemAsync(NULL, p, 0, CU_MEM_ATTACH_GLOBAL));
+    OK(cuMemAlloc(&q, 1024));
+    SAY("attach plain", cuStreamAttachMemAsync(stream, q, 0, CU_MEM_ATTACH_SINGLE));
+    SAY("attach nothing", cuStreamAttachMemAsync(stream, 0, 0, CU_MEM_ATTACH_SINGLE));
+    OK(cuMemFree(q));
+    OK(cuMemFree(p));
 
     in = "stream";
     SAY("flags 2", cuStreamCreate(&s, 2));

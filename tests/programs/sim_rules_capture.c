@@ -26,6 +26,11 @@ static CUresult do_free(void)
         p = mem;
     return cuMemFree(p + 4);
 }
+static CUdeviceptr managed;
+static CUresult do_attach(void)
+{
+    return cuStreamAttachMemAsync(capturing, managed, 0, CU_MEM_ATTACH_SINGLE);
+}
 static CUresult do_alloc_host(void)
 {
     void *p;
@@ -351,6 +356,7 @@ static const struct {
     {"is legacy capturing", do_is_capturing_legacy},
     {"begin again", do_begin_again},
     {"write value", do_write_value},
+    {"attach memory", do_attach},
     {"bad launch", do_launch_bad},
     {"bad memset", do_memset_bad},
 };
@@ -366,6 +372,8 @@ static void call_in_thread(void)
 
 static void single_calls(CUstream s, CUstreamCaptureMode mode, bool thread)
 {
+    if (managed == 0)
+        OK(cuMemAllocManaged(&managed, 64, CU_MEM_ATTACH_GLOBAL));
     for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++) {
         CUgraph g = NULL;
         CUstreamCaptureStatus status = (CUstreamCaptureStatus)9;

@@ -486,6 +486,27 @@ CUresult sim_cuStreamWriteValue32(CUstream s, CUdeviceptr addr, cuuint32_t v, un
     return mem_op(s, addr, v, flags, false, false);
 }
 
+/* Where memory lies makes no difference here: it only has to be managed, and whole. (The driver
+   crashes where the flags are 0.) */
+CUresult sim_cuStreamAttachMemAsync(CUstream handle, CUdeviceptr p, size_t length, unsigned flags)
+{
+    struct stream *s;
+    if ((flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
+         flags != CU_MEM_ATTACH_SINGLE) ||
+        (!handle && flags == CU_MEM_ATTACH_SINGLE))
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = stream_get(handle, &s);
+    if (r == CUDA_SUCCESS && s->capture)
+        r = stream_check_sync(s);
+    const struct alloc *a = r == CUDA_SUCCESS ? alloc_find(p, 0) : NULL;
+    if (r == CUDA_SUCCESS &&
+        (!a || a->kind != ALLOC_MANAGED || a->base != p || (length && length != a->size)))
+        r = CUDA_ERROR_INVALID_VALUE;
+    sim_unlock();
+    return r;
+}
+
 /* One operation after the other; what is wrong with one is found before any is enqueued. */
 CUresult sim_cuStreamBatchMemOp_v2(CUstream stream, unsigned n, CUstreamBatchMemOpParams *ops,
                                    unsigned flags)
