@@ -251,7 +251,7 @@ def test_says_what_was_not_built(listed):
 
 # -- In use and out of use in turn ----------------------------------------------
 
-def turns(folder, program, library=b"autograph_engage"):
+def turns(folder, program, *options, library=b"autograph_engage"):
     """The runner's status, messages, and its rows: the cells of each."""
     (folder / "bin").mkdir()
     (folder / "bin/fake").write_text(f"#!/bin/sh\n{program}\n")
@@ -259,7 +259,7 @@ def turns(folder, program, library=b"autograph_engage"):
     (folder / "library").write_bytes(library)
     (folder / "list").write_text("[programs.some]\ncommand = '{bin}/fake -n 3'\n")
     done = subprocess.run([sys.executable, REAL / "turns", "--dir", folder, "--library", folder / "library",
-                           "--programs", folder / "list", "--limit", "0.2"], capture_output=True, text=True,
+                           "--programs", folder / "list", "--limit", "0.2", *options], capture_output=True, text=True,
                           env=helpers.environment(preload=False), timeout=helpers.TIMEOUT, check=False)
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()]
     return done.returncode, done.stderr, rows[2:]
@@ -268,7 +268,7 @@ def turns(folder, program, library=b"autograph_engage"):
 def test_a_program_in_turns(tmp_path):
     """120 turns: the library is in use in 60 of them, of 100 steps each."""
     line = " ".join(["3.0 2.0"] * 5 + ["2.2 2.0"] * 45 + ["2.0 2.0"] * 10)
-    status, _, rows = turns(tmp_path, f"echo turns {line}")
+    status, _, rows = turns(tmp_path, f"echo turns 100 {line}")
     assert status == 0 and len(rows) == 1
     name, _, processes, us, everything, *parts = rows[0]
     assert (name, us, int(processes) > 1) == ("some", "2.0", True)
@@ -277,12 +277,21 @@ def test_a_program_in_turns(tmp_path):
 
 
 def test_a_program_in_turns_that_fails(tmp_path):
-    status, messages, rows = turns(tmp_path, "echo turns 1 2; echo no GPU >&2; exit 3")
+    status, messages, rows = turns(tmp_path, "echo turns 100 1 2; echo no GPU >&2; exit 3")
     assert (status, rows) == (1, []) and "status 3: " in messages and "no GPU" in messages
 
 
+def test_turns_of_a_chosen_program(tmp_path):
+    status, messages, rows = turns(tmp_path, "echo turns 1000 3 2 1 2", "--only", "some")
+    assert status == 0 and rows[0][4:] == ["1.000 +- 0.000", "-", "1.000 +- 0.000", "-"], messages
+    (tmp_path / "bin/fake").unlink()
+    (tmp_path / "bin").rmdir()
+    status, messages, _ = turns(tmp_path, "true", "--only", "other")
+    assert status == 2 and "has no other" in messages
+
+
 def test_a_library_that_cannot_be_switched(tmp_path):
-    status, messages, _ = turns(tmp_path, "echo turns 1 2", library=b"")
+    status, messages, _ = turns(tmp_path, "echo turns 100 1 2", library=b"")
     assert status == 2 and "make CPPFLAGS=-DAG_TURNS" in messages
 
 
