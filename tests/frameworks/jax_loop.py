@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: MIT
 """JAX: a compiled training step and unfused operations in a loop, results and times printed."""
+import itertools
+import os
 import sys
-import time
 
 import jax
 import jax.numpy as jnp
+
+sys.path.append(os.path.dirname(__file__))
+from in_turn import timed  # noqa: E402  (needs the path above)
 
 
 def loss(weights, x, y):
@@ -22,13 +26,16 @@ keys = jax.random.split(jax.random.PRNGKey(1), 8)
 weights = [jax.random.normal(k, (64, 64)) * 0.1 for k in keys[:6]]
 x, y = (jax.random.normal(k, (32, 64)) for k in keys[6:])
 state = jnp.arange(1024, dtype=jnp.uint32)
-for i in range(320):
-    if i == 20:
-        jax.block_until_ready((weights, state))
-        start = time.perf_counter()
+
+steps = itertools.count()
+
+
+def step():
+    global weights, state
     weights = update(weights, x, y)
-    state = state * jnp.uint32(1664525) + jnp.uint32(i)
-jax.block_until_ready((weights, state))
-print(f"time jax {(time.perf_counter() - start) / 300 * 1e6:.1f} us", file=sys.stderr)
+    state = state * jnp.uint32(1664525) + jnp.uint32(next(steps))
+
+
+timed("jax", step, 300, lambda: jax.block_until_ready((weights, state)))
 print("loss", repr(float(loss(weights, x, y))))
-print("state", int(state.astype(jnp.float32).sum()))
+print("state", int(state.sum(dtype=jnp.uint32)))
