@@ -172,7 +172,8 @@ void ag_engine_barrier_stream(CUstream handle, bool ptsz, enum ag_reason reason)
 void ag_engine_barrier_attach(CUstream handle, bool ptsz)
 {
     struct ag_stream *stream = barrier_stream(handle, ptsz, AG_REASON_STREAM_BARRIER);
-    if (stream == NULL)
+    /* Another thread may have its lock, and wait for the GPU. */
+    if (stream == NULL || ag_stream_is_of_another(stream))
         return;
     ag_stream_lock(stream);
     ag_recorder_doze(&stream->recorder, ATTACHED, 0);

@@ -306,7 +306,8 @@ void ag_engine_allocated(CUstream stream, bool ptsz);
  */
 void ag_engine_barrier_stream(CUstream stream, bool ptsz, enum ag_reason reason);
 
-/* The same before memory is attached to it: the ops that follow at once are not held. */
+/* The same before memory is attached to it: the ops that follow at once are not held, if the stream
+   is this thread's. */
 void ag_engine_barrier_attach(CUstream stream, bool ptsz);
 
 /* As above for a call that makes the host wait: also what this thread holds in other streams. */
