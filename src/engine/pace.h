@@ -39,8 +39,9 @@ void ag_pace_begun(struct ag_stream *stream);
 /* What is held is about to be submitted; `late`: by the watchdog, or else by this thread `now`. */
 void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint64_t now);
 
-/* Now, in ns. */
+/* Now, in ns. And: what has passed since then, when nothing was timed, has not. */
 uint64_t ag_pace_now(void);
+void ag_pace_skip(uint64_t since);
 
 /* The same; 0 if nobody wants to know. And: this thread has been submitting since then, which is
    no time of the program's own; `whole`: by one replay. */
