@@ -105,7 +105,8 @@ static void over(struct ag_stream *stream, bool lost)
         stream->counters.given_up++;
         ag_log(AG_LOG_NOTE, "following stream %p does not pay", (void *)stream->handle);
         ag_stream_drop_traces(stream, NULL, audit->clock);
-        ag_recorder_unpaid(&stream->recorder, ag_stream_in_step(stream) ? REST_IN_STEP : 0);
+        ag_stream_want_none(stream);
+        ag_recorder_give_up(&stream->recorder, ag_stream_in_step(stream) ? REST_IN_STEP : 0);
         mark_look(stream);
         return;
     }
@@ -118,6 +119,8 @@ static void over(struct ag_stream *stream, bool lost)
 void ag_audit_look(struct ag_stream *stream)
 {
     struct ag_audit *audit = &stream->audit;
+    if (audit->rests) /* until an op arrives that is recorded */
+        return;
     if (audit->on && ag_recorder_rests(&stream->recorder)) { /* for another reason: once more */
         follow(stream);
     } else if (audit->on) {

@@ -32,8 +32,8 @@ static inline bool ag_audit_is_due(const struct ag_stream *stream)
     return stream->recorder.ops - stream->audit.since >= stream->audit.after;
 }
 
-/* An op does not pass any more, between two sequences, since stream->audit.rests. The stream's
-   context is current. */
+/* An op does not pass any more, between two sequences, since stream->audit.rests; now it may, since
+   the audit may be over. The stream's context is current. */
 void ag_audit_arrived(struct ag_stream *stream);
 
 #endif

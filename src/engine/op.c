@@ -56,10 +56,10 @@ static bool eligible(const struct ag_stream *stream, CUcontext current)
            !atomic_load_explicit(&context->green, memory_order_relaxed);
 }
 
-/* Whether the op passes unseen; it is counted, and if it fails, that says nothing of any other. */
-static bool passes(struct ag_stream *stream, enum ag_op_kind kind, CUfunction func, uint32_t grid)
+/* Whether an op with this mark passes unseen; it is counted, and if it fails, that says nothing of any other. */
+static INLINE bool passes(struct ag_stream *stream, uint64_t mark)
 {
-    if (!ag_recorder_passes(&stream->recorder, ag_mark(kind, func, grid)))
+    if (!ag_recorder_passes(&stream->recorder, mark))
         return false;
     stream->counters.ops++;
     stream->last = NULL;
@@ -74,7 +74,7 @@ __attribute__((noinline)) static bool kernel_slow(struct ag_stream *stream,
                                                   const struct ag_node *same, CUcontext current)
 {
     struct ag_described op;
-    if (passes(stream, AG_OP_KERNEL, call->func, call->shape.grid[0]))
+    if (passes(stream, ag_mark(AG_OP_KERNEL, call->func, call->shape.grid[0])))
         return false;
     ag_cause = ag_cause_kernel;
     bool described = eligible(stream, current);
@@ -380,7 +380,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
         struct ag_described op;                                                                    \
         uint64_t began = ag_trial_clock(stream);                                                   \
         bool held = false;                                                                         \
-        if (!passes(stream, kind, NULL, 0))                                                        \
+        if (!passes(stream, ag_mark(kind, NULL, 0)))                                               \
             held = step(stream, eligible(stream, current) && describe(&op, call), &op);            \
         ag_trial_spent(stream, began);                                                             \
         return held;                                                                               \
@@ -578,7 +578,7 @@ bool ag_engine_event(const struct ag_event_call *call)
     const struct ag_context *context = stream->context;
     struct ag_described op;
     bool held = false;
-    if (!passes(stream, call->wait ? AG_OP_WAIT : AG_OP_RECORD, NULL, 0)) {
+    if (!passes(stream, ag_mark(call->wait ? AG_OP_WAIT : AG_OP_RECORD, NULL, 0))) {
         bool good = known.context == context && eligible(stream, current);
         uint64_t serial = good ? known.serial : 0;
         held = step(stream, ag_describe_event(&op, call, serial), &op);
@@ -629,6 +629,13 @@ static void record(struct ag_stream *stream, const struct ag_described *call)
         ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
 }
 
+/* An op has come that does not pass in an audit; whether it does after all, since that is lost. */
+static __attribute__((noinline)) bool still_rests(struct ag_stream *stream, const struct ag_op *op)
+{
+    ag_audit_arrived(stream);
+    return passes(stream, ag_op_mark(op));
+}
+
 /* An op that the hot path could not hold. The lock is held. */
 static bool step(struct ag_stream *stream, bool described, struct ag_described *call)
 {
@@ -645,8 +652,8 @@ static bool step(struct ag_stream *stream, bool described, struct ag_described *
             stream->timed.head = NULL;
         return false;
     }
-    if (UNLIKELY(stream->audit.rests) && rec->cursor->depth == 0)
-        ag_audit_arrived(stream);
+    if (UNLIKELY(stream->audit.rests) && rec->cursor->depth == 0 && still_rests(stream, &call->op))
+        return false;
     if (expected != NULL && ag_op_alike(&expected->op, &call->op)) {
         call->op.token = expected->op.token;
     } else {

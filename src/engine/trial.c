@@ -185,7 +185,7 @@ static void over(struct ag_stream *stream, struct ag_node *node, bool lost)
     ag_log(AG_LOG_NOTE, "gave up a head in stream %p", (void *)stream->handle);
     ag_stream_drop_traces(stream, node, 0);
     if (stream->recorder.tree.root.below == 0) {
-        ag_recorder_unpaid(&stream->recorder, 0);
+        ag_recorder_unpaid(&stream->recorder);
         head->rest = 0;
     }
 }

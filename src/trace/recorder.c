@@ -30,6 +30,10 @@ enum { NOVEL_FIRST = 1 << 12 };
 /* Sequences, after the first rest fewer, after which it rests although the tree has room. */
 enum { MOST_LONE = 512, AGAIN_LONE = 64 };
 
+/* Ops that are recorded while it rests, without a replay, after which those that begin traces pass,
+   too: the traces are of what the program did before. */
+enum { VAIN = 1 << 10 };
+
 /* Times that the program must go on behind a trace before sequences may, at first, or as many ops
    if that is more, since the ops of longer sequences are eager until these are hot; and how many
    times as many each time that nothing came of it; and for how many sequences they may. */
@@ -145,6 +149,14 @@ static void rest(struct ag_recorder *rec, uint32_t *next, uint32_t most, uint32_
     rec->lone = rec->fruitless = 0;
 }
 
+void ag_recorder_give_up(struct ag_recorder *rec, uint32_t least)
+{
+    if (rec->rest_next < least)
+        rec->rest_next = least;
+    rest(rec, &rec->rest_next, REST_MOST, REST_GROWS);
+    atomic_store_explicit(&rec->heads, 0, memory_order_relaxed);
+}
+
 void ag_recorder_doze(struct ag_recorder *rec, uint32_t ops, uint64_t heads)
 {
     if (atomic_load_explicit(&rec->rest, memory_order_relaxed) >= ops)
@@ -222,10 +234,12 @@ struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op
             node->ends = ag_tree_met(&rec->tree, ag_path(path, 0));
     }
     if (node == NULL) {
-        if (!ag_recorder_rests(rec))
-            make_room(rec);
-        else
+        if (ag_recorder_rests(rec)) {
+            rec->fruitless += rec->cursor->depth;
             ag_recorder_drop(rec);
+        } else {
+            make_room(rec);
+        }
         return NULL;
     }
     rec->cursor->next = node;
@@ -241,9 +255,11 @@ static bool may_become_trace(const struct ag_node *node)
     return true;
 }
 
-/* One more in a row of what does not become a trace. */
+/* One more in a row of what does not become a trace. While it rests that says nothing. */
 static void lone(struct ag_recorder *rec)
 {
+    if (ag_recorder_rests(rec))
+        return;
     if (++rec->lone >= (rec->lone_next == LONE_FIRST ? MOST_LONE : AGAIN_LONE))
         rest(rec, &rec->lone_next, LONE_MOST, LONE_GROWS);
 }
@@ -282,6 +298,8 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     }
     if (rec->fruitless >= AG_FRUITLESS)
         rest(rec, &rec->rest_next, REST_MOST, REST_GROWS);
+    else if (ag_recorder_rests(rec) && rec->fruitless >= VAIN)
+        atomic_store_explicit(&rec->heads, 0, memory_order_relaxed);
     if (node == &rec->unseen) {
         (void)ag_tree_met(&rec->tree, ag_path(node->path, 0));
         return NULL;

@@ -26,7 +26,8 @@
  *
  * It rests, longer each time, where recording does not pay: when the tree is full and little of it
  * was of use, when a part of it is full and nothing has become a trace at all, when each sequence
- * ends before it could become a trace, and when nothing has been replayed for long.
+ * ends before it could become a trace, and when nothing has been replayed for long. Meanwhile only
+ * ops that begin traces are looked at, and these as long as any are replayed.
  *
  * Not thread-safe: the owner's lock guards it.
  */
@@ -109,17 +110,18 @@ static inline void ag_recorder_has_trace(struct ag_recorder *rec, const struct a
 static inline void ag_recorder_paid(struct ag_recorder *rec, uint32_t ops)
 {
     rec->useful += ops;
-    rec->fruitless = 0;
+    rec->fruitless = rec->lone = 0;
 }
 
-/* Replays have turned out not to: it rests from the next end of a sequence on, for `least` ops or
-   more. */
-static inline void ag_recorder_unpaid(struct ag_recorder *rec, uint32_t least)
+/* Replays have turned out not to: it rests from the next end of a sequence on. */
+static inline void ag_recorder_unpaid(struct ag_recorder *rec)
 {
     rec->fruitless = AG_FRUITLESS;
-    if (rec->rest_next < least)
-        rec->rest_next = least;
 }
+
+/* Nor does recording: it rests at once, for `least` ops or more, and all of them pass. To be called
+   between two sequences. */
+void ag_recorder_give_up(struct ag_recorder *rec, uint32_t least);
 
 /* Whether the open sequence has gone where none has before: its ops have no nodes. */
 static inline bool ag_recorder_is_unseen(const struct ag_recorder *rec)

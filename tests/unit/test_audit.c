@@ -31,6 +31,11 @@ void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head,
     dropped_since = clock;
 }
 
+void ag_stream_want_none(struct ag_stream *stream)
+{
+    stream->wanted_count = 0;
+}
+
 /* -- A stream ---------------------------------------------------------------- */
 
 enum { STEP = 5 }; /* ops between two barriers */
@@ -110,9 +115,7 @@ TEST(and_one_that_is_not_rests)
     CHECK(!pays(10000, 10000) && drops == 1);
     CHECK(!pays(10800, 10000) && drops == 1);
     CHECK(dropped_since > 700 && dropped_since < 900);
-    for (unsigned i = 0; i < 2; i++) /* the next sequence ends, and with it recording */
-        (void)ag_recorder_end(&stream.recorder, true, 3, 1);
-    CHECK(ag_recorder_rests(&stream.recorder));
+    CHECK(ag_recorder_rests(&stream.recorder) && stream.recorder.heads == 0);
     CHECK(audited(6000) == 0); /* it rests */
     CHECK(audited(4096) != 0 && stream.counters.given_up == 2);
 }
@@ -145,8 +148,6 @@ TEST(but_it_is_where_threads_are_in_step)
     replayed = STEP;
     CHECK(pays(10000, 11000) && steps < 1300);
     CHECK(!pays(10000, 10000) && drops == 1);
-    for (unsigned i = 0; i < 2; i++)
-        (void)ag_recorder_end(&stream.recorder, true, 3, 1);
     CHECK(audited((1 << 17) / STEP) == 0 && audited(4096) != 0); /* it has rested for long */
     begin();
     stream.pace.runs = 500;
@@ -179,6 +180,22 @@ TEST(another_rest_does_not_end_it)
         ag_recorder_wake(&stream.recorder, 2048);
     }
     CHECK(audited(1200) != 0 && stream.counters.given_up == 1);
+}
+
+/* What comes first behind a rest cannot be held, so that a sequence seems to end. */
+TEST(nor_does_what_is_not_recorded)
+{
+    begin();
+    followed_ns = rested_ns = 10000;
+    for (unsigned i = 0; i < 4096 && stream.counters.trials == 0; i++) {
+        step();
+        if (stream.audit.rests && !ag_recorder_rests(&stream.recorder)) {
+            CHECK(ag_audit_is_due(&stream));
+            ag_audit_look(&stream);
+            CHECK(!ag_recorder_rests(&stream.recorder));
+        }
+    }
+    CHECK(stream.counters.trials == 1 && stream.counters.given_up == 1);
 }
 
 TEST(nor_in_the_first_ops)

@@ -472,6 +472,73 @@ TEST(what_begins_a_trace_is_seen_while_all_else_passes)
     ag_tree_free(&rec.tree);
 }
 
+/* A new recorder rests for so many ops, and has a trace of the ops 1 and 2. */
+static struct ag_node *rest_with_trace(struct ag_recorder *rec, uint32_t ops)
+{
+    feed(rec, 1);
+    feed(rec, 2);
+    struct ag_node *leaf = rec->cursor;
+    ag_recorder_end(rec, true, HOT, LEAST);
+    ag_node_set_trace(leaf, (struct ag_trace *)rec);
+    ag_recorder_has_trace(rec, leaf->parent);
+    ag_recorder_paid(rec, 2);
+    atomic_store(&rec->rest, ops);
+    return leaf;
+}
+
+/* The program has gone on to something else, in which what began a trace begins none. `other`: what
+   comes behind it, not known to the tree; 0: something that cannot be held. */
+static void goes_on(unsigned other)
+{
+    enum { OPS = 100000 };
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 512, 64, 128));
+    struct ag_node *leaf = rest_with_trace(&rec, OPS);
+    unsigned recorded = 0;
+    for (unsigned i = 0; ag_recorder_rests(&rec); i++) {
+        CHECK(i < OPS); /* it ends */
+        if (passes(&rec, 1))
+            continue;
+        feed(&rec, 1);
+        recorded++;
+        if (other != 0)
+            feed(&rec, other);
+        ag_recorder_end(&rec, true, HOT, LEAST);
+        if (other == 0)
+            ag_recorder_foreign(&rec);
+    }
+    CHECK(recorded >= 1000 && recorded < 1100);
+    ag_node_set_trace(leaf, NULL);
+    ag_tree_free(&rec.tree);
+}
+
+TEST(what_began_a_trace_passes_too_when_nothing_comes_of_it)
+{
+    goes_on(0);
+    goes_on(3);
+}
+
+TEST(but_not_while_it_is_replayed)
+{
+    enum { OPS = 50000 };
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 512, 64, 128));
+    struct ag_node *leaf = rest_with_trace(&rec, OPS);
+    for (unsigned i = 0; i < 10000; i++) {
+        CHECK(!passes(&rec, 1) && passes(&rec, 3) == (rec.rest != 0));
+        feed(&rec, 1);
+        if (i % 500 == 0) {
+            feed(&rec, 2);
+            ag_recorder_paid(&rec, 2);
+            ag_recorder_end(&rec, false, HOT, LEAST);
+        }
+        ag_recorder_end(&rec, true, HOT, LEAST);
+    }
+    CHECK(ag_recorder_rests(&rec));
+    ag_node_set_trace(leaf, NULL);
+    ag_tree_free(&rec.tree);
+}
+
 TEST(pruning_keeps_what_leads_to_a_trace)
 {
     struct ag_tree tree = {0};
