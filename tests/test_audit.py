@@ -41,7 +41,8 @@ def test_a_stream_that_does_not_pay_rests():
     assert live("copies", {**SLOW, "AUTOGRAPH_TRACE_TRIAL": "false"})[1] == 0
 
 
-def test_threads_in_step_are_asked_about_though_all_is_replayed():
-    """Launches are so slow that no head is given up."""
-    report, lost, paid = live("in_step", {"AGSIM_LAUNCH_US": 40})
+@pytest.mark.parametrize("scenario", ["in_step", "apart"])
+def test_threads_in_step_are_asked_about_though_all_is_replayed(scenario):
+    """Launches are so slow that no head is given up. Apart: neither holds its waits for the other."""
+    report, lost, paid = live(scenario, {"AGSIM_LAUNCH_US": 40})
     assert report["given_up"] == lost and lost + paid > 0

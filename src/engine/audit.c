@@ -9,7 +9,7 @@
 /* Recorded ops between two looks, the first of which asks nothing, since loops have been found and
    trials made meanwhile; the same where threads are in step; and to the next audit of a stream that
    has won, at first; how many times as many the next time; and at most. */
-enum { LOOK_OPS = 1 << 11, LOOK_OPS_IN_STEP = 1 << 10 };
+enum { LOOK_OPS = 1 << 11, LOOK_OPS_IN_STEP = 1 << 9 };
 enum { AGAIN_FIRST = 1 << 16, AGAIN_GROWS = 4, AGAIN_MOST = 1 << 28 };
 
 /* Where so many of a hundred ops are replayed, or more, there is no question, unless threads are in
@@ -44,9 +44,10 @@ static void mark(struct ag_stream *stream, uint32_t after)
     audit->traces = stream->counters.traces;
 }
 
+/* The next look is that of a stream in step, and a later one if it is not by then. */
 static void mark_look(struct ag_stream *stream)
 {
-    mark(stream, ag_stream_in_step(stream) ? LOOK_OPS_IN_STEP : LOOK_OPS);
+    mark(stream, LOOK_OPS_IN_STEP);
 }
 
 void ag_audit_start(struct ag_stream *stream)
@@ -125,6 +126,8 @@ void ag_audit_look(struct ag_stream *stream)
         follow(stream);
     } else if (audit->on) {
         rest(stream);
+    } else if (audit->after == LOOK_OPS_IN_STEP && !ag_stream_in_step(stream)) {
+        audit->after = LOOK_OPS;
     } else if (is_in_question(stream)) {
         audit->on = true;
         audit->won = audit->lost = 0;

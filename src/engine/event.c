@@ -228,7 +228,7 @@ bool ag_event_hold(CUevent handle, struct ag_stream *stream, bool wait)
     if (event != NULL && wait) {
         const struct ag_stream *recorder = event->recorder.stream;
         if (recorder != NULL && !is_own(recorder))
-            stream->crossed = stream->recorder.ops + 1;
+            ag_stream_cross(stream);
         at = place_of(event, stream);
     }
     bool noted = event != NULL && at != MOST_WAITERS;

@@ -68,12 +68,18 @@ static bool all_idle(void)
 /* Threads that found all idle, look again, and make execs if it still is. */
 static _Atomic unsigned growing;
 _Atomic uint32_t ag_growths;
+_Atomic bool ag_many_threads;
 
 /* One side says that it grows, then looks whose the streams are; the other says that the stream is
    its own, then looks whether somebody grows: one of the two sees the other. What grows ends soon,
    for no kernel runs. (At exit it may be a signal handler's thread that does.) */
 void ag_stream_take_over(struct ag_stream *stream)
 {
+    static const void *_Atomic first;
+    const void *thread = NULL;
+    if (!ag_many_threads && !atomic_compare_exchange_strong(&first, &thread, &ag_self) &&
+        thread != &ag_self)
+        ag_many_threads = true;
     ag_stream_touch(stream);
     atomic_store(&stream->thread, &ag_self);
     ag_stream_wait_for_growth();

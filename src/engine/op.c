@@ -585,6 +585,8 @@ bool ag_engine_event(const struct ag_event_call *call)
         /* Held or not: sequences must be cut at the same places either way. */
         if (serial != 0 && stream->recorder.cursor->depth != 0 && UNLIKELY(!note(stream, call)))
             ag_stream_end(stream, true, AG_REASON_EVENT);
+        if (call->wait && serial == 0 && ag_many_threads) /* for one on another device, say */
+            ag_stream_cross(stream);
     }
     ag_stream_unlock(stream);
     if (!held && !call->wait && known.context != context)

@@ -293,6 +293,12 @@ static inline bool ag_stream_in_step(const struct ag_stream *stream)
     return stream->crossed != 0 && stream->recorder.ops + 1 - stream->crossed <= STEP_MOST;
 }
 
+/* It waits for what another thread has recorded. Wants the lock. */
+static inline void ag_stream_cross(struct ag_stream *stream)
+{
+    stream->crossed = stream->recorder.ops + 1;
+}
+
 static inline CUstream ag_stream_name(CUstream handle, bool ptsz)
 {
     if (handle == NULL)
@@ -425,6 +431,7 @@ void ag_stream_forget_event(struct ag_stream *stream, CUevent event);
    another one did. While more execs are made, which waits for running kernels, it brings no kernel.
  */
 void ag_stream_take_over(struct ag_stream *stream);
+extern _Atomic bool ag_many_threads; /* more than one has done so */
 
 /* The part of that which waits. And: goes up when such a thing begins, and when it ends. */
 void ag_stream_wait_for_growth(void);

@@ -137,25 +137,33 @@ static void threads(void)
     }
 }
 
-static CUstream stepped[2];
-static CUevent recorded[2];
+static struct side {
+    CUcontext context;
+    CUfunction kernel;
+    CUdeviceptr at;
+    CUstream stream;
+    CUevent recorded;
+} side[2];
 static pthread_barrier_t both;
 
 /* In each step one thread goes on from what the other has recorded, and records that. */
 static void *one_of_two(void *arg)
 {
     unsigned me = (unsigned)(uintptr_t)arg;
-    OK(cuCtxSetCurrent(ctx));
-    CUstream s = stepped[me];
+    const struct side *own = &side[me];
+    OK(cuCtxSetCurrent(own->context));
     for (uint32_t step = 0; step < ROUNDS; step++) {
         for (unsigned turn = 0; turn < 2; turn++) {
             if (turn == me) {
-                OK(cuStreamWaitEvent(s, recorded[1 - me], 0));
-                for (uint32_t k = 0; k < SAME; k++)
-                    OK(launch_mix(buffer[1], N, k == 1 ? step : 2 * k + me, s));
-                OK(cuEventRecord(recorded[me], s));
+                OK(cuStreamWaitEvent(own->stream, side[1 - me].recorded, 0));
+                for (uint32_t k = 0; k < SAME; k++) {
+                    uint32_t words = N, add = k == 1 ? step : 2 * k + me;
+                    void *args[] = {(void *)&own->at, &words, &add};
+                    OK(cuLaunchKernel(own->kernel, 1, 1, 1, N, 1, 1, 0, own->stream, args, NULL));
+                }
+                OK(cuEventRecord(own->recorded, own->stream));
                 if (step % 16 != 0)
-                    OK(cuStreamSynchronize(s));
+                    OK(cuStreamSynchronize(own->stream));
             }
             (void)pthread_barrier_wait(&both);
         }
@@ -163,19 +171,47 @@ static void *one_of_two(void *arg)
     return NULL;
 }
 
-static void in_step(void)
+/* The second thread's side is that of this context, with this kernel. */
+static void steps(CUcontext other, CUfunction kernel, CUdeviceptr at)
 {
     pthread_t thread[2];
     CHECK(pthread_barrier_init(&both, NULL, 2) == 0);
-    for (uintptr_t i = 0; i < 2; i++) {
-        stepped[i] = made(CU_STREAM_NON_BLOCKING);
-        OK(cuEventCreate(&recorded[i], CU_EVENT_DISABLE_TIMING));
-        OK(cuEventRecord(recorded[i], stepped[i]));
+    side[0] = (struct side){.context = ctx, .kernel = mix, .at = buffer[1]};
+    side[1] = (struct side){.context = other, .kernel = kernel, .at = at};
+    for (unsigned i = 0; i < 2; i++) {
+        OK(cuCtxSetCurrent(side[i].context));
+        side[i].stream = made(CU_STREAM_NON_BLOCKING);
+        OK(cuEventCreate(&side[i].recorded, CU_EVENT_DISABLE_TIMING));
+        OK(cuEventRecord(side[i].recorded, side[i].stream));
     }
+    OK(cuCtxSetCurrent(ctx));
     for (uintptr_t i = 0; i < 2; i++)
         CHECK(pthread_create(&thread[i], NULL, one_of_two, (void *)i) == 0);
     for (uintptr_t i = 0; i < 2; i++)
         CHECK(pthread_join(thread[i], NULL) == 0);
+}
+
+static void in_step(void)
+{
+    steps(ctx, mix, buffer[1]);
+}
+
+/* A wait for what was recorded in another context is not held. */
+static void apart(void)
+{
+    CUcontext other;
+    CUmodule module;
+    CUfunction kernel;
+    CUdeviceptr at;
+    OK(create_context(&other));
+    OK(cuModuleLoadData(&module, agsim_kernels_ptx));
+    OK(cuModuleGetFunction(&kernel, module, "ag_mix"));
+    OK(cuMemAlloc(&at, 4 * N));
+    OK(cuMemsetD32(at, 1, N));
+    steps(other, kernel, at);
+    OK(cuCtxSetCurrent(other));
+    show("other", at);
+    OK(cuCtxSetCurrent(ctx));
 }
 
 int main(int argc, char **argv)
@@ -183,7 +219,8 @@ int main(int argc, char **argv)
     static const struct scenario all[] = {
         {"values", values},   {"copies", copies},     {"events", events},
         {"legacy", legacy},   {"captures", captures}, {"lives", lives},
-        {"threads", threads}, {"in_step", in_step},   {NULL, NULL}};
+        {"threads", threads}, {"in_step", in_step},   {"apart", apart},
+        {NULL, NULL}};
     run(all, argc, argv);
     show_all(argv[1]);
     return 0;
