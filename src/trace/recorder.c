@@ -31,8 +31,9 @@ enum { NOVEL_FIRST = 1 << 12 };
 enum { MOST_LONE = 512, AGAIN_LONE = 64 };
 
 /* Ops that are recorded while it rests, without a replay, after which those that begin traces pass,
-   too: the traces are of what the program did before. */
-enum { VAIN = 1 << 10 };
+   too: the traces are of what the program did before. And how many ops pass before it looks again.
+ */
+enum { VAIN = 1 << 9, BLIND = 1 << 14 };
 
 /* Times that the program must go on behind a trace before sequences may, at first, or as many ops
    if that is more, since the ops of longer sequences are eager until these are hot; and how many
@@ -119,8 +120,34 @@ static bool onward(const struct ag_recorder *rec, struct ag_node *node)
     return true;
 }
 
+static void rest_for(struct ag_recorder *rec, uint32_t ops)
+{
+    atomic_store_explicit(&rec->heads, ag_tree_heads(&rec->tree), memory_order_relaxed);
+    atomic_store_explicit(&rec->rest, ops, memory_order_relaxed);
+    rec->lone = rec->fruitless = rec->rest_later = 0;
+}
+
+static void rest(struct ag_recorder *rec, uint32_t *next, uint32_t most, uint32_t grows)
+{
+    rest_for(rec, *next);
+    *next = *next < most / grows ? *next * grows : most;
+}
+
+/* It rests, and traces begin that come to nothing. */
+static void rest_blindly(struct ag_recorder *rec)
+{
+    uint32_t left = atomic_load_explicit(&rec->rest, memory_order_relaxed);
+    if (left > BLIND) {
+        rec->rest_later = left - BLIND;
+        atomic_store_explicit(&rec->rest, BLIND, memory_order_relaxed);
+    }
+    atomic_store_explicit(&rec->heads, 0, memory_order_relaxed);
+}
+
 void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
 {
+    if (__builtin_expect(rec->rest_later != 0, 0) && !ag_recorder_rests(rec))
+        rest_for(rec, rec->rest_later);
     bool anchor = token == rec->anchor;
     bool again = rec->rounded || (anchor && rec->chain >= rec->unroll);
     if (rec->ended != NULL && !again)
@@ -141,13 +168,6 @@ void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
     }
 }
 
-static void rest(struct ag_recorder *rec, uint32_t *next, uint32_t most, uint32_t grows)
-{
-    atomic_store_explicit(&rec->heads, ag_tree_heads(&rec->tree), memory_order_relaxed);
-    atomic_store_explicit(&rec->rest, *next, memory_order_relaxed);
-    *next = *next < most / grows ? *next * grows : most;
-    rec->lone = rec->fruitless = 0;
-}
 
 void ag_recorder_give_up(struct ag_recorder *rec, uint32_t least)
 {
@@ -299,7 +319,7 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     if (rec->fruitless >= AG_FRUITLESS)
         rest(rec, &rec->rest_next, REST_MOST, REST_GROWS);
     else if (ag_recorder_rests(rec) && rec->fruitless >= VAIN)
-        atomic_store_explicit(&rec->heads, 0, memory_order_relaxed);
+        rest_blindly(rec);
     if (node == &rec->unseen) {
         (void)ag_tree_met(&rec->tree, ag_path(node->path, 0));
         return NULL;

@@ -27,7 +27,7 @@
  * It rests, longer each time, where recording does not pay: when the tree is full and little of it
  * was of use, when a part of it is full and nothing has become a trace at all, when each sequence
  * ends before it could become a trace, and when nothing has been replayed for long. Meanwhile only
- * ops that begin traces are looked at, and these as long as any are replayed.
+ * ops that begin traces are looked at, and these only now and then when nothing comes of them.
  *
  * Not thread-safe: the owner's lock guards it.
  */
@@ -66,6 +66,7 @@ struct ag_recorder {
                               reads and writes it without the lock, too */
     _Atomic uint64_t heads; /* ag_op_mark() of the ops that begin traces, and of others perhaps */
     uint32_t rest_next, lone_next;
+    uint32_t rest_later; /* ops for which it goes on to rest once it has rested blindly */
     uint32_t novel; /* nodes and unseen ops that are enough while there is no trace */
     uint32_t lone;  /* sequences in a row that a barrier ended before they could become a trace, and
                        ops that cannot be held */
