@@ -56,7 +56,8 @@ static bool eligible(const struct ag_stream *stream, CUcontext current)
            !atomic_load_explicit(&context->green, memory_order_relaxed);
 }
 
-/* Whether an op with this mark passes unseen; it is counted, and if it fails, that says nothing of any other. */
+/* Whether an op with this mark passes unseen; it is counted, and if it fails, that says nothing of
+   any other. */
 static INLINE bool passes(struct ag_stream *stream, uint64_t mark)
 {
     if (!ag_recorder_passes(&stream->recorder, mark))
