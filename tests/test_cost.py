@@ -41,6 +41,7 @@ CEILINGS = {
     "asleep-copy": 36,
     "asleep-event": 36,
     "upload": 41,
+    "later": 36,
     "disabled-runtime": 54,
     "disabled-driver": 0,
     "query": 10,
@@ -86,6 +87,6 @@ def test_instructions(name):
         assert "cuGraphLaunch" in result["driver"] and "cuLaunchKernel" not in result["driver"]
     if name in ("stream", "barren", "crowd", "uploads"):
         assert "cuStreamGetFlags" not in result["driver"], "who has created a stream knows them"
-    if name.startswith(("recorded", "novel", "asleep", "upload")):
+    if name.startswith(("recorded", "novel", "asleep", "upload", "later")):
         assert (LAUNCHES | {"cuMemcpyHtoDAsync_v2"}) & result["driver"].keys()
         assert "cuGraphLaunch" not in result["driver"]

@@ -57,6 +57,7 @@ CASES = {
     "asleep-copy": Case("novel-copy", SLEEP, LENGTH, "passed through, recorder rests"),
     "asleep-event": Case("novel-event", SLEEP, LENGTH, "passed through, recorder rests"),
     "upload": Case("upload", {}, LENGTH, "copies of pageable memory, which cannot be held"),
+    "later": Case("later", {}, LENGTH, "passed through, or what began a loop once, recorded in vain"),
     "disabled-runtime": Case("held-runtime", DISABLED, what="AUTOGRAPH_DISABLE=1"),
     "disabled-driver": Case("held-driver", DISABLED, what="AUTOGRAPH_DISABLE=1"),
     "query": Case("query", what="barrier, nothing held (cuEventQuery)"),

@@ -20,7 +20,7 @@
 #include "driver_function.h"
 #include "sample.h"
 
-enum { LENGTH = 32, WARMUP = 24, ITERATIONS = 24, SIZE = 2048, OTHERS = 300 };
+enum { LENGTH = 32, WARMUP = 24, ITERATIONS = 24, SIZE = 2048, OTHERS = 300, BEFORE = 1 << 15 };
 
 KERNEL(mix, unsigned *data, unsigned size, unsigned k)
 {
@@ -66,6 +66,7 @@ enum door {
     STREAM,    /* a stream of its own for each launch: create, launch, wait, destroy */
     CROWD,     /* the same, while there are hundreds of others */
     UPLOADS,   /* a stream of its own for LENGTH uploads */
+    LATER,     /* records and uploads in turn, after a loop that begins with a record */
 };
 
 static const struct path {
@@ -107,6 +108,7 @@ static const struct path {
     {"stream", STREAM, false, false, false, "a stream created and destroyed for it"},
     {"crowd", CROWD, false, false, false, "the same among hundreds of streams"},
     {"uploads", UPLOADS, false, false, false, "a stream created and destroyed for some uploads"},
+    {"later", LATER, false, true, false, "what began a loop once, before what cannot be held"},
 };
 
 static unsigned *data;
@@ -154,6 +156,12 @@ static void one_call(const struct path *path, long iteration, unsigned k)
         break;
     case UPLOAD:
         CHECK(cudaMemcpyAsync(at, &value, sizeof(*at), cudaMemcpyHostToDevice, stream));
+        break;
+    case LATER:
+        if (k % 2 == 0)
+            CHECK(cudaEventRecord(events[0], stream));
+        else
+            CHECK(cudaMemcpyAsync(at, &value, sizeof(*at), cudaMemcpyHostToDevice, stream));
         break;
     case EVENT:
     case EVENTS: /* records alone make no trace */
@@ -250,11 +258,13 @@ static void record_theirs()
 }
 
 /* Launches with a grid of their own. */
-static void loop()
+static void loop(bool behind_record)
 {
     unsigned size = 1, value = 0;
     void *arguments[] = {&data, &size, &value};
     for (int i = 0; i < WARMUP; i++) {
+        if (behind_record)
+            CHECK(cudaEventRecord(events[0], stream));
         for (int k = 0; k < LENGTH; k++)
             CHECK((cudaError_t)launch_kernel(function, 2, 1, 1, 1, 1, 1, 0, (CUstream)stream,
                                              arguments, NULL));
@@ -264,8 +274,10 @@ static void loop()
 
 static void run(const struct path *path)
 {
-    if (path->door == AFTER)
-        loop();
+    if (path->door == AFTER || path->door == LATER)
+        loop(path->door == LATER);
+    for (unsigned k = 0; path->door == LATER && k < BEFORE; k++)
+        one_call(path, 0, k);
     if (path->door == CROWD)
         crowd(true);
     if (path->door == EVENTS)
