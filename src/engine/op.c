@@ -564,6 +564,13 @@ static bool note(struct ag_stream *stream, const struct ag_event_call *call)
     return true;
 }
 
+/* Whether a wait here for an event that was recorded there (NULL: that is not known), which cannot be
+   held, is most likely for another thread. */
+static bool waits_across(const struct ag_context *there, const struct ag_context *here)
+{
+    return there != here && ag_many_threads && (there != NULL || ag_many_devices);
+}
+
 /*
  * An event's first record in a context goes out eagerly, and with it the driver has said that the
  * event is good there; so has the record, for a wait.
@@ -586,7 +593,7 @@ bool ag_engine_event(const struct ag_event_call *call)
         /* Held or not: sequences must be cut at the same places either way. */
         if (serial != 0 && stream->recorder.cursor->depth != 0 && UNLIKELY(!note(stream, call)))
             ag_stream_end(stream, true, AG_REASON_EVENT);
-        if (call->wait && serial == 0 && ag_many_threads) /* for one on another device, say */
+        if (call->wait && waits_across(known.context, context))
             ag_stream_cross(stream);
     }
     ag_stream_unlock(stream);

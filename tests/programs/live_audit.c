@@ -208,8 +208,10 @@ static void apart(void)
     OK(cuModuleGetFunction(&kernel, module, "ag_mix"));
     OK(cuMemAlloc(&at, 4 * N));
     OK(cuMemsetD32(at, 1, N));
+    OK(cuCtxSynchronize());
     steps(other, kernel, at);
     OK(cuCtxSetCurrent(other));
+    OK(cuCtxSynchronize());
     show("other", at);
     OK(cuCtxSetCurrent(ctx));
 }
