@@ -564,8 +564,8 @@ static bool note(struct ag_stream *stream, const struct ag_event_call *call)
     return true;
 }
 
-/* Whether a wait here for an event that was recorded there (NULL: that is not known), which cannot be
-   held, is most likely for another thread. */
+/* Whether a wait here for an event that was recorded there (NULL: that is not known) is most likely
+   for another thread. Such waits are not held. */
 static bool waits_across(const struct ag_context *there, const struct ag_context *here)
 {
     return there != here && ag_many_threads && (there != NULL || ag_many_devices);

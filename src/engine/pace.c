@@ -41,7 +41,16 @@ enum { TELLING = 16, SLOW_NS = 16000 };
 /* Looks for which they stay so short at first, and at most. */
 enum { CAP_FIRST = 8, CAP_LAST = 1 << 16 };
 
+#ifdef AG_TURNS
 static _Atomic uint64_t skipped; /* ns */
+
+void ag_pace_skip(uint64_t since)
+{
+    skipped += ag_pace_now() - since;
+}
+#else
+enum { skipped = 0 };
+#endif
 
 uint64_t ag_pace_now(void)
 {
@@ -49,11 +58,6 @@ uint64_t ag_pace_now(void)
     return clock_gettime(CLOCK_MONOTONIC, &t) == 0
                ? (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec - skipped
                : 0;
-}
-
-void ag_pace_skip(uint64_t since)
-{
-    skipped += ag_pace_now() - since;
 }
 
 static void resize(struct ag_stream *stream, uint32_t length)

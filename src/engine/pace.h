@@ -39,7 +39,8 @@ void ag_pace_begun(struct ag_stream *stream);
 /* What is held is about to be submitted; `late`: by the watchdog, or else by this thread `now`. */
 void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint64_t now);
 
-/* Now, in ns. And: what has passed since then, when nothing was timed, has not. */
+/* Now, in ns. And, with AG_TURNS only: the time since then, in which nothing was timed, does not
+   count. */
 uint64_t ag_pace_now(void);
 void ag_pace_skip(uint64_t since);
 

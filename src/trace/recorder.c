@@ -168,7 +168,6 @@ void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
     }
 }
 
-
 void ag_recorder_give_up(struct ag_recorder *rec, uint32_t least)
 {
     if (rec->rest_next < least)
