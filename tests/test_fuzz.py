@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Differential fuzzing: random programs do the same without and with the library.
 
-AG_FUZZ_COUNT says how many programs (20000; 1000 with a sanitizer), AG_FUZZ_SEED which is the first
+AG_FUZZ_COUNT says how many programs (10000; 1000 with a sanitizer), AG_FUZZ_SEED which is the first
 (1). What once failed is in fuzz/regressions and is run each time.
 """
 import os
@@ -19,7 +19,7 @@ sys.path.insert(0, str(FUZZ))
 import fuzzing  # noqa: E402  (needs the path above)
 import programs  # noqa: E402
 
-COUNT = int(os.environ.get("AG_FUZZ_COUNT") or (1000 if helpers.config()["sanitize"] else 20000))
+COUNT = int(os.environ.get("AG_FUZZ_COUNT") or (1000 if helpers.config()["sanitize"] else 10000))
 SEED = int(os.environ.get("AG_FUZZ_SEED") or 1)
 REGRESSIONS = sorted((FUZZ / "regressions").glob("*.prog"))
 
