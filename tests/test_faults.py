@@ -169,16 +169,17 @@ def differences(scenario, fault, function):
 
 def cases(function):
     """Scenario and fault: each code at the first use, some at every use, some at later ones. With a
-    sanitizer one of the first two."""
-    for number, scenario in enumerate(SCENARIOS):
-        if scenario.startswith("values") and "Write" in function:
-            continue  # what waits for the lost value waits for ever
-        count = uses(scenario, caller_of(function)).get(function, 0)
-        if not count:
-            continue
-        codes = [code for name, code in CODES.items() if (function, name) not in ANSWERS]
+    sanitizer the first use or every use, in turn, and both in the first scenario."""
+    counts = {scenario: uses(scenario, caller_of(function)).get(function, 0) for scenario in SCENARIOS
+              # What waits for the lost value waits for ever.
+              if not (scenario.startswith("values") and "Write" in function)}
+    codes = [code for name, code in CODES.items() if (function, name) not in ANSWERS]
+    for number, scenario in enumerate(filter(counts.get, counts)):
+        count = counts[scenario]
         if helpers.config()["sanitize"]:  # each run takes ten times as long
-            yield scenario, f"{function}:{'1*'[number % 2]}:{codes[len(scenario) % len(codes)]}"
+            for i, use in enumerate("1*"):
+                if number == 0 or number % 2 == i:
+                    yield scenario, f"{function}:{use}:{codes[(len(scenario) + i) % len(codes)]}"
             continue
         for i, code in enumerate(codes):
             yield scenario, f"{function}:1:{code}"
