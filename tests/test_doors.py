@@ -326,9 +326,12 @@ def test_streams_that_are_created(built, name):
     ("cuCtxDestroy_v2", "context_destroy(0x77)", ""),
     ("cuDevicePrimaryCtxRelease_v2", "device_reset(119)", ""),
     ("cuDevicePrimaryCtxReset", "device_reset(119)", ""),
-    ("cuModuleUnload", "functions_changed", "functions_changed"),
-    ("cuLibraryUnload", "functions_changed", "functions_changed"),
-    ("cuFuncSetCacheConfig", "functions_changed", "functions_changed"),
+    ("cuModuleUnload", "gone(0x77, (nil))", "gone(0x77, (nil))"),
+    ("cuLibraryUnload", "gone((nil), 0x77)", "gone((nil), 0x77)"),
+    ("cuCtxSetCacheConfig", "sets((nil), -1, 119)", "set(0)"),
+    ("cuFuncSetCacheConfig", "sets(0x77, -1, 2)", "set(0)"),
+    ("cuKernelSetCacheConfig", "sets(0x77 kernel, -1, 2)", "set(0)"),
+    ("cuKernelSetAttribute", "sets(0x3 kernel, 119, 2)", "set(0)"),
     ("cuGraphInstantiate", "most(barrier)", "execs(1)"),
     ("cuGraphInstantiate_v2", "most(barrier)", "execs(1)"),
     ("cuGraphInstantiateWithFlags", "most(barrier)", "execs(1)"),
@@ -372,9 +375,17 @@ def test_an_attribute_that_is_set_again_changes_nothing(built):
     out = built.run(OPEN, "attribute 3", "handle cuFuncSetAttribute", CALL, "events", "attribute 4",
                     CALL, "events")
     assert [line for line in out if line.startswith("events")] == \
-        ["events: load(0x77) ", "events: load(0x77) functions_changed functions_changed "]
+        ["events: sets(0x77, 2, 3) ", "events: sets(0x77, 2, 3) set(0) "]
     assert [line[:29] for line in out if line.startswith("call")] == \
         ["call: 0 cuFuncSetAttribute 11"] * 2
+
+
+def test_limits_of_a_context(built):
+    """Of the stack, which execs keep; another one; and the value that is set."""
+    out = built.run(OPEN, "hold 1", "handle cuCtxSetLimit", "call 0", "events", "call 1", "events", "call 2", "events")
+    assert [line for line in out if line.startswith("events")] == [
+        "events: all(barrier) stack_changed ", "events: all(barrier) ", "events: "]
+    assert [line.split()[2] for line in out if line.startswith("call")] == 3 * ["cuCtxSetLimit"]
 
 
 # -- What is not CUDA's, and what is not there ------------------------------------
@@ -665,7 +676,7 @@ MOVED = ASKED.replace("0x1020", "0x2020")
 
 
 @pytest.mark.parametrize("name", ["cuModuleUnload", "cuLibraryUnload", "cuCtxDestroy_v2",
-                                  "cuDevicePrimaryCtxReset_v2", "cuFuncSetCacheConfig"])
+                                  "cuDevicePrimaryCtxReset_v2"])
 def test_shortcut_is_forgotten(built, name):
     """Functions that have changed: the runtime is asked anew."""
     assert launches_around(built, f"handle {name} call 1 events") == seen_around(ASKED, MOVED)

@@ -59,7 +59,13 @@
     X(cuMemGetAddressRange_v2)                                                                     \
     X(cuKernelGetFunction)                                                                         \
     X(cuFuncGetAttribute)                                                                          \
+    X(cuFuncSetAttribute)                                                                          \
+    X(cuFuncSetCacheConfig)                                                                        \
     X(cuKernelGetAttribute)                                                                        \
+    X(cuKernelSetAttribute)                                                                        \
+    X(cuKernelSetCacheConfig)                                                                      \
+    X(cuCtxGetCacheConfig)                                                                         \
+    X(cuCtxGetLimit)                                                                               \
     X(cuGraphCreate)                                                                               \
     X(cuGraphDestroy)                                                                              \
     X(cuGraphAddKernelNode_v2)                                                                     \
@@ -90,9 +96,11 @@
 
 /* Those of drivers after 12.0, which may be missing. */
 #define AG_DRIVER_NEWER_FUNCTIONS(X)                                                               \
+    X(cuFuncGetModule)                                                                             \
     X(cuFuncGetName)                                                                               \
     X(cuFuncGetParamInfo)                                                                          \
-    X(cuGraphAddDependencies_v2)
+    X(cuGraphAddDependencies_v2)                                                                   \
+    X(cuKernelGetLibrary)
 
 struct ag_driver {
 #define X(name) __typeof__(name) *name;

@@ -8,6 +8,7 @@
 #include "engine/trial.h"
 #include "engine/young.h"
 #include "graph/node.h"
+#include "graph/setting.h"
 #include "observe/callsite.h"
 #include "observe/strings.h"
 
@@ -175,7 +176,8 @@ static void see(struct ag_stream *stream)
 void ag_engine_peek(struct ag_counters *sum, uint64_t *streams)
 {
     enum { TRIES = 64 };
-    *sum = (struct ag_counters){.errors = atomic_load(&ag_context_errors),
+    *sum = (struct ag_counters){.errors = atomic_load(&ag_context_errors) +
+                                          atomic_load(&ag_setting_errors),
                                 .ops = atomic_load(&ag_unfollowed_ops) + ag_young_ops()};
     *streams = 0;
     pthread_mutex_lock(&peek_lock);

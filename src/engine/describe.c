@@ -2,6 +2,8 @@
 /* Describing calls: attributes in a normal form, argument pointers, layouts. */
 #include "engine/describe.h"
 
+#include "graph/setting.h"
+
 _Static_assert(sizeof(struct ag_shape) == AG_SHAPE_WORDS * sizeof(uint32_t),
                "a kernel's shape is an op's shape");
 
@@ -97,7 +99,11 @@ bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *ca
         .layout = &function->layout,
         .kind = AG_OP_KERNEL,
     };
+    uint32_t number;
+    if (!ag_setting_number(function, call->shape.shared, &number))
+        return false;
     memcpy(to->op.shape, &call->shape, sizeof to->op.shape);
+    to->op.shape[AG_KERNEL_FLAGS] |= number << AG_KERNEL_SETTING;
     if (call->shape.nattrs != 0) {
         int kept = normalise(to->attrs, call->attrs, call->shape.nattrs);
         if (kept < 0)

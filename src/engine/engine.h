@@ -393,8 +393,24 @@ void ag_engine_capture_ended(CUstream stream, bool ptsz);
 void ag_engine_context_destroy(CUcontext ctx);
 void ag_engine_device_reset(CUdevice device);
 
-/* Before a module or library is unloaded, or a function's attributes change: no trace survives. */
-void ag_engine_functions_changed(void);
+/* Before and after a module or library is unloaded, when nothing is held: no trace that contains a
+   function of it survives. One of the two is given. */
+void ag_engine_code_gone(CUmodule module, CUlibrary library);
+
+/*
+ * Around a call that sets something for a function or for those of the current context (see
+ * graph/setting.h). False: it changes nothing, and there is nothing to be said behind it. True: the
+ * calling thread has a lock until it has said how the call ended, and makes no other call.
+ */
+struct ag_setter;
+bool ag_engine_setter_begins(struct ag_setter *setter);
+void ag_engine_setter_ends(struct ag_setter *setter, CUresult result);
+
+/* Whether the limit of the current context has that value already; and after its stack size has
+   changed: no exec survives, for one keeps the size that its context had when it was made, and a
+   kernel that needs more is an illegal access (H100, H200, driver 580). */
+bool ag_engine_limit_repeats(CUlimit limit, size_t value);
+void ag_engine_stack_changed(void);
 
 /* After the program instantiated (+1) or destroyed (-1) a graph exec of its own: execs are scarce.
  */

@@ -10,7 +10,7 @@
 #include "engine/observe.h"
 #include "engine/pace.h"
 #include "engine/young.h"
-#include "graph/function.h"
+#include "graph/setting.h"
 #include "observe/callsite.h"
 
 /* -- Streams ----------------------------------------------------------------- */
@@ -141,10 +141,65 @@ static void streams_kill(const struct ag_context *context)
     }
 }
 
+/* Calls `drop` for each stream that lives, in its context and with its lock. False: a context is
+   beyond us. Nothing is held there any more, its nodes stay, and so must what they know of
+   functions.
+ */
+static bool each_stream(void (*drop)(struct ag_stream *stream, const struct ag_context *context),
+                        const struct ag_context *context)
+{
+    bool all = true;
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
+        ag_stream_lock(stream);
+        bool pushed, known = stream->live && !stream->context->green;
+        if (known && ag_context_enter(stream->context, &pushed)) {
+            drop(stream, context);
+            ag_context_leave(pushed);
+        } else if (known) {
+            stream->plain = true;
+            all = false;
+        }
+        ag_stream_unlock(stream);
+    }
+    return all;
+}
+
+static void forget_retired(struct ag_stream *stream, const struct ag_context *context)
+{
+    (void)context;
+    ag_stream_forget_retired(stream);
+}
+
+/* Functions have been retired. */
+static void forget_functions(uint32_t retired)
+{
+    if (retired == 0)
+        return;
+    bool all = each_stream(forget_retired, NULL);
+    ag_aside_settle(NULL);
+    if (all)
+        ag_functions_sweep(retired);
+}
+
+static void functions_gone(const struct ag_functions *which)
+{
+    AG_TRACE(ag_note_functions_changed());
+    forget_functions(ag_functions_retire(which));
+    AG_CALLSITE();
+}
+
+void ag_engine_code_gone(CUmodule module, CUlibrary library)
+{
+    bool is_module = module != NULL;
+    functions_gone(
+        &(struct ag_functions){.of = is_module ? AG_FUNCTIONS_OF_MODULE : AG_FUNCTIONS_OF_LIBRARY,
+                               .owner = is_module ? (const void *)module : (const void *)library});
+}
+
 static void context_kill(struct ag_context *context)
 {
     bool pushed;
-    CUcontext current;
+    CUcontext current, name = context->ctx;
     if (ag_context_refused(&current)) /* this thread may not submit */
         (void)ag_watchdog_flush(AG_REASON_DESTROY);
     bool entered = ag_context_enter(context, &pushed);
@@ -157,7 +212,7 @@ static void context_kill(struct ag_context *context)
     if (entered)
         ag_context_leave(pushed);
     ag_event_distrust(context);
-    ag_engine_functions_changed();
+    functions_gone(&(struct ag_functions){.of = AG_FUNCTIONS_OF_CONTEXT, .owner = name});
 }
 
 void ag_engine_context_destroy(CUcontext ctx)
@@ -181,29 +236,47 @@ void ag_engine_context_green(CUcontext handle)
         atomic_store(&context->green, true);
 }
 
-void ag_engine_functions_changed(void)
+/* -- Settings ------------------------------------------------------------------ */
+
+bool ag_engine_setter_begins(struct ag_setter *setter)
 {
-    uint32_t since = ag_functions_retire();
-    AG_TRACE(ag_note_functions_changed());
-    bool all = true;
-    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
-        ag_stream_lock(stream);
-        bool pushed, known = stream->live && !stream->context->green;
-        if (known && ag_context_enter(stream->context, &pushed)) {
-            ag_stream_end(stream, true, AG_REASON_ATTRIBUTES);
-            ag_stream_reset(stream);
-            ag_context_leave(pushed);
-        } else if (known) {
-            /* It is beyond us: nothing is held there any more. Its nodes stay, and so must what
-               they know of functions. */
-            stream->plain = true;
-            all = false;
-        }
-        ag_stream_unlock(stream);
-    }
-    ag_aside_settle(NULL);
-    if (all)
-        ag_functions_sweep(since);
+    if (setter->handle != NULL)
+        ag_engine_barrier_load(setter->handle); /* the questions that follow may load it */
+    if (ag_setter_repeats(setter))
+        return false;
+    uint32_t retired = ag_setter_prepare(setter, ag_context_current());
+    if (retired != 0 && ag_anything_held())
+        ag_engine_barrier_all(AG_REASON_ATTRIBUTES);
+    forget_functions(retired);
+    ag_setter_begin();
+    return true;
+}
+
+void ag_engine_setter_ends(struct ag_setter *setter, CUresult result)
+{
+    forget_functions(ag_setter_end(setter, result));
+    AG_CALLSITE();
+}
+
+static void drop_traces(struct ag_stream *stream, const struct ag_context *context)
+{
+    if (stream->context != context)
+        return;
+    ag_stream_end(stream, true, AG_REASON_ATTRIBUTES);
+    ag_stream_drop_traces(stream, NULL, 0);
+}
+
+bool ag_engine_limit_repeats(CUlimit limit, size_t value)
+{
+    size_t now;
+    return ag_real.cuCtxGetLimit(&now, limit) == CUDA_SUCCESS && now == value;
+}
+
+void ag_engine_stack_changed(void)
+{
+    const struct ag_context *context = ag_context_peek(ag_context_current());
+    if (context != NULL)
+        (void)each_stream(drop_traces, context);
     AG_CALLSITE();
 }
 

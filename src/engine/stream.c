@@ -16,6 +16,7 @@
 #include "engine/memory.h"
 #include "engine/observe.h"
 #include "engine/young.h"
+#include "graph/function.h"
 
 _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
 _Atomic int ag_captures;
@@ -400,7 +401,16 @@ struct ag_stream *ag_stream_find_slow(CUstream handle, bool ptsz, CUcontext curr
     return stream;
 }
 
-/* All traces, what the driver keeps for the tree's nodes, and what points into the tree. */
+/* What the driver keeps for the tree's nodes, and what points into the tree. */
+static void drop_pointers(struct ag_stream *stream)
+{
+    stream->counters.errors += ag_keep_free(&stream->keep) != CUDA_SUCCESS;
+    ag_stream_want_none(stream);
+    stream->last = NULL;
+    stream->timed.head = NULL;
+    ag_recorder_drop(&stream->recorder);
+}
+
 static void drop_traces(struct ag_stream *stream)
 {
     struct ag_trace *trace;
@@ -409,17 +419,29 @@ static void drop_traces(struct ag_stream *stream)
         ag_node_set_trace(trace->leaf, NULL);
         stream->counters.errors += ag_aside_destroy(stream->context, trace) != CUDA_SUCCESS;
     }
-    stream->counters.errors += ag_keep_free(&stream->keep) != CUDA_SUCCESS;
-    ag_stream_want_none(stream);
-    stream->last = NULL;
-    stream->timed.head = NULL;
-    ag_recorder_drop(&stream->recorder);
+    drop_pointers(stream);
 }
 
-void ag_stream_reset(struct ag_stream *stream)
+static bool is_retired(const struct ag_node *node)
 {
-    drop_traces(stream);
-    ag_recorder_prune(&stream->recorder);
+    return node->op.kind == AG_OP_KERNEL && ag_function_is_retired(node->op.layout);
+}
+
+void ag_stream_forget_retired(struct ag_stream *stream)
+{
+    if (!ag_tree_has(&stream->recorder.tree, is_retired))
+        return;
+    ag_stream_end(stream, true, AG_REASON_ATTRIBUTES);
+    for (struct ag_trace *trace = stream->traces, *next; trace != NULL; trace = next) {
+        uint32_t i = 0;
+        next = trace->next;
+        while (i < trace->length && !is_retired(trace->step[i].node))
+            i++;
+        if (i < trace->length)
+            ag_stream_drop_trace(stream, trace);
+    }
+    drop_pointers(stream);
+    ag_tree_drop(&stream->recorder.tree, is_retired);
 }
 
 void ag_stream_capture_ends(struct ag_stream *stream)

@@ -267,8 +267,9 @@ void ag_stream_settle(const struct ag_context *context);
    there is none. Another stream's lock may be held. */
 bool ag_stream_kill_vacant(const struct ag_context *context);
 
-/* Drops all traces and everything recorded; nothing may be held. Wants the lock and the context. */
-void ag_stream_reset(struct ag_stream *stream);
+/* Drops what was recorded of functions that are retired, and the traces that contain such; if there
+   is any, the open sequence ends. Wants the lock and the context. */
+void ag_stream_forget_retired(struct ag_stream *stream);
 
 extern _Atomic int ag_captures; /* captures of the program that are under way */
 extern _Atomic int ag_pauses;   /* of these, pauses that the program asked for */
@@ -415,6 +416,9 @@ bool ag_stream_keep(struct ag_stream *stream, struct ag_node *node, void *const 
 /* Per-thread default stream, owner only: what is held, or will be, comes behind all that has been
    submitted there by now, whoever submits it. False: it may not be held. */
 bool ag_stream_mark(struct ag_stream *stream);
+
+/* Takes a trace from its stream and destroys it; nothing may be held. */
+void ag_stream_drop_trace(struct ag_stream *stream, struct ag_trace *trace);
 
 /* Destroys all traces of sequences that begin at `head` (NULL: at any) and were in use when the
    stream had had `clock` replays, or later; nothing may be held. */

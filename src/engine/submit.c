@@ -222,8 +222,7 @@ static void hold_ends(struct ag_stream *stream)
 
 /* -- Traces --------------------------------------------------------------- */
 
-/* Takes a trace from its stream and destroys it. */
-static void trace_drop(struct ag_stream *stream, struct ag_trace *trace)
+void ag_stream_drop_trace(struct ag_stream *stream, struct ag_trace *trace)
 {
     struct ag_trace **link = &stream->traces;
     while (*link != trace)
@@ -239,7 +238,7 @@ void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head,
     for (struct ag_trace *trace = stream->traces, *next; trace != NULL; trace = next) {
         next = trace->next;
         if ((head == NULL || ag_trial_head(trace->leaf) == head) && trace->used >= clock)
-            trace_drop(stream, trace);
+            ag_stream_drop_trace(stream, trace);
     }
     ag_depth--;
 }
@@ -326,7 +325,7 @@ static enum room take_exec(struct ag_stream *stream, struct ag_node *leaf, bool 
         /* A launch that still runs keeps some of what its exec has taken. */
         if (!idle && !ag_stream_is_done(stream))
             return ROOM_WHEN_IDLE;
-        trace_drop(stream, oldest);
+        ag_stream_drop_trace(stream, oldest);
         stream->counters.evictions++;
     }
     return ROOM;
@@ -340,7 +339,7 @@ static bool drop_rounds(struct ag_stream *stream, const struct ag_node *leaf)
         leaf = leaf->parent;
     if (leaf == NULL)
         return false;
-    trace_drop(stream, leaf->trace);
+    ag_stream_drop_trace(stream, leaf->trace);
     stream->counters.evictions++;
     return true;
 }
@@ -411,7 +410,7 @@ void ag_stream_forget_event(struct ag_stream *stream, CUevent event)
             if (!trace->events)
                 continue;
             if (placeholder(stream) == NULL)
-                trace_drop(stream, trace);
+                ag_stream_drop_trace(stream, trace);
             else
                 stream->counters.errors +=
                     ag_trace_replace_event(trace, event, placeholder(stream)) != CUDA_SUCCESS;
@@ -561,7 +560,7 @@ static uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream 
     if (result != CUDA_SUCCESS) {
         note_error(stream, result, "replaying a trace");
         failed(trace->leaf);
-        trace_drop(stream, trace);
+        ag_stream_drop_trace(stream, trace);
         return 0;
     }
     stream->clock++;

@@ -9,21 +9,26 @@
 
 #include "config/config.h"
 #include "driver/driver.h"
+#include "graph/setting.h"
 
 enum { BUCKETS = 1024, FOUND = 256, MOST_FUNCTIONS = 65536, MOST_PARAMETERS = 4096 };
 
 struct entry {
-    struct entry *next;
+    struct entry *next, *alike; /* in the buckets of its handle and of its function */
     CUfunction handle;
     CUcontext ctx;
-    uint32_t generation;
+    CUmodule module;             /* NULL: not known */
+    CUlibrary library;           /* of a CUkernel; NULL: not known, or it is none */
     struct ag_function function; /* ends in a flexible array: last */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
-static struct entry *table[BUCKETS];
+static struct entry *table[BUCKETS], *by_function[BUCKETS];
+static CUcontext first_context; /* that any function was known in */
+static bool many_contexts;
 static unsigned known;
-static _Atomic uint32_t generation = 1; /* goes up when handles may change their meaning */
+static _Atomic uint32_t generation = 1; /* goes up when something is retired */
+static _Atomic uint32_t doubts;         /* and when a setting has changed */
 
 /*
  * What was found last, to be read without the lock: each launch that is not the expected one looks
@@ -50,51 +55,87 @@ static struct entry **bucket_of(CUfunction handle, CUcontext ctx)
     return &table[hash_of(handle, ctx) >> 54];
 }
 
+static struct entry **bucket_of_function(CUfunction func)
+{
+    return &by_function[hash_of(func, NULL) >> 54];
+}
+
 static struct found *place_of(CUfunction handle, CUcontext ctx)
 {
     return &found[hash_of(handle, ctx) >> 56];
 }
 _Static_assert(BUCKETS == 1 << (64 - 54) && FOUND == 1 << (64 - 56), "as many as hashes");
 
-/* Asks the driver. The lock is not held. */
-static struct entry *describe(CUfunction handle, CUcontext ctx)
+/* How many parameters the function has; false: the driver does not tell. `kept`: it cannot tell of
+   any function. */
+static bool count_parameters(CUfunction func, uint32_t *count, bool *kept)
 {
-    CUfunction func = handle;
-    if (ag_real.cuKernelGetFunction != NULL &&
-        ag_real.cuKernelGetFunction(&func, (CUkernel)handle) != CUDA_SUCCESS)
-        func = handle; /* not a CUkernel, so a CUfunction */
     size_t offset, size;
-    uint32_t count = 0;
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    *count = 0;
     if (ag_real.cuFuncGetParamInfo != NULL && ag_opt.update_strategy != AG_UPDATE_RECAPTURE)
-        while ((result = ag_real.cuFuncGetParamInfo(func, count, &offset, &size)) == CUDA_SUCCESS)
-            if (++count == MOST_PARAMETERS)
-                return NULL;
-    bool kept = result == CUDA_ERROR_NOT_SUPPORTED && count == 0;
+        while ((result = ag_real.cuFuncGetParamInfo(func, *count, &offset, &size)) == CUDA_SUCCESS)
+            if (++*count == MOST_PARAMETERS)
+                return false;
+    *kept = result == CUDA_ERROR_NOT_SUPPORTED && *count == 0;
     /* INVALID_VALUE: what the documentation says of an index past the end. */
-    if (result != CUDA_ERROR_INVALID_VALUE && !kept)
-        return NULL;
-    struct entry *entry = malloc(sizeof *entry + count * sizeof(struct ag_field));
-    if (entry == NULL)
-        return NULL;
-    entry->handle = handle;
-    entry->ctx = ctx;
-    entry->function.func = func;
-    entry->function.kept = kept;
-    struct ag_layout *layout = &entry->function.layout;
-    layout->count = count;
+    return result == CUDA_ERROR_INVALID_VALUE || *kept;
+}
+
+static bool lay_out(CUfunction func, struct ag_layout *layout)
+{
+    size_t offset, size;
     layout->size = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (ag_real.cuFuncGetParamInfo(func, i, &offset, &size) != CUDA_SUCCESS) {
-            free(entry);
-            return NULL;
-        }
+    for (uint32_t i = 0; i < layout->count; i++) {
+        if (ag_real.cuFuncGetParamInfo(func, i, &offset, &size) != CUDA_SUCCESS)
+            return false;
         layout->field[i].offset = offset;
         layout->field[i].size = size;
         if (offset + size > layout->size)
             layout->size = offset + size;
     }
-    return entry;
+    return true;
+}
+
+/* Who owns it; what the driver does not tell stays NULL. */
+static void find_owners(struct entry *entry)
+{
+    const struct ag_function *function = &entry->function;
+    if (ag_real.cuFuncGetModule == NULL ||
+        ag_real.cuFuncGetModule(&entry->module, function->func) != CUDA_SUCCESS)
+        entry->module = NULL;
+    if (function->kernel == NULL || ag_real.cuKernelGetLibrary == NULL ||
+        ag_real.cuKernelGetLibrary(&entry->library, function->kernel) != CUDA_SUCCESS)
+        entry->library = NULL;
+}
+
+/* Asks the driver. The lock is not held. */
+static struct entry *describe(CUfunction handle, CUcontext ctx)
+{
+    CUfunction func = handle;
+    CUkernel kernel = (CUkernel)handle;
+    if (ag_real.cuKernelGetFunction(&func, kernel) != CUDA_SUCCESS) {
+        func = handle; /* not a CUkernel, so a CUfunction */
+        kernel = NULL;
+    }
+    uint32_t count;
+    bool kept;
+    if (!count_parameters(func, &count, &kept))
+        return NULL;
+    struct entry *entry = calloc(1, sizeof *entry + count * sizeof(struct ag_field));
+    if (entry == NULL)
+        return NULL;
+    entry->handle = handle;
+    entry->ctx = ctx;
+    entry->function.func = func;
+    entry->function.kernel = kernel;
+    entry->function.kept = kept;
+    entry->function.layout.count = count;
+    find_owners(entry);
+    if (ag_setting_ask(&entry->function) && lay_out(func, &entry->function.layout))
+        return entry;
+    free(entry);
+    return NULL;
 }
 
 /* The lock is held. */
@@ -102,7 +143,7 @@ static struct entry *find(CUfunction handle, CUcontext ctx)
 {
     struct entry *entry = *bucket_of(handle, ctx);
     while (entry != NULL &&
-           !(entry->handle == handle && entry->ctx == ctx && entry->generation == GET(generation)))
+           !(entry->handle == handle && entry->ctx == ctx && GET(entry->function.retired) == 0))
         entry = entry->next;
     return entry;
 }
@@ -116,7 +157,7 @@ static void remember(const struct entry *entry)
     PUT(place->handle, entry->handle);
     PUT(place->ctx, entry->ctx);
     PUT(place->function, &entry->function);
-    PUT(place->stamp, (uint64_t)entry->generation << 32 | (times + 2));
+    PUT(place->stamp, (uint64_t)GET(generation) << 32 | (times + 2));
 }
 
 static __attribute__((noinline)) const struct ag_function *find_slow(CUfunction handle,
@@ -158,46 +199,191 @@ struct ag_function *ag_function_copy(CUfunction handle, CUcontext ctx)
     return copy;
 }
 
+/* The lock is held. */
+static void add(struct entry *entry)
+{
+    struct entry **bucket = bucket_of(entry->handle, entry->ctx);
+    entry->next = *bucket;
+    *bucket = entry;
+    bucket = bucket_of_function(entry->function.func);
+    entry->alike = *bucket;
+    *bucket = entry;
+    known++;
+    if (first_context == NULL)
+        first_context = entry->ctx;
+    many_contexts |= first_context != entry->ctx;
+}
+
 void ag_function_learn(CUfunction handle, CUcontext ctx)
 {
-    uint32_t now = GET(generation);
+    uint32_t now = GET(generation), before = GET(doubts);
     struct entry *entry = describe(handle, ctx);
     if (entry == NULL)
         return;
     pthread_mutex_lock(&lock);
-    /* Another thread may have been faster, or the handle's meaning may have changed meanwhile. */
-    if (now == GET(generation) && known < MOST_FUNCTIONS && find(handle, ctx) == NULL) {
-        struct entry **bucket = bucket_of(handle, ctx);
-        entry->generation = now;
-        entry->next = *bucket;
-        *bucket = entry;
-        known++;
+    /* Another thread may have been faster, or what was asked may have changed meanwhile. */
+    if (now == GET(generation) && before == GET(doubts) && known < MOST_FUNCTIONS &&
+        find(handle, ctx) == NULL) {
+        add(entry);
         entry = NULL;
     }
     pthread_mutex_unlock(&lock);
     free(entry);
 }
 
-uint32_t ag_functions_retire(void)
+void ag_functions_doubt(void)
 {
-    pthread_mutex_lock(&lock); /* not while one is added */
-    uint32_t now = atomic_fetch_add(&generation, 1) + 1;
-    pthread_mutex_unlock(&lock);
-    return now;
+    atomic_fetch_add(&doubts, 1);
 }
 
-void ag_functions_sweep(uint32_t since)
+/* -- What goes, and what is set ----------------------------------------------- */
+
+static bool is_owned(const struct entry *entry, const struct ag_functions *which)
+{
+    switch (which->of) {
+    case AG_FUNCTIONS_OF_CONTEXT:
+        return entry->ctx == which->owner;
+    case AG_FUNCTIONS_OF_MODULE:
+        return entry->module == NULL || entry->module == which->owner;
+    case AG_FUNCTIONS_OF_LIBRARY:
+        return entry->library == NULL || entry->library == which->owner;
+    }
+    return true;
+}
+
+/* The lock is held. Returns the stamp. */
+static uint32_t retire(struct entry *entry, uint32_t stamp)
+{
+    if (stamp == 0)
+        stamp = atomic_fetch_add(&generation, 1) + 1;
+    PUT(entry->function.retired, stamp);
+    return stamp;
+}
+
+uint32_t ag_functions_retire(const struct ag_functions *which)
+{
+    uint32_t stamp = 0;
+    pthread_mutex_lock(&lock); /* not while one is added */
+    for (unsigned i = 0; i < BUCKETS; i++)
+        for (struct entry *entry = table[i]; entry != NULL; entry = entry->next)
+            if (GET(entry->function.retired) == 0 && is_owned(entry, which))
+                stamp = retire(entry, stamp);
+    if (stamp == 0) /* who is just asking may be told of what goes */
+        atomic_fetch_add(&generation, 1);
+    pthread_mutex_unlock(&lock);
+    return stamp;
+}
+
+/* The lock is held. */
+static bool is_swept(const struct entry *entry, uint32_t retired)
+{
+    uint32_t stamp = GET(entry->function.retired);
+    return stamp != 0 && (int32_t)(stamp - retired) <= 0;
+}
+
+void ag_functions_sweep(uint32_t retired)
 {
     pthread_mutex_lock(&lock);
     for (unsigned i = 0; i < BUCKETS; i++)
+        for (struct entry **link = &by_function[i]; *link != NULL;)
+            if (is_swept(*link, retired))
+                *link = (*link)->alike;
+            else
+                link = &(*link)->alike;
+    for (unsigned i = 0; i < BUCKETS; i++)
         for (struct entry **link = &table[i], *entry; (entry = *link) != NULL;) {
-            if ((int32_t)(entry->generation - since) >= 0) {
+            if (!is_swept(entry, retired)) {
                 link = &entry->next;
                 continue;
             }
             *link = entry->next;
+            free(entry->function.settings);
             free(entry);
             known--;
         }
     pthread_mutex_unlock(&lock);
+}
+
+static bool is_reached(const struct entry *entry, const struct ag_reach *reach)
+{
+    if (GET(entry->function.retired) != 0)
+        return false;
+    if (reach->handle == NULL)
+        return entry->ctx == reach->current;
+    return entry->handle == reach->handle || entry->function.func == reach->handle ||
+           (reach->func != NULL && entry->function.func == reach->func) ||
+           (reach->kernel && entry->ctx != reach->current && entry->function.kernel == NULL);
+}
+
+/* The lock is held. What `each` adds need not be visited. */
+static void visit(const struct ag_reach *reach, void (*each)(struct entry *entry, void *data),
+                  void *data)
+{
+    const CUfunction func[] = {reach->handle, reach->func};
+    bool narrow = reach->handle != NULL && !many_contexts && reach->kernel == (func[1] != NULL);
+    if (!narrow)
+        for (unsigned i = 0; i < BUCKETS; i++)
+            for (struct entry *entry = table[i]; entry != NULL; entry = entry->next)
+                if (is_reached(entry, reach))
+                    each(entry, data);
+    for (unsigned i = 0; narrow && i < 2; i++)
+        for (struct entry *entry = *bucket_of_function(func[i]); entry != NULL;
+             entry = entry->alike)
+            if (func[i] != NULL && entry->function.func == func[i] && is_reached(entry, reach))
+                each(entry, data);
+}
+
+struct told {
+    void (*each)(struct ag_function *function, void *data);
+    void *data;
+};
+
+static void tell(struct entry *entry, void *data)
+{
+    const struct told *told = data;
+    told->each(&entry->function, told->data);
+}
+
+void ag_functions_visit(const struct ag_reach *reach,
+                        void (*each)(struct ag_function *function, void *data), void *data)
+{
+    struct told told = {each, data};
+    pthread_mutex_lock(&lock);
+    visit(reach, tell, &told);
+    pthread_mutex_unlock(&lock);
+}
+
+struct renewal {
+    bool (*chosen)(const struct ag_function *function, const void *data);
+    bool (*begin)(struct ag_function *function);
+    const void *data;
+    uint32_t stamp;
+};
+
+static void renew(struct entry *entry, void *data)
+{
+    struct renewal *renewal = data;
+    const struct ag_function *old = &entry->function;
+    if (old->settings != NULL || !atomic_load(&old->used) || !renewal->chosen(old, renewal->data))
+        return;
+    size_t size = sizeof *entry + old->layout.count * sizeof old->layout.field[0];
+    struct entry *fresh = malloc(size);
+    if (fresh != NULL)
+        memcpy(fresh, entry, size);
+    renewal->stamp = retire(entry, renewal->stamp);
+    if (fresh != NULL && renewal->begin(&fresh->function))
+        add(fresh);
+    else
+        free(fresh);
+}
+
+uint32_t ag_functions_renew(const struct ag_reach *reach,
+                            bool (*chosen)(const struct ag_function *function, const void *data),
+                            bool (*begin)(struct ag_function *function), const void *data)
+{
+    struct renewal renewal = {chosen, begin, data, 0};
+    pthread_mutex_lock(&lock);
+    visit(reach, renew, &renewal);
+    pthread_mutex_unlock(&lock);
+    return renewal.stamp;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the library knows of a kernel: the function that graph nodes want, and the layout of its
- * parameters. Found once for each handle and context, and forgotten when modules are unloaded,
- * since a handle's value can come back with another layout.
+ * What the library knows of a kernel: the function that graph nodes want, the layout of its
+ * parameters, and the settings that a launch takes from it. Found once for each handle and context,
+ * and forgotten with its module, library or context, since a handle's value can come back with
+ * another layout.
  *
  * Layouts need cuFuncGetParamInfo (driver 12.4). Without it, or if the configuration wants it so,
  * the driver keeps the arguments: see graph/keep.h.
@@ -11,12 +12,23 @@
 #define AG_FUNCTION_H
 
 #include <cuda.h>
+#include <stdatomic.h>
 
 #include "trace/op.h"
 
+struct ag_settings; /* graph/setting.h */
+
 struct ag_function {
     CUfunction func; /* of the context it was asked in, also where the program passes a CUkernel */
+    CUkernel kernel; /* of which it is known to be a function, or NULL */
     bool kept;       /* the layout is not known, and empty */
+    _Atomic bool used;            /* some op may refer to it */
+    _Atomic uint32_t retired;     /* 0: it is not; see ag_functions_retire() */
+    _Atomic int limit;            /* bytes of dynamic shared memory that a launch may ask for now */
+    int cache, context_cache;     /* CUfunc_cache: what the program set for it and its context;
+                                     written under the lock of setting.c */
+    struct ag_settings *settings; /* NULL: none has changed since an op first referred to it, but
+                                     for a limit that was raised; constant */
     struct ag_layout layout;
 };
 
@@ -37,13 +49,52 @@ struct ag_function *ag_function_copy(CUfunction handle, CUcontext ctx);
  */
 void ag_function_learn(CUfunction handle, CUcontext ctx);
 
+/* The functions that something owns which goes. */
+struct ag_functions {
+    enum { AG_FUNCTIONS_OF_CONTEXT, AG_FUNCTIONS_OF_MODULE, AG_FUNCTIONS_OF_LIBRARY } of;
+    const void *owner; /* CUcontext, CUmodule or CUlibrary; a function of which the driver did not
+                          tell the module or library counts as one of any */
+};
+
 /*
- * Before and after modules are unloaded: from now on every handle is asked for anew. What was found
- * before stays valid until ag_functions_sweep() with the answer, to be called once nothing refers
- * to it. What was found since stays valid: another thread's retire, for which streams have not been
- * reset yet, may have come between.
+ * Before and after something goes: from now on the functions are asked for anew. What was found
+ * before stays valid, and says that it is retired, until ag_functions_sweep() with the answer, to
+ * be called once nothing refers to it. 0: there was none.
  */
-uint32_t ag_functions_retire(void);
-void ag_functions_sweep(uint32_t since);
+uint32_t ag_functions_retire(const struct ag_functions *which);
+void ag_functions_sweep(uint32_t retired);
+
+/* The functions that a setting may reach. */
+struct ag_reach {
+    CUfunction handle; /* that the program names, NULL: all functions of the current context */
+    CUfunction func;   /* of the current context, if the handle is a CUkernel's; or NULL */
+    CUcontext current;
+    bool kernel; /* the handle is a CUkernel: its functions in other contexts cannot be named from
+                    here, so that all those count that may be its */
+};
+
+/* Calls `each` with every such function, under the table's lock; it may ask the driver about it. */
+void ag_functions_visit(const struct ag_reach *reach,
+                        void (*each)(struct ag_function *function, void *data), void *data);
+
+/*
+ * Such of them as have been used, have no settings yet, and are `chosen` are retired, as by
+ * ag_functions_retire(); in the place of each there is one with settings from now on, which `begin`
+ * gives it (false: no memory; then there is none, and the handle is asked for anew).
+ */
+uint32_t ag_functions_renew(const struct ag_reach *reach,
+                            bool (*chosen)(const struct ag_function *function, const void *data),
+                            bool (*begin)(struct ag_function *function), const void *data);
+
+/* A setting has changed: what another thread is being told of a function just now may be old. */
+void ag_functions_doubt(void);
+
+/* Whether a node's function is retired. */
+static inline bool ag_function_is_retired(const struct ag_layout *layout)
+{
+    const struct ag_function *function =
+        (const void *)((const char *)layout - offsetof(struct ag_function, layout));
+    return atomic_load_explicit(&function->retired, memory_order_relaxed) != 0;
+}
 
 #endif

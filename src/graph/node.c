@@ -6,6 +6,7 @@
 
 #include "driver/driver.h"
 #include "graph/function.h"
+#include "graph/setting.h"
 
 /* -- Kernels --------------------------------------------------------------- */
 
@@ -59,7 +60,7 @@ static void **first_arguments(const struct ag_node *node)
     return any_arguments;
 }
 
-static CUresult kernel_submit(const struct ag_node *node, CUstream stream)
+static CUresult kernel_launch(const struct ag_node *node, CUstream stream)
 {
     const struct ag_op *op = &node->op;
     const uint32_t *shape = op->shape;
@@ -80,6 +81,27 @@ static CUresult kernel_submit(const struct ag_node *node, CUstream stream)
         .numAttrs = op->extra_size / sizeof(CUlaunchAttribute),
     };
     return ag_real.cuLaunchKernelEx(&config, func, arguments(node), NULL);
+}
+
+/* A launch may wait until its stream takes more, and setters must not wait for that without need.
+   So it is made first as if no setter were faster. */
+static __attribute__((noinline)) CUresult launch_in_moment(const struct ag_node *node,
+                                                           CUstream stream)
+{
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    for (int sure = 0; sure <= 1 && result == CUDA_ERROR_INVALID_VALUE; sure++) {
+        struct ag_moment moment;
+        ag_moment_open(&moment, &node->op, sure);
+        result = kernel_launch(node, stream);
+        ag_moment_close(&moment);
+    }
+    return result;
+}
+
+static CUresult kernel_submit(const struct ag_node *node, CUstream stream)
+{
+    return __builtin_expect(ag_kernel_setting(&node->op) != 0, 0) ? launch_in_moment(node, stream)
+                                                                  : kernel_launch(node, stream);
 }
 
 /*
@@ -107,8 +129,12 @@ static CUresult add_kernel(const struct ag_node *node, CUfunction func, CUgraph 
     uint32_t count = node->op.extra_size / sizeof *attrs;
     bool early = is_early(node, after);
     CUDA_KERNEL_NODE_PARAMS params = ag_node_kernel(node, func, first_arguments(node));
+    struct ag_moment moment = {.function = NULL};
+    if (ag_kernel_setting(&node->op) != 0)
+        ag_moment_open(&moment, &node->op, true);
     CUresult result =
         ag_real.cuGraphAddKernelNode_v2(made, graph, after->node, after->count - early, &params);
+    ag_moment_close(&moment);
     if (result == CUDA_SUCCESS && early) {
         CUgraphEdgeData edge = {
             .from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
@@ -308,12 +334,28 @@ CUresult ag_node_add(const struct ag_node *node, CUfunction func, CUgraph graph,
     return result;
 }
 
+/* Gives a kernel its arguments: in an exec or, where that is NULL, in its source graph. */
+static __attribute__((noinline)) CUresult patch_in_moment(const struct ag_node *node,
+                                                          CUgraphExec exec, CUgraphNode graph_node,
+                                                          const CUDA_KERNEL_NODE_PARAMS *params)
+{
+    struct ag_moment moment;
+    ag_moment_open(&moment, &node->op, true);
+    CUresult result = exec != NULL
+                          ? ag_real.cuGraphExecKernelNodeSetParams_v2(exec, graph_node, params)
+                          : ag_real.cuGraphKernelNodeSetParams_v2(graph_node, params);
+    ag_moment_close(&moment);
+    return result;
+}
+
 CUresult ag_node_patch(const struct ag_node *node, CUfunction func, CUgraphExec exec,
                        CUgraphNode graph_node, CUcontext ctx)
 {
     switch ((enum ag_op_kind)node->op.kind) {
     case AG_OP_KERNEL: {
         CUDA_KERNEL_NODE_PARAMS params = ag_node_kernel(node, func, arguments(node));
+        if (__builtin_expect(ag_kernel_setting(&node->op) != 0, 0))
+            return patch_in_moment(node, exec, graph_node, &params);
         return ag_real.cuGraphExecKernelNodeSetParams_v2(exec, graph_node, &params);
     }
     case AG_OP_MEMSET: {
@@ -350,6 +392,8 @@ CUresult ag_node_patch_source(const struct ag_node *node, CUfunction func, CUgra
     switch ((enum ag_op_kind)node->op.kind) {
     case AG_OP_KERNEL: {
         CUDA_KERNEL_NODE_PARAMS params = ag_node_kernel(node, func, arguments(node));
+        if (__builtin_expect(ag_kernel_setting(&node->op) != 0, 0))
+            return patch_in_moment(node, NULL, graph_node, &params);
         return ag_real.cuGraphKernelNodeSetParams_v2(graph_node, &params);
     }
     case AG_OP_MEMSET: {

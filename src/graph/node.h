@@ -44,6 +44,15 @@ enum ag_kernel_word {
  */
 enum { AG_KERNEL_KEPT = 1 << 30, AG_KERNEL_WITHOUT_ARGUMENTS = 1 << 29 };
 
+/* From this bit on: the number of the function's settings (graph/setting.h), 0 if it has none of
+   its own. No call has such a number either. */
+enum { AG_KERNEL_SETTING = 16, AG_MOST_SETTINGS = 15 };
+
+static inline uint32_t ag_kernel_setting(const struct ag_op *op)
+{
+    return op->shape[AG_KERNEL_FLAGS] >> AG_KERNEL_SETTING & AG_MOST_SETTINGS;
+}
+
 enum ag_memset_word {
     AG_MEMSET_COUNT_LOW, /* elements of a row */
     AG_MEMSET_COUNT_HIGH,

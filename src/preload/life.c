@@ -8,6 +8,7 @@
 
 #include "driver/driver.h"
 #include "engine/engine.h"
+#include "graph/setting.h"
 #include "preload/preload.h"
 
 /* Here each name means the function of that name, not what cuda.h makes of it. */
@@ -53,19 +54,6 @@ static bool active(const char *name)
     return true;
 }
 
-static void functions_changed(void)
-{
-    ag_engine_changed();
-    ag_engine_functions_changed();
-}
-
-/* A module's variables are memory. */
-static void unloaded(void)
-{
-    ag_memory_changed();
-    functions_changed();
-}
-
 static void context_destroy(CUcontext context)
 {
     ag_memory_changed();
@@ -86,6 +74,19 @@ static void barrier(void)
     ag_memory_changed();
     if (ag_engine_listens())
         ag_engine_barrier_all(AG_REASON_BARRIER);
+}
+
+static void gone(CUmodule module, CUlibrary library)
+{
+    ag_engine_changed();
+    ag_engine_code_gone(module, library);
+}
+
+/* A module's variables are memory, and what is held of its functions goes first. */
+static void unloads(CUmodule module, CUlibrary library)
+{
+    barrier();
+    gone(module, library);
 }
 
 /* -- Primary contexts: they live as long as somebody retains them ------------ */
@@ -335,7 +336,7 @@ static void green_context_destroy(CUgreenCtx green)
     if (convert && convert(&context, green) == CUDA_SUCCESS && context)
         context_destroy(context);
     else
-        unloaded();
+        barrier();
 }
 
 BEFORE(cuGreenCtxDestroy, (CUgreenCtx green), (green), green_context_destroy(green))
@@ -496,52 +497,47 @@ BEFORE(cuLaunchCooperativeKernelMultiDevice,
 /* -- Modules and functions ------------------------------------------------ */
 
 /* Before: no trace may refer to it. After: another thread may have asked for a handle meanwhile. */
-#define UNLOADS(name, parameters, arguments)                                                       \
-    AROUND(name, parameters, arguments, unloaded(), functions_changed())
-UNLOADS(cuModuleUnload, (CUmodule module), (module))
-UNLOADS(cuLibraryUnload, (CUlibrary library), (library))
+#define UNLOADS(name, parameters, arguments, ...)                                                  \
+    AROUND(name, parameters, arguments, unloads(__VA_ARGS__), gone(__VA_ARGS__))
+UNLOADS(cuModuleUnload, (CUmodule module), (module), module, NULL)
+UNLOADS(cuLibraryUnload, (CUlibrary library), (library), NULL, library)
 
-/* Execs were made with the old configuration; after: another thread may have made some meanwhile. */
-#define CHANGES(name, parameters, arguments, change)                                               \
+/* What is set again changes nothing: frameworks set the same value before each launch. */
+#define SETS(name, parameters, arguments, ...)                                                     \
     DOOR(name, parameters)                                                                         \
     {                                                                                              \
-        if (!active(#name) || !(change))                                                           \
+        struct ag_setter setter = {__VA_ARGS__};                                                   \
+        if (!active(#name) || !ag_engine_setter_begins(&setter))                                   \
             return REAL(name) arguments;                                                           \
-        functions_changed();                                                                       \
         CUresult result = REAL(name) arguments;                                                    \
-        functions_changed();                                                                       \
+        ag_engine_setter_ends(&setter, result);                                                    \
         return result;                                                                             \
     }
-CHANGES(cuCtxSetCacheConfig, (CUfunc_cache config), (config), true)
-CHANGES(cuCtxSetSharedMemConfig, (CUsharedconfig config), (config), true)
-CHANGES(cuFuncSetCacheConfig, (CUfunction func, CUfunc_cache config), (func, config), true)
-CHANGES(cuFuncSetSharedMemConfig, (CUfunction func, CUsharedconfig config), (func, config), true)
-CHANGES(cuKernelSetCacheConfig, (CUkernel kernel, CUfunc_cache config, CUdevice device),
-        (kernel, config, device), true)
+SETS(cuCtxSetCacheConfig, (CUfunc_cache config), (config), .attribute = AG_SETTING_CACHE,
+     .value = (int)config)
+SETS(cuFuncSetCacheConfig, (CUfunction func, CUfunc_cache config), (func, config), .handle = func,
+     .attribute = AG_SETTING_CACHE, .value = (int)config)
+SETS(cuKernelSetCacheConfig, (CUkernel kernel, CUfunc_cache config, CUdevice device),
+     (kernel, config, device), .handle = (CUfunction)kernel, .kernel = true,
+     .attribute = AG_SETTING_CACHE, .value = (int)config)
+SETS(cuFuncSetAttribute, (CUfunction func, CUfunction_attribute attribute, int value),
+     (func, attribute, value), .handle = func, .attribute = (int)attribute, .value = value)
+SETS(cuKernelSetAttribute,
+     (CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device),
+     (attribute, value, kernel, device), .handle = (CUfunction)kernel, .kernel = true,
+     .attribute = (int)attribute, .value = value)
 
-/* Frameworks set the same value before each launch: only a change counts. */
-static bool sets_function(CUfunction func, CUfunction_attribute attribute, int value)
+/* An exec keeps the stack size of its context; other limits it does not (H200). */
+DOOR(cuCtxSetLimit, (CUlimit limit, size_t value))
 {
-    int now;
-    ag_engine_barrier_load(func); /* the question may load it */
-    return !ag_real.cuFuncGetAttribute ||
-           ag_real.cuFuncGetAttribute(&now, attribute, func) != CUDA_SUCCESS || now != value;
+    if (!active("cuCtxSetLimit") || ag_engine_limit_repeats(limit, value))
+        return REAL(cuCtxSetLimit)(limit, value);
+    barrier();
+    CUresult result = REAL(cuCtxSetLimit)(limit, value);
+    if (result == CUDA_SUCCESS && limit == CU_LIMIT_STACK_SIZE)
+        ag_engine_stack_changed();
+    return result;
 }
-
-static bool sets_kernel(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device)
-{
-    int now;
-    ag_engine_barrier_load((CUfunction)kernel);
-    return !ag_real.cuKernelGetAttribute ||
-           ag_real.cuKernelGetAttribute(&now, attribute, kernel, device) != CUDA_SUCCESS ||
-           now != value;
-}
-
-CHANGES(cuFuncSetAttribute, (CUfunction func, CUfunction_attribute attribute, int value),
-        (func, attribute, value), sets_function(func, attribute, value))
-CHANGES(cuKernelSetAttribute,
-        (CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device),
-        (attribute, value, kernel, device), sets_kernel(attribute, value, kernel, device))
 
 /* -- What may wait for running kernels --------------------------------------- */
 

@@ -170,6 +170,15 @@ bool ag_tree_met(struct ag_tree *tree, uint64_t path)
     return met;
 }
 
+bool ag_tree_has(const struct ag_tree *tree, bool (*such)(const struct ag_node *node))
+{
+    for (uint32_t i = 0; tree->used != 0 && i <= tree->mask; i++)
+        for (const struct ag_node *node = tree->buckets[i]; node != NULL; node = node->bucket)
+            if (such(node))
+                return true;
+    return false;
+}
+
 uint64_t ag_tree_heads(const struct ag_tree *tree)
 {
     uint64_t heads = 0;
@@ -182,14 +191,15 @@ uint64_t ag_tree_heads(const struct ag_tree *tree)
     return heads;
 }
 
-void ag_tree_prune(struct ag_tree *tree)
+/* Drops the nodes that are dead, and so is all below them. */
+static void drop(struct ag_tree *tree,
+                 bool (*is_dead)(const struct ag_node *node, bool (*such)(const struct ag_node *)),
+                 bool (*such)(const struct ag_node *node))
 {
-    if (tree->met != NULL)
-        memset(tree->met, 0, MET_BITS / 8);
     struct ag_node *dead = NULL;
     for (uint32_t i = 0; i <= tree->mask; i++)
         for (struct ag_node **link = &tree->buckets[i], *node; (node = *link) != NULL;) {
-            if (ag_node_leads(node)) {
+            if (!is_dead(node, such)) {
                 link = &node->bucket;
                 continue;
             }
@@ -209,6 +219,31 @@ void ag_tree_prune(struct ag_tree *tree)
         tree->free = node;
         tree->used--;
     }
+}
+
+static bool leads_nowhere(const struct ag_node *node, bool (*such)(const struct ag_node *))
+{
+    (void)such;
+    return !ag_node_leads(node);
+}
+
+void ag_tree_prune(struct ag_tree *tree)
+{
+    if (tree->met != NULL)
+        memset(tree->met, 0, MET_BITS / 8);
+    drop(tree, leads_nowhere, NULL);
+}
+
+static bool comes_behind(const struct ag_node *node, bool (*such)(const struct ag_node *))
+{
+    while (node->parent != NULL && !such(node))
+        node = node->parent;
+    return node->parent != NULL;
+}
+
+void ag_tree_drop(struct ag_tree *tree, bool (*such)(const struct ag_node *node))
+{
+    drop(tree, comes_behind, such);
 }
 
 void ag_node_set_trace(struct ag_node *node, struct ag_trace *trace)

@@ -12,6 +12,7 @@
 #include "config/config.h"
 #include "driver/driver.h"
 #include "engine/engine.h"
+#include "graph/setting.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -313,9 +314,37 @@ void ag_engine_device_reset(CUdevice device)
     NOTE("device_reset(%d) ", device);
 }
 
-void ag_engine_functions_changed(void)
+void ag_engine_code_gone(CUmodule module, CUlibrary library)
 {
-    NOTE("functions_changed ");
+    NOTE("gone(%p, %p) ", (void *)module, (void *)library);
+}
+
+/* Like the engine's: what is set again changes nothing. */
+bool ag_engine_setter_begins(struct ag_setter *setter)
+{
+    int now = 0;
+    NOTE("sets(%p%s, %d, %d) ", (void *)setter->handle, setter->kernel ? " kernel" : "",
+         setter->attribute, setter->value);
+    return setter->attribute == AG_SETTING_CACHE || !ag_real.cuFuncGetAttribute ||
+           ag_real.cuFuncGetAttribute(&now, (CUfunction_attribute)setter->attribute,
+                                      setter->handle) != CUDA_SUCCESS ||
+           now != setter->value;
+}
+
+void ag_engine_setter_ends(struct ag_setter *setter, CUresult result)
+{
+    (void)setter;
+    NOTE("set(%d) ", (int)result);
+}
+
+bool ag_engine_limit_repeats(CUlimit limit, size_t value)
+{
+    return (size_t)limit == value;
+}
+
+void ag_engine_stack_changed(void)
+{
+    NOTE("stack_changed ");
 }
 
 void ag_engine_program_execs(int change)

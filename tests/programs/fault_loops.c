@@ -349,20 +349,35 @@ static void writes(void)
 }
 
 /* Settings of a function and a kernel that are set again and again, and changed once. */
+/* Settings that alternate within a step, so that what is held has other ones than are set by then. */
 static void settings(void)
 {
+    const CUfunction_attribute most = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    const CUfunction_attribute carveout = CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
     CUlibrary library;
     CUkernel kernel;
     note(cuLibraryLoadData(&library, agsim_kernels_ptx, NULL, NULL, 0, NULL, NULL, 0));
     note(cuLibraryGetKernel(&kernel, library, "ag_mix"));
-    for (uint32_t step = 0; step < 2 * STEPS; step++) {
-        const CUfunction_attribute most = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    for (uint32_t step = 0; step < 4 * STEPS; step++) {
         uint32_t n = N;
         void *args[] = {&buffer[1], &n, &step};
-        note(cuFuncSetAttribute(mix, most, step < STEPS ? 0 : 1024));
-        body(NULL, step);
-        note(cuKernelSetAttribute(most, step < STEPS ? 0 : 1024, kernel, dev));
-        note(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, N, 1, 1, 0, NULL, args, NULL));
+        for (int half = 0; half < 2; half++) {
+            note(cuFuncSetAttribute(mix, carveout, 25 + 50 * half));
+            note(cuFuncSetAttribute(mix, most, 1024 * half));
+            note(cuFuncSetCacheConfig(mix, half ? CU_FUNC_CACHE_PREFER_L1
+                                                : CU_FUNC_CACHE_PREFER_EQUAL));
+            body(NULL, step);
+            note(cuKernelSetAttribute(carveout, 90 - 80 * half, kernel, dev));
+            note(cuKernelSetCacheConfig(kernel, half ? CU_FUNC_CACHE_PREFER_L1
+                                                     : CU_FUNC_CACHE_PREFER_SHARED, dev));
+            note(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, N, 1, 1, 0, NULL, args, NULL));
+        }
+        if (step % 5 == 4) { /* behind a part of the sequence */
+            body(NULL, step);
+            note(cuMemsetD32Async(buffer[2], step, 1, NULL));
+        }
+        if (step == 2 * STEPS)
+            note(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 4096));
         note(cuStreamSynchronize(NULL));
     }
     note(cuLibraryUnload(library));

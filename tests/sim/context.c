@@ -69,8 +69,20 @@ static CUresult push(struct ctx *ctx)
 
 /* -- Life -- */
 
+/* The defaults of an H200, driver 580. */
+static void limits_init(struct ctx *ctx)
+{
+    ctx->limit[CU_LIMIT_STACK_SIZE] = 1024;
+    ctx->limit[CU_LIMIT_PRINTF_FIFO_SIZE] = 8650752;
+    ctx->limit[CU_LIMIT_MALLOC_HEAP_SIZE] = (size_t)8 << 20;
+    ctx->limit[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048;
+    ctx->limit[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
+}
+
 static CUresult ctx_start(struct ctx *ctx)
 {
+    limits_init(ctx);
+    ctx->cache = CU_FUNC_CACHE_PREFER_NONE;
     ctx->exec_fresh = sim.graph_free;
     ctx->legacy = stream_new(ctx, STREAM_LEGACY, CU_STREAM_DEFAULT, 0);
     return ctx->legacy ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -447,7 +459,13 @@ CUresult sim_cuCtxGetStreamPriorityRange(int *least, int *greatest)
     return CUDA_SUCCESS;
 }
 
-/* Limits are kept by nobody: what matters to no result here is accepted. */
+/* The real driver's codes (H200, driver 580): two limits cannot be set, two not even be read; smaller
+ * buffers of printf and malloc than there are by default are accepted, and nothing comes of them. */
+static bool limit_is_unknown(CUlimit limit)
+{
+    return limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH || limit > CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED;
+}
+
 CUresult sim_cuCtxGetLimit(size_t *value, CUlimit limit)
 {
     struct ctx *ctx;
@@ -455,33 +473,58 @@ CUresult sim_cuCtxGetLimit(size_t *value, CUlimit limit)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     CUresult r = ctx_current(&ctx);
+    if (r == CUDA_SUCCESS && limit_is_unknown(limit))
+        r = CUDA_ERROR_UNSUPPORTED_LIMIT;
+    if (r == CUDA_SUCCESS)
+        *value = ctx->limit[limit];
     sim_unlock();
-    *value = limit == CU_LIMIT_STACK_SIZE ? 1024 : (size_t)8 << 20;
     return r;
 }
 
 CUresult sim_cuCtxSetLimit(CUlimit limit, size_t value)
 {
     struct ctx *ctx;
-    (void)value;
+    if ((unsigned)limit >= CU_LIMIT_MAX)
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     CUresult r = ctx_current(&ctx);
+    if (r == CUDA_SUCCESS && limit_is_unknown(limit))
+        r = CUDA_ERROR_UNSUPPORTED_LIMIT;
+    if (r == CUDA_SUCCESS && limit >= CU_LIMIT_CIG_ENABLED)
+        r = CUDA_ERROR_NOT_PERMITTED;
+    if (r == CUDA_SUCCESS && limit == CU_LIMIT_STACK_SIZE && value != ctx->limit[limit])
+        sim_wait_quiet(); /* the stacks move */
+    bool buffer = limit == CU_LIMIT_PRINTF_FIFO_SIZE || limit == CU_LIMIT_MALLOC_HEAP_SIZE;
+    if (r == CUDA_SUCCESS && !(buffer && value < ctx->limit[limit]))
+        ctx->limit[limit] = value;
     sim_unlock();
-    return (unsigned)limit >= CU_LIMIT_MAX ? CUDA_ERROR_INVALID_VALUE : r;
+    return r;
 }
 
 CUresult sim_cuCtxGetCacheConfig(CUfunc_cache *config)
 {
+    struct ctx *ctx;
     if (!config)
         return CUDA_ERROR_INVALID_VALUE;
-    *config = CU_FUNC_CACHE_PREFER_NONE;
-    return CUDA_SUCCESS;
+    sim_lock();
+    CUresult r = ctx_current(&ctx);
+    if (r == CUDA_SUCCESS)
+        *config = ctx->cache;
+    sim_unlock();
+    return r;
 }
 
 CUresult sim_cuCtxSetCacheConfig(CUfunc_cache config)
 {
-    (void)config;
-    return CUDA_SUCCESS;
+    struct ctx *ctx;
+    if ((unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = ctx_current(&ctx);
+    if (r == CUDA_SUCCESS)
+        ctx->cache = config;
+    sim_unlock();
+    return r;
 }
 
 CUresult sim_cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)

@@ -72,6 +72,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, cuuint64_t flags,
         e->ctx = ctx;
         e->flags = flags;
         e->plan = plan;
+        e->stack = ctx->limit[CU_LIMIT_STACK_SIZE];
         take_exec_memory(ctx, is_long(plan));
         *out = (CUgraphExec)e;
     }
@@ -398,9 +399,11 @@ CUresult sim_cuGraphLaunch(CUgraphExec handle, CUstream stream)
         r = s->capture ? stream_check_sync(s) : capture_check_legacy(s);
     if (r == CUDA_SUCCESS) {
         bool of_nodes = e->flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
-        struct work w = {
-            .kind = WORK_GRAPH,
-            .graph = {.plan = e->plan, .priority = of_nodes ? PRIORITY_OF_NODES : s->priority}};
+        size_t stack = e->ctx->limit[CU_LIMIT_STACK_SIZE];
+        struct work w = {.kind = WORK_GRAPH,
+                         .graph = {.plan = e->plan,
+                                   .priority = of_nodes ? PRIORITY_OF_NODES : s->priority,
+                                   .stack = e->stack < stack ? e->stack : stack}};
         struct dep last = {.stream = e->last_stream, .seq = e->last_seq};
         e->plan->refs++;
         r = plan_markers(e->plan, s, &w);

@@ -148,6 +148,9 @@ static CUresult attr_get(const struct func_attrs *a, CUfunction_attribute which,
     }
 }
 
+/* Bits of func_attrs.own. */
+enum { OWN_SHARED = 1, OWN_CARVEOUT = 2, OWN_NONPORTABLE = 4, OWN_POLICY = 8, OWN_CACHE = 16 };
+
 static CUresult attr_set(struct func_attrs *a, CUfunction_attribute which, int value)
 {
     switch ((int)which) {
@@ -155,34 +158,57 @@ static CUresult attr_set(struct func_attrs *a, CUfunction_attribute which, int v
         if (value < 0 || value > SHARED_MAX)
             return CUDA_ERROR_INVALID_VALUE;
         a->max_dynamic_shared = value;
+        a->own |= OWN_SHARED;
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
         if (value < -1 || value > 100)
             return CUDA_ERROR_INVALID_VALUE;
         a->carveout = value;
+        a->own |= OWN_CARVEOUT;
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
         if (value != 0 && value != 1)
             return CUDA_ERROR_INVALID_VALUE;
         a->nonportable_cluster = value;
+        a->own |= OWN_NONPORTABLE;
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
         a->cluster_policy = value;
+        a->own |= OWN_POLICY;
         return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_INVALID_VALUE;
     }
 }
 
-/* A library's function shares its kernel's attributes for that device. */
-static struct func_attrs *attrs_of(struct function *f)
+/* Those of a library's function are its kernel's for the device, but for what was set for itself:
+ * what is set for the kernel later does not change that (H200, driver 580). */
+struct func_attrs function_attrs(const struct function *f)
 {
-    return f->kernel ? &f->kernel->attrs[f->ctx->device] : &f->attrs;
+    struct func_attrs a = f->attrs;
+    if (!f->kernel)
+        return a;
+    const struct func_attrs *kernel = &f->kernel->attrs[f->ctx->device];
+    if (!(a.own & OWN_SHARED))
+        a.max_dynamic_shared = kernel->max_dynamic_shared;
+    if (!(a.own & OWN_CARVEOUT))
+        a.carveout = kernel->carveout;
+    if (!(a.own & OWN_NONPORTABLE))
+        a.nonportable_cluster = kernel->nonportable_cluster;
+    if (!(a.own & OWN_POLICY))
+        a.cluster_policy = kernel->cluster_policy;
+    if (!(a.own & OWN_CACHE))
+        a.cache = kernel->cache;
+    return a;
 }
 
-const struct func_attrs *function_attrs(struct function *f)
+static CUresult cache_set(struct func_attrs *a, CUfunc_cache config)
 {
-    return attrs_of(f);
+    if ((unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL)
+        return CUDA_ERROR_INVALID_VALUE;
+    a->cache = (int)config;
+    a->own |= OWN_CACHE;
+    return CUDA_SUCCESS;
 }
 
 CUresult sim_cuFuncGetAttribute(int *value, CUfunction_attribute which, CUfunction handle)
@@ -192,8 +218,10 @@ CUresult sim_cuFuncGetAttribute(int *value, CUfunction_attribute which, CUfuncti
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     CUresult r = function_get(handle, &f, NULL);
-    if (r == CUDA_SUCCESS)
-        r = attr_get(attrs_of(f), which, value);
+    if (r == CUDA_SUCCESS) {
+        const struct func_attrs a = function_attrs(f);
+        r = attr_get(&a, which, value);
+    }
     sim_unlock();
     return r;
 }
@@ -204,7 +232,7 @@ CUresult sim_cuFuncSetAttribute(CUfunction handle, CUfunction_attribute which, i
     sim_lock();
     CUresult r = function_get(handle, &f, NULL);
     if (r == CUDA_SUCCESS)
-        r = attr_set(attrs_of(f), which, value);
+        r = attr_set(&f->attrs, which, value);
     sim_unlock();
     return r;
 }
@@ -212,9 +240,10 @@ CUresult sim_cuFuncSetAttribute(CUfunction handle, CUfunction_attribute which, i
 CUresult sim_cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config)
 {
     struct function *f;
-    (void)config;
     sim_lock();
     CUresult r = function_get(handle, &f, NULL);
+    if (r == CUDA_SUCCESS)
+        r = cache_set(&f->attrs, config);
     sim_unlock();
     return r;
 }
@@ -261,9 +290,10 @@ CUresult sim_cuKernelSetAttribute(CUfunction_attribute which, int value, CUkerne
 CUresult sim_cuKernelSetCacheConfig(CUkernel k, CUfunc_cache config, CUdevice dev)
 {
     struct func_attrs *a;
-    (void)config;
     sim_lock();
     CUresult r = kernel_attrs_of(k, dev, &a);
+    if (r == CUDA_SUCCESS)
+        r = cache_set(a, config);
     sim_unlock();
     return r;
 }

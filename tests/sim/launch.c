@@ -61,11 +61,24 @@ static CUresult shape_check(const unsigned grid[3], const unsigned block[3], uns
     return shared > (unsigned)a->max_dynamic_shared ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
+/* What the function asks for, or else its context: an eager launch takes it at the call, a graph's
+ * node when it is added (H200). */
+static int cache_of(const struct func_attrs *attrs, const struct ctx *ctx)
+{
+    return attrs->cache != CU_FUNC_CACHE_PREFER_NONE ? attrs->cache : (int)ctx->cache;
+}
+
 CUresult kernel_prepare(struct work *w, struct ctx *ctx, struct kernel_def *def,
                         const struct func_attrs *attrs, const unsigned grid[3],
                         const unsigned block[3], unsigned shared, void **params, void **extra)
 {
-    *w = (struct work){.kind = WORK_KERNEL, .kernel = {.def = def, .ctx = ctx, .shared = shared}};
+    *w = (struct work){.kind = WORK_KERNEL,
+                       .kernel = {.def = def,
+                                  .ctx = ctx,
+                                  .shared = shared,
+                                  .attrs.carveout = attrs->carveout,
+                                  .attrs.cache = cache_of(attrs, ctx),
+                                  .stack = ctx->limit[CU_LIMIT_STACK_SIZE]}};
     memcpy(w->kernel.grid, grid, sizeof w->kernel.grid);
     memcpy(w->kernel.block, block, sizeof w->kernel.block);
     CUresult r = shape_check(grid, block, shared, attrs);
@@ -226,8 +239,8 @@ static CUresult launch(CUfunction handle, const CUlaunchConfig *c, void **params
     if (r == CUDA_SUCCESS && f && f->ctx != s->ctx)
         r = CUDA_ERROR_INVALID_HANDLE;
     if (r == CUDA_SUCCESS) {
-        const struct func_attrs *a = f ? function_attrs(f) : &k->attrs[s->ctx->device];
-        r = kernel_prepare(&w, s->ctx, f ? f->def : k->def, a, grid, block, c->sharedMemBytes,
+        const struct func_attrs a = f ? function_attrs(f) : k->attrs[s->ctx->device];
+        r = kernel_prepare(&w, s->ctx, f ? f->def : k->def, &a, grid, block, c->sharedMemBytes,
                            params, extra);
         w.kernel.attrs.priority = s->priority;
         for (unsigned i = 0; r == CUDA_SUCCESS && i < c->numAttrs; i++)
@@ -235,7 +248,7 @@ static CUresult launch(CUfunction handle, const CUlaunchConfig *c, void **params
                 !attr_is_event(&c->attrs[i]))
                 r = kernel_attr_set(&w.kernel.attrs, c->attrs[i].id, &c->attrs[i].value);
         if (r == CUDA_SUCCESS)
-            r = kernel_attrs_check(&w, a);
+            r = kernel_attrs_check(&w, &a);
     }
     if (r == CUDA_SUCCESS && s->capture && !f) {
         r = function_of_kernel(k, s->ctx, &f);

@@ -5,7 +5,8 @@
  *
  * Fields: seq, ctx (device, or c and the context's number), stream (L: legacy,
  * P: per-thread, U: the program's, each with its number in order of creation),
- * op, name, grid, block, shared, priority, args (hash of argument bytes or of the
+ * op, name, grid, block, shared, priority, carveout, cache (the L1 cache's preference), stack
+ * (bytes of a thread), args (hash of argument bytes or of the
  * operation's own figures), via (eager or graph). */
 #include "sim.h"
 
@@ -85,9 +86,11 @@ void log_op(struct stream *s, const struct work *w, bool in_graph)
                            ? s->graph_priority
                            : w->kernel.attrs.priority;
         snprintf(kernel, sizeof kernel,
-                 " name=%.256s grid=%u,%u,%u block=%u,%u,%u shared=%u priority=%d",
+                 " name=%.256s grid=%u,%u,%u block=%u,%u,%u shared=%u priority=%d carveout=%d"
+                 " cache=%d stack=%zu",
                  w->kernel.def->name, g[0], g[1], g[2], b[0], b[1], b[2], w->kernel.shared,
-                 priority);
+                 priority, w->kernel.attrs.carveout, w->kernel.attrs.cache,
+                 in_graph ? s->graph_stack : w->kernel.stack);
     }
     uint64_t hash = work_hash(w);
     pthread_mutex_lock(&lock);

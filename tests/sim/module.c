@@ -25,7 +25,7 @@ static struct function *function_new(struct module *m, struct kernel_def *def, s
     f->ctx = m->ctx;
     f->def = def;
     f->kernel = k;
-    f->attrs = k ? k->attrs[m->ctx->device] : fresh_attrs();
+    f->attrs = fresh_attrs();
     m->funcs[m->nfuncs++] = f;
     return f;
 }

@@ -29,9 +29,11 @@ static CUresult kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3 *p, struct work *w)
         if (r == CUDA_SUCCESS)
             r = function_of_kernel(k, ctx, &f);
     }
-    if (r == CUDA_SUCCESS)
-        r = kernel_prepare(w, f->ctx, f->def, function_attrs(f), grid, block, p->sharedMemBytes,
-                           p->kernelParams, p->extra);
+    if (r == CUDA_SUCCESS) {
+        const struct func_attrs a = function_attrs(f);
+        r = kernel_prepare(w, f->ctx, f->def, &a, grid, block, p->sharedMemBytes, p->kernelParams,
+                           p->extra);
+    }
     if (r == CUDA_SUCCESS) {
         w->kernel.func = f;
         w->kernel.func_gen = f->o.gen;

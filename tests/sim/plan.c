@@ -332,6 +332,7 @@ static void run_plan(struct stream *s, const struct plan *p, struct marker **mar
 void plan_execute(struct stream *s, struct work *launch)
 {
     s->graph_priority = launch->graph.priority;
+    s->graph_stack = launch->graph.stack;
     run_plan(s, launch->graph.plan, launch->graph.markers, 0);
 }
 

@@ -107,6 +107,8 @@ struct ctx {
     bool primary;
     unsigned flags;
     unsigned refs; /* of a primary context */
+    size_t limit[CU_LIMIT_MAX];
+    CUfunc_cache cache;
     struct stream *legacy;
     struct stream *streams; /* all, through stream->next_in_ctx */
     unsigned made;          /* of these, that the program has ever created */
@@ -250,7 +252,8 @@ enum work_kind {
 
 struct kernel_attrs {
     unsigned cluster[3];
-    int priority, cooperative, programmatic, mem_sync_domain, carveout;
+    int priority, cooperative, programmatic, mem_sync_domain;
+    int carveout, cache; /* the function's and the context's, unless a launch gives its own */
     int cluster_policy;
     CUlaunchMemSyncDomainMap domain_map;
     CUaccessPolicyWindow window;
@@ -279,6 +282,7 @@ struct work {
             unsigned grid[3], block[3], shared;
             struct kernel_attrs attrs;
             unsigned char *args; /* def->args_size bytes, owned */
+            size_t stack;        /* bytes for a thread; of an exec's node: see struct exec */
         } kernel;
         struct {
             CUdeviceptr dst;
@@ -327,6 +331,7 @@ struct work {
             struct marker **markers; /* a launch's, one for each record node */
             unsigned nmarkers;
             int priority; /* a launch's, of all its kernels, or PRIORITY_OF_NODES */
+            size_t stack; /* a launch's, of all its kernels: the exec's, or less by now */
         } graph;
     };
 };
@@ -398,6 +403,7 @@ struct stream {
     struct stream *waiters; /* streams that wait for this one */
     uint64_t random;        /* owned by the worker while running */
     int graph_priority;     /* likewise, of the launch that runs: see work.graph */
+    size_t graph_stack;     /* likewise */
     struct capture *capture;
     struct capture_set capture_deps;
     CUsynchronizationPolicy sync_policy;
@@ -445,7 +451,8 @@ CUresult event_record(struct stream *s, struct event *e, unsigned flags); /* or 
 /* -- Modules (module.c) -- */
 
 struct func_attrs {
-    int max_dynamic_shared, carveout, nonportable_cluster, cluster_policy;
+    int max_dynamic_shared, carveout, nonportable_cluster, cluster_policy, cache;
+    unsigned own; /* of a library's function: those that were set for it, a bit each */
 };
 struct module {
     struct obj o;
@@ -479,7 +486,7 @@ struct function {
 };
 /* What a handle is that may be either's; k NULL: functions only. */
 CUresult function_get(CUfunction handle, struct function **f, struct kernel **k);
-const struct func_attrs *function_attrs(struct function *f); /* function.c */
+struct func_attrs function_attrs(const struct function *f); /* function.c */
 /* ptx.c: the kernels of an image; *out to be freed, the definitions not. */
 CUresult image_kernels(const void *image, struct kernel_def ***out, unsigned *n);
 CUresult function_of_kernel(struct kernel *k, struct ctx *ctx, struct function **out);
@@ -564,6 +571,7 @@ struct exec {
     struct obj o;
     struct ctx *ctx;
     cuuint64_t flags;
+    size_t stack; /* of the context when it was made: its kernels have no more (H200) */
     struct plan *plan;
     struct stream *last_stream; /* its last launch */
     uint64_t last_seq;

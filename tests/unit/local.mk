@@ -17,7 +17,7 @@ tests_unit_test_audit_SOURCES = tests/unit/test_audit.c tests/unit/test.h src/en
 	src/trace/op.c src/trace/recorder.c src/trace/tree.c
 tests_unit_test_audit_CPPFLAGS = $(UNIT_CPPFLAGS)
 
-tests_unit_test_function_SOURCES = tests/unit/test_function.c tests/unit/test.h src/graph/function.c
+tests_unit_test_function_SOURCES = tests/unit/test_function.c tests/unit/test.h src/graph/function.c src/graph/setting.c
 tests_unit_test_function_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_lock_SOURCES = tests/unit/test_lock.c tests/unit/test.h src/engine/lock.c src/observe/thread.c

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* How long what is known of a kernel stays valid. */
+/* How long what is known of a kernel stays valid, and what becomes of its settings. */
 #include <stdlib.h>
 
 #include "config/config.h"
 #include "driver/driver.h"
-#include "graph/function.h"
+#include "graph/node.h"
+#include "graph/setting.h"
 #include "unit/test.h"
 
 struct ag_options ag_opt;
@@ -20,7 +21,66 @@ static CUresult parameters(CUfunction func, size_t index, size_t *offset, size_t
     return CUDA_SUCCESS;
 }
 
-struct ag_driver ag_real = {.cuFuncGetParamInfo = parameters};
+static CUresult no_kernel(CUfunction *func, CUkernel kernel)
+{
+    (void)func, (void)kernel;
+    return CUDA_ERROR_INVALID_HANDLE;
+}
+
+static int limit = 49152, carveout = -1;
+
+static int *value_of(CUfunction_attribute attribute)
+{
+    static int other;
+    return attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES      ? &limit
+           : attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT ? &carveout
+                                                                             : &other;
+}
+
+static CUresult get_attribute(int *value, CUfunction_attribute attribute, CUfunction func)
+{
+    (void)func;
+    *value = *value_of(attribute);
+    return CUDA_SUCCESS;
+}
+
+static CUresult set_attribute(CUfunction func, CUfunction_attribute attribute, int value)
+{
+    (void)func;
+    *value_of(attribute) = value;
+    return CUDA_SUCCESS;
+}
+
+static CUresult get_cache(CUfunc_cache *cache)
+{
+    *cache = CU_FUNC_CACHE_PREFER_NONE;
+    return CUDA_SUCCESS;
+}
+
+static int caches_set;
+
+static CUresult set_cache(CUfunction func, CUfunc_cache cache)
+{
+    (void)func, (void)cache;
+    caches_set++;
+    return CUDA_SUCCESS;
+}
+
+static CUresult get_device(CUdevice *device)
+{
+    *device = 0;
+    return CUDA_SUCCESS;
+}
+
+struct ag_driver ag_real = {
+    .cuFuncGetParamInfo = parameters,
+    .cuKernelGetFunction = no_kernel,
+    .cuFuncGetAttribute = get_attribute,
+    .cuFuncSetAttribute = set_attribute,
+    .cuFuncSetCacheConfig = set_cache,
+    .cuCtxGetCacheConfig = get_cache,
+    .cuCtxGetDevice = get_device,
+};
 
 static const CUcontext ctx = (CUcontext)16;
 static const CUfunction mix = (CUfunction)32;
@@ -29,6 +89,11 @@ static const struct ag_function *learnt(void)
 {
     ag_function_learn(mix, ctx);
     return ag_function_find(mix, ctx);
+}
+
+static uint32_t retire(void)
+{
+    return ag_functions_retire(&(struct ag_functions){.of = AG_FUNCTIONS_OF_CONTEXT, .owner = ctx});
 }
 
 static int is_intact(const struct ag_function *function)
@@ -40,7 +105,7 @@ static int is_intact(const struct ag_function *function)
 TEST(is_asked_for_anew)
 {
     CHECK(is_intact(learnt()));
-    uint32_t since = ag_functions_retire();
+    uint32_t since = retire();
     CHECK(ag_function_find(mix, ctx) == NULL);
     const struct ag_function *again = learnt();
     ag_functions_sweep(since);
@@ -50,10 +115,10 @@ TEST(is_asked_for_anew)
 /* Streams have been reset for the first of two threads, and go on, but not yet for the second. */
 TEST(stays_for_the_thread_that_comes_second)
 {
-    ag_functions_sweep(ag_functions_retire()); /* nothing is known */
-    uint32_t first = ag_functions_retire();
+    ag_functions_sweep(retire()); /* nothing is known */
+    uint32_t first = retire();
     const struct ag_function *between = learnt();
-    uint32_t second = ag_functions_retire();
+    uint32_t second = retire();
     ag_functions_sweep(first);
     CHECK(is_intact(between));
     const struct ag_function *last = learnt();
@@ -67,8 +132,100 @@ TEST(a_copy_stays)
     CHECK(learnt() != NULL);
     struct ag_function *copy = ag_function_copy(mix, ctx);
     CHECK(copy != NULL);
-    ag_functions_sweep(ag_functions_retire());
+    ag_functions_sweep(retire());
     CHECK(ag_function_copy(mix, ctx) == NULL);
     CHECK(is_intact(copy));
     free(copy);
+}
+
+TEST(what_is_of_another_owner_stays)
+{
+    const struct ag_function *function = learnt();
+    CHECK(ag_functions_retire(
+              &(struct ag_functions){.of = AG_FUNCTIONS_OF_CONTEXT, .owner = &limit}) == 0);
+    CHECK(ag_function_find(mix, ctx) == function);
+    CHECK(!ag_function_is_retired(&function->layout));
+    uint32_t retired = retire();
+    CHECK(ag_function_is_retired(&function->layout));
+    ag_functions_sweep(retired);
+}
+
+/* The program sets something; whether ops of the function have to go before. */
+static bool sets(int attribute, int value)
+{
+    struct ag_setter setter = {.handle = mix, .attribute = attribute, .value = value};
+    if (ag_setter_repeats(&setter))
+        return false;
+    uint32_t retired = ag_setter_prepare(&setter, ctx);
+    ag_functions_sweep(retired);
+    ag_setter_begin();
+    if (attribute != AG_SETTING_CACHE)
+        (void)set_attribute(mix, (CUfunction_attribute)attribute, value);
+    uint32_t late = ag_setter_end(&setter, CUDA_SUCCESS);
+    return retired != 0 || late != 0;
+}
+
+static const int LIMIT = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+static const int CARVEOUT = CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+
+/* The number of the settings of a launch, -1: it may not be held. */
+static int number(uint32_t shared)
+{
+    uint32_t number;
+    return ag_setting_number(learnt(), shared, &number) ? (int)number : -1;
+}
+
+TEST(settings_before_the_first_launch_and_higher_limits_cost_nothing)
+{
+    CHECK(learnt() != NULL);
+    CHECK(!sets(CARVEOUT, 25) && !sets(AG_SETTING_CACHE, CU_FUNC_CACHE_PREFER_L1));
+    CHECK(number(49152) == 0 && number(49153) == -1);
+    CHECK(!sets(LIMIT, 65536));
+    CHECK(number(65536) == 0 && number(65537) == -1);
+    CHECK(!sets(LIMIT, 65536) && !sets(CARVEOUT, 25));
+    ag_functions_sweep(retire());
+}
+
+TEST(settings_that_change_are_counted)
+{
+    limit = 49152;
+    carveout = -1;
+    CHECK(number(1000) == 0);
+    CHECK(sets(LIMIT, 2000)); /* lower: ops with more may be known */
+    CHECK(number(1000) == 1 && number(3000) == -1);
+    CHECK(!sets(LIMIT, 4000));
+    CHECK(number(3000) == 1); /* a limit makes no other op */
+    CHECK(!sets(CARVEOUT, 50));
+    CHECK(number(1000) == 2);
+    CHECK(!sets(CARVEOUT, -1));
+    CHECK(number(1000) == 1);
+    for (int i = 0; i < AG_MOST_SETTINGS; i++)
+        (void)sets(CARVEOUT, i);
+    CHECK(number(1000) == -1); /* one too many */
+    CHECK(!sets(CARVEOUT, 3));
+    CHECK(number(1000) > 1);
+    ag_functions_sweep(retire());
+}
+
+TEST(a_moment_gives_an_op_its_settings)
+{
+    limit = 49152;
+    carveout = -1;
+    CHECK(number(1000) == 0);
+    CHECK(sets(LIMIT, 2000));
+    struct ag_op op = {.layout = &learnt()->layout, .kind = AG_OP_KERNEL};
+    op.shape[AG_KERNEL_SHARED] = 1500;
+    op.shape[AG_KERNEL_FLAGS] = (uint32_t)number(1500) << AG_KERNEL_SETTING;
+    struct ag_moment moment;
+    ag_moment_open(&moment, &op, false);
+    CHECK(moment.function == NULL);
+    ag_moment_close(&moment);
+    CHECK(!sets(CARVEOUT, 75) && !sets(LIMIT, 1024));
+    int before = caches_set;
+    ag_moment_open(&moment, &op, false);
+    CHECK(carveout == -1 && limit == 1500 && caches_set == before + 1);
+    ag_moment_close(&moment);
+    CHECK(ag_setting_errors == 0);
+    CHECK(carveout == 75 && limit == 1024 && caches_set == before + 2);
+    ag_functions_sweep(retire());
 }

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/* Settings of functions: their numbers, setters, and moments with other ones. */
+#include "graph/setting.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/driver.h"
+#include "graph/node.h"
+
+static const CUfunction_attribute attributes[AG_SETTING_ATTRIBUTES] = {
+    CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+    CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH,
+    CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT,
+    CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH,
+    CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
+    CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE,
+    [AG_SETTING_LIMIT] = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+};
+
+struct ag_settings {
+    _Atomic uint32_t now; /* the number of those that the function has, from 1; 0: too many */
+    uint32_t count;
+    struct ag_setting known[AG_MOST_SETTINGS]; /* below `count` constant */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of settings, and of moments; taken
+                                                            before the table's, after a stream's */
+
+/* -- Values --------------------------------------------------------------- */
+
+static bool get(CUfunction func, CUfunction_attribute attribute, int *value)
+{
+    return ag_real.cuFuncGetAttribute(value, attribute, func) == CUDA_SUCCESS;
+}
+
+bool ag_setting_ask(struct ag_function *function)
+{
+    CUfunc_cache cache;
+    int limit;
+    if (!get(function->func, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &limit) ||
+        ag_real.cuCtxGetCacheConfig(&cache) != CUDA_SUCCESS)
+        return false;
+    function->limit = limit;
+    function->context_cache = (int)cache;
+    return true;
+}
+
+/* What an older driver does not know is 0 at all times. */
+static struct ag_setting setting_of(const struct ag_function *function)
+{
+    struct ag_setting setting = {.cache = function->cache != CU_FUNC_CACHE_PREFER_NONE
+                                              ? function->cache
+                                              : function->context_cache};
+    for (unsigned i = 0; i < AG_SETTING_LIMIT; i++)
+        if (!get(function->func, attributes[i], &setting.attribute[i]))
+            setting.attribute[i] = 0;
+    return setting;
+}
+
+/* The function may have other settings now. */
+static void renumber(const struct ag_function *function)
+{
+    struct ag_settings *settings = function->settings;
+    struct ag_setting now = setting_of(function);
+    uint32_t number = 0;
+    while (number < settings->count && memcmp(&settings->known[number], &now, sizeof now) != 0)
+        number++;
+    if (number == AG_MOST_SETTINGS) {
+        atomic_store(&settings->now, 0);
+        return;
+    }
+    settings->known[number] = now;
+    settings->count += number == settings->count;
+    atomic_store(&settings->now, number + 1);
+}
+
+static bool begin_settings(struct ag_function *function)
+{
+    function->settings = calloc(1, sizeof *function->settings);
+    if (function->settings != NULL)
+        renumber(function);
+    return function->settings != NULL;
+}
+
+bool ag_setting_number(const struct ag_function *function, uint32_t shared, uint32_t *number)
+{
+    const struct ag_settings *settings = function->settings;
+    if (!atomic_load_explicit(&function->used,
+                              memory_order_relaxed)) /* before the settings are read */
+        atomic_store(&((struct ag_function *)function)->used, true);
+    *number = settings != NULL ? atomic_load_explicit(&settings->now, memory_order_relaxed) : 0;
+    int limit = atomic_load_explicit(&function->limit, memory_order_relaxed);
+    return shared <= (uint32_t)limit && (settings == NULL || *number != 0);
+}
+
+/* -- Setters -------------------------------------------------------------- */
+
+bool ag_setter_repeats(const struct ag_setter *setter)
+{
+    int now;
+    CUfunc_cache cache;
+    CUdevice device;
+    if (setter->attribute == AG_SETTING_CACHE)
+        return setter->handle == NULL && ag_real.cuCtxGetCacheConfig(&cache) == CUDA_SUCCESS &&
+               (int)cache == setter->value;
+    CUfunction_attribute attribute = (CUfunction_attribute)setter->attribute;
+    if (setter->kernel)
+        return ag_real.cuCtxGetDevice(&device) == CUDA_SUCCESS &&
+               ag_real.cuKernelGetAttribute(&now, attribute, (CUkernel)setter->handle, device) ==
+                   CUDA_SUCCESS &&
+               now == setter->value;
+    return get(setter->handle, attribute, &now) && now == setter->value;
+}
+
+/* Whether launches of a function that has no settings of its own would take others behind the call
+   than before. */
+static bool changes(const struct ag_function *function, const void *data)
+{
+    const struct ag_setter *setter = data;
+    if (setter->attribute == AG_SETTING_CACHE)
+        return setter->handle != NULL ? function->cache != setter->value
+                                      : function->cache == CU_FUNC_CACHE_PREFER_NONE;
+    return setter->attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ||
+           setter->value < atomic_load(&function->limit);
+}
+
+uint32_t ag_setter_prepare(struct ag_setter *setter, CUcontext current)
+{
+    struct ag_reach *reach = &setter->reach;
+    *reach =
+        (struct ag_reach){.handle = setter->handle, .current = current, .kernel = setter->kernel};
+    if (setter->kernel &&
+        (current == NULL ||
+         ag_real.cuKernelGetFunction(&reach->func, (CUkernel)setter->handle) != CUDA_SUCCESS))
+        reach->func = NULL;
+    return ag_functions_renew(reach, changes, begin_settings, setter);
+}
+
+void ag_setter_begin(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+/* The call has succeeded. */
+static void has_changed(struct ag_function *function, void *data)
+{
+    struct ag_setter *setter = data;
+    int limit;
+    setter->late |=
+        function->settings == NULL && atomic_load(&function->used) && changes(function, setter);
+    if (setter->kernel && function->func == setter->reach.func)
+        function->kernel = (CUkernel)setter->handle;
+    if (setter->attribute == AG_SETTING_CACHE && setter->handle != NULL)
+        function->cache = setter->value;
+    else if (setter->attribute == AG_SETTING_CACHE)
+        function->context_cache = setter->value;
+    if (!get(function->func, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &limit))
+        limit = 0; /* what uses any is not held */
+    atomic_store(&function->limit, limit);
+    if (function->settings != NULL)
+        renumber(function);
+}
+
+static bool any(const struct ag_function *function, const void *data)
+{
+    (void)function, (void)data;
+    return true;
+}
+
+uint32_t ag_setter_end(struct ag_setter *setter, CUresult result)
+{
+    if (result == CUDA_SUCCESS) {
+        ag_functions_visit(&setter->reach, has_changed, setter);
+        ag_functions_doubt();
+    }
+    pthread_mutex_unlock(&lock);
+    return setter->late ? ag_functions_renew(&setter->reach, any, begin_settings, NULL) : 0;
+}
+
+/* -- Moments -------------------------------------------------------------- */
+
+_Atomic unsigned ag_setting_errors;
+
+static void check(CUresult result)
+{
+    if (result != CUDA_SUCCESS)
+        atomic_fetch_add(&ag_setting_errors, 1);
+}
+
+/* A kernel's function follows the kernel until something is set for the function itself, and never
+   again from then on (H200, driver 580). So the kernel is set where it is known, and the function
+   only where it does not follow any more. */
+static CUresult set(const struct ag_moment *moment, unsigned i, int kernel_value, int value)
+{
+    const struct ag_function *function = moment->function;
+    int now;
+    if (function->kernel != NULL) {
+        check(ag_real.cuKernelSetAttribute(attributes[i], kernel_value, function->kernel,
+                                           moment->device));
+        if (get(function->func, attributes[i], &now) && now == value)
+            return CUDA_SUCCESS;
+    }
+    return ag_real.cuFuncSetAttribute(function->func, attributes[i], value);
+}
+
+static CUresult set_cache(const struct ag_moment *moment, int cache)
+{
+    const struct ag_function *function = moment->function;
+    return function->kernel != NULL
+               ? ag_real.cuKernelSetCacheConfig(function->kernel, (CUfunc_cache)cache,
+                                                moment->device)
+               : ag_real.cuFuncSetCacheConfig(function->func, (CUfunc_cache)cache);
+}
+
+/* Sets one attribute, if it has another value, and keeps what it was. */
+static void change(struct ag_moment *moment, unsigned i, int value)
+{
+    const struct ag_function *function = moment->function;
+    if (!get(function->func, attributes[i], &moment->was[i]) || moment->was[i] == value)
+        return;
+    if (function->kernel != NULL &&
+        ag_real.cuKernelGetAttribute(&moment->kernel_was[i], attributes[i], function->kernel,
+                                     moment->device) != CUDA_SUCCESS)
+        moment->kernel_was[i] = moment->was[i];
+    CUresult result = set(moment, i, value, value);
+    moment->changed |= (uint32_t)(result == CUDA_SUCCESS) << i;
+    check(result);
+}
+
+void ag_moment_open(struct ag_moment *moment, const struct ag_op *op, bool sure)
+{
+    const struct ag_function *function =
+        (const void *)((const char *)op->layout - offsetof(struct ag_function, layout));
+    const struct ag_settings *settings = function->settings;
+    uint32_t number = ag_kernel_setting(op);
+    int shared = (int)op->shape[AG_KERNEL_SHARED];
+    *moment = (struct ag_moment){.function = NULL};
+    if (!sure && atomic_load(&settings->now) == number && shared <= atomic_load(&function->limit))
+        return;
+    pthread_mutex_lock(&lock);
+    moment->function = function;
+    check(ag_real.cuCtxGetDevice(&moment->device));
+    if (shared > atomic_load(&function->limit))
+        change(moment, AG_SETTING_LIMIT, shared);
+    if (atomic_load(&settings->now) == number)
+        return;
+    for (unsigned i = 0; i < AG_SETTING_LIMIT; i++)
+        change(moment, i, settings->known[number - 1].attribute[i]);
+    moment->cache = true;
+    check(set_cache(moment, settings->known[number - 1].cache));
+}
+
+/* What the driver took before it takes again: a second try for one that failed for want of memory.
+ */
+static void restore(const struct ag_moment *moment, unsigned i)
+{
+    for (int tries = 0; tries < 2; tries++) {
+        CUresult result = set(moment, i, moment->kernel_was[i], moment->was[i]);
+        check(result);
+        if (result == CUDA_SUCCESS)
+            return;
+    }
+}
+
+void ag_moment_close(const struct ag_moment *moment)
+{
+    if (moment->function == NULL)
+        return;
+    for (unsigned i = 0; i < AG_SETTING_ATTRIBUTES; i++)
+        if (moment->changed & 1u << i)
+            restore(moment, i);
+    if (moment->cache)
+        check(set_cache(moment, moment->function->cache));
+    pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the program sets for functions, and what a launch takes of that.
+ *
+ * A launch takes the settings that its function has at the call (CUDA driver API, "Execution
+ * Control"). Two kinds are told apart:
+ *
+ * - The limit of dynamic shared memory says which launches are refused. It is compared when an op
+ * is described. An exec made under another limit stays right: the driver compares when a node is
+ *   added or given its parameters, and never again (H200, driver 580).
+ * - Everything else belongs to the op's structure: carve-out, cache configuration, clusters. A node
+ *   takes it when it is added to a graph, and keeps it (H200, driver 580).
+ *
+ * Nothing of that is looked at while a function's settings stay as they were when an op first
+ * referred to it, or its limit is only raised. Other changes give the function settings of its own:
+ * a number for each combination of values that it has had. The number is part of the op, and no
+ * call of the program has one, so that launches of such functions are always described.
+ *
+ * What is held may go out when the function has other settings already. It gets back those that it
+ * was called with: they are set for the moment, under a lock that setters wait for.
+ */
+#ifndef AG_SETTING_H
+#define AG_SETTING_H
+
+#include "graph/function.h"
+#include "trace/tree.h"
+
+/* A call of the program that sets something. */
+struct ag_setter {
+    CUfunction handle; /* or a CUkernel cast to one; NULL: it is for the current context */
+    bool kernel;       /* a CUkernel's */
+    int attribute;     /* CUfunction_attribute, or AG_SETTING_CACHE */
+    int value;
+    /* Of setting.c. */
+    struct ag_reach reach;
+    bool late; /* an op came to refer to such a function meanwhile */
+};
+enum { AG_SETTING_CACHE = -1 };
+
+/* The limit comes last: it is no part of an op's structure. */
+enum { AG_SETTING_LIMIT = 6, AG_SETTING_ATTRIBUTES };
+struct ag_setting {
+    int attribute[AG_SETTING_LIMIT];
+    int cache; /* the function's, or where that is CU_FUNC_CACHE_PREFER_NONE its context's */
+};
+
+/* Asks the driver what a function's settings are now. False: it does not tell. */
+bool ag_setting_ask(struct ag_function *function);
+
+/* Whether the call would set what is set already, so that it changes nothing. The function must be
+   loaded. */
+bool ag_setter_repeats(const struct ag_setter *setter);
+
+/*
+ * Before such a call that does change something, and behind it, with its result; in between this
+ * thread has a lock, and makes that call alone. Before that: what ag_functions_retire() returns;
+ * ops that refer to such functions must be gone, and all that is held submitted, before the call.
+ * The last one may retire some as well.
+ */
+uint32_t ag_setter_prepare(struct ag_setter *setter, CUcontext current);
+void ag_setter_begin(void);
+uint32_t ag_setter_end(struct ag_setter *setter, CUresult result);
+
+/* The number of the settings that a launch of the function takes now, 0 if it has none of its own.
+   False: a launch with so much dynamic shared memory is refused, or there are too many settings.
+   From now on the function counts as used. */
+bool ag_setting_number(const struct ag_function *function, uint32_t shared, uint32_t *number);
+
+/*
+ * While it is open the function of an op that has settings (ag_kernel_setting()) has those that the
+ * op was called with. The context must be current. `sure`: also if a
+ * setter is at work just now, for which it waits; else that setter may be faster. What the driver
+ * does not set stays as it is, and is counted: it decides about nothing but speed, or the driver
+ * refuses what follows.
+ */
+struct ag_moment {
+    const struct ag_function *function; /* NULL: nothing had to be set, and no lock is held */
+    CUdevice device;
+    bool cache;
+    uint32_t changed; /* a bit for each attribute, of which these were the values */
+    int was[AG_SETTING_ATTRIBUTES], kernel_was[AG_SETTING_ATTRIBUTES];
+};
+void ag_moment_open(struct ag_moment *moment, const struct ag_op *op, bool sure);
+void ag_moment_close(const struct ag_moment *moment);
+
+extern _Atomic unsigned ag_setting_errors;
+
+#endif
