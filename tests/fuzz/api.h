@@ -73,6 +73,9 @@
     X(cuLibraryUnload)                                                                             \
     X(cuLibraryGetKernel)                                                                          \
     X(cuFuncSetAttribute)                                                                          \
+    X(cuFuncSetCacheConfig)                                                                        \
+    X(cuCtxSetCacheConfig)                                                                         \
+    X(cuCtxSetLimit)                                                                               \
     X(cuGraphCreate)                                                                               \
     X(cuGraphDestroy)                                                                              \
     X(cuGraphAddKernelNode)                                                                        \

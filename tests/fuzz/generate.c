@@ -28,6 +28,7 @@
     X(GRAPH, 3)                                                                                    \
     X(FAIL, 8)                                                                                     \
     X(LIMIT, 5)                                                                                    \
+    X(SETTING, 6)                                                                                  \
     X(RELOAD, 4)                                                                                   \
     X(RENEW, 5)                                                                                    \
     X(REALLOC, 5)                                                                                  \
@@ -251,6 +252,10 @@ static void op_fill(struct generator *g, struct statement *s)
     case S_LIMIT:
         s->n = ONE_OF(g, 0, 49152, 60000, 60000, 100000, 300000);
         break;
+    case S_SETTING:
+        s->how = below(g, SETTINGS);
+        s->n = below(g, 4);
+        break;
     case S_RELOAD:
         s->n = below(g, KERNEL_VARIANTS);
         s->more = below(g, 2);
@@ -360,7 +365,7 @@ static struct statement *interruption(struct generator *g, struct place at, int 
 {
     static const int kinds[] = {S_SYNC,  S_READ,    S_POKE,     S_CAPTURE, S_GRAPH,
                                 S_HOST,  S_REPLAY,  S_RENEW,    S_RELOAD,  S_FAIL,
-                                S_LIMIT, S_REALLOC, S_EXCHANGE, S_PASS};
+                                S_LIMIT, S_REALLOC, S_EXCHANGE, S_PASS,    S_SETTING};
     struct statement *s = statement_new(S_IF);
     s->n = between(g, 3, 9);
     s->how = 1;

@@ -443,6 +443,35 @@ static void realloc_spare(struct thread *t, struct lane *l, const struct stateme
     MUST(t, l->api->cuMemsetD32Async(l->spare, op_value(t, l, s), BUFFER_WORDS, l->stream));
 }
 
+/* None of them changes a result. A new size of stacks waits for running kernels, which may wait for
+   other threads. */
+static void setting(struct thread *t, struct lane *l, const struct statement *s)
+{
+    const CUfunc_cache cache = (CUfunc_cache)s->n;
+    switch (s->how) {
+    case SETTING_CARVEOUT:
+        NOTE(t, l->api->cuFuncSetAttribute(
+                    l->own, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 25 * s->n));
+        break;
+    case SETTING_CACHE:
+        NOTE(t, l->api->cuFuncSetCacheConfig(l->own, cache));
+        break;
+    case SETTING_NONPORTABLE:
+        NOTE(t, l->api->cuFuncSetAttribute(
+                    l->own, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, s->n % 2));
+        break;
+    case SETTING_CONTEXT_CACHE:
+        NOTE(t, l->api->cuCtxSetCacheConfig(cache));
+        break;
+    case SETTING_STACK:
+        if (t->world->nthreads == 1)
+            NOTE(t, l->api->cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1024u << s->n));
+        break;
+    default:
+        break;
+    }
+}
+
 void op_run(struct thread *t, struct lane *l, const struct statement *s)
 {
     if (l->capturing && s->kind != S_KERNEL && s->kind != S_MEMSET && s->kind != S_COPY &&
@@ -479,6 +508,9 @@ void op_run(struct thread *t, struct lane *l, const struct statement *s)
     case S_LIMIT:
         NOTE(t, l->api->cuFuncSetAttribute(l->own, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                            s->n));
+        break;
+    case S_SETTING:
+        setting(t, l, s);
         break;
     case S_RELOAD:
         reload(t, l, s);

@@ -77,6 +77,8 @@
     X(FAIL, "fail", false)                                                                         \
     /* the own kernel's shared memory limit becomes n */                                           \
     X(LIMIT, "limit", false)                                                                       \
+    /* the own kernel, or its context, gets another setting; how: which, n: its value */           \
+    X(SETTING, "setting", false)                                                                   \
     /* the own kernel's module is unloaded and loaded, with layout n */                            \
     X(RELOAD, "reload", false)                                                                     \
     /* the lane's stream is destroyed and made again; n: 1 without waiting, 2 waiting afterwards   \
@@ -195,6 +197,15 @@ enum failure {
     FAIL_STREAM, /* a handle that is none */
     FAIL_FUNCTION,
     FAILURES
+};
+
+enum setting {
+    SETTING_CARVEOUT,
+    SETTING_CACHE,
+    SETTING_NONPORTABLE,
+    SETTING_CONTEXT_CACHE,
+    SETTING_STACK,
+    SETTINGS
 };
 
 struct statement *statement_new(enum statement_kind kind);
