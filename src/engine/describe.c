@@ -2,6 +2,8 @@
 /* Describing calls: attributes in a normal form, argument pointers, layouts. */
 #include "engine/describe.h"
 
+#include "config/cuda.h"
+
 _Static_assert(sizeof(struct ag_shape) == AG_SHAPE_WORDS * sizeof(uint32_t),
                "a kernel's shape is an op's shape");
 
@@ -26,7 +28,7 @@ static size_t value_size(CUlaunchAttributeID id)
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
         return sizeof value->programmaticStreamSerializationAllowed;
     case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-        return sizeof value->priority;
+        return ag_cuda.stream_priorities ? 0 : sizeof value->priority;
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
         return sizeof value->memSyncDomainMap;
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:

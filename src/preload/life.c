@@ -168,8 +168,9 @@ static void reset(CUdevice device)
 
 DOOR(cuInit, (unsigned flags))
 {
+    ag_driver_initialises();
     CUresult result = REAL(cuInit)(flags);
-    ag_driver_initialised();
+    ag_driver_initialised(result == CUDA_SUCCESS);
     return result;
 }
 

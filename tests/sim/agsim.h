@@ -29,6 +29,10 @@
  *   AGSIM_LOG=FILE          what the device executed, a line per operation (log.c)
  *   AGSIM_CALLS=FILE        how often each function was called
  *   AGSIM_FAIL=..., AGSIM_CALLER=...  calls that fail, and whose (proc.c)
+ * and two that NVIDIA's driver reads, too (CUDA Programming Guide, "CUDA Environment Variables"):
+ *   CUDA_LAUNCH_BLOCKING=1           a kernel's launch returns when the kernel has ended
+ *   CUDA_GRAPHS_USE_NODE_PRIORITY=N  all graphs' kernels have their nodes' priorities (1), or those
+ *                                    of the stream that the graph is launched in (0)
  */
 #ifndef AGSIM_H
 #define AGSIM_H
@@ -59,6 +63,10 @@ typedef void agsim_kernel_fn(const struct agsim_launch *launch, void **params);
  * parameters. May be called before cuInit. */
 const void *agsim_register_kernel(const char *name, unsigned nparams, const size_t *sizes,
                                   agsim_kernel_fn *body);
+
+/* Called by a kernel's body: the kernel fails with this CUresult, which every later call returns,
+ * as after an access to an illegal address (CUDA driver API, CUDA_ERROR_ILLEGAL_ADDRESS). */
+void agsim_fail(int error);
 
 #ifdef __cplusplus
 }

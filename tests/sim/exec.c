@@ -10,6 +10,14 @@ static CUresult exec_get(CUgraphExec handle, struct exec **e)
     return *e ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* Whether its kernels have the priorities of their nodes: the environment is above the flag. */
+static bool by_node(const struct exec *e)
+{
+    if (sim.node_priorities >= 0)
+        return sim.node_priorities != 0;
+    return e->flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+}
+
 /* -- Instantiation -- */
 
 /* As the library has it: the driver's memory for execs of more nodes is larger. */
@@ -322,8 +330,7 @@ CUresult sim_cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph graph,
     if (r == CUDA_SUCCESS)
         r = graph_get(graph, &g);
     if (r == CUDA_SUCCESS)
-        r = plan_update(&e->plan, g, e->flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY,
-                        info);
+        r = plan_update(&e->plan, g, by_node(e), info);
     sim_unlock();
     return r;
 }
@@ -397,10 +404,9 @@ CUresult sim_cuGraphLaunch(CUgraphExec handle, CUstream stream)
     if (r == CUDA_SUCCESS) /* a launch cannot be captured */
         r = s->capture ? stream_check_sync(s) : capture_check_legacy(s);
     if (r == CUDA_SUCCESS) {
-        bool of_nodes = e->flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
         struct work w = {
             .kind = WORK_GRAPH,
-            .graph = {.plan = e->plan, .priority = of_nodes ? PRIORITY_OF_NODES : s->priority}};
+            .graph = {.plan = e->plan, .priority = by_node(e) ? PRIORITY_OF_NODES : s->priority}};
         struct dep last = {.stream = e->last_stream, .seq = e->last_seq};
         e->plan->refs++;
         r = plan_markers(e->plan, s, &w);

@@ -121,7 +121,8 @@ def main():
             f.write(f"    r = {call};\n")
             if thread:
                 f.write("    sim_tls.per_thread = false;\n")
-            f.write("    return r;\n}\n\n")
+            left = "r" if plain(name) in BEFORE_INIT else "sim_leave(r)"
+            f.write(f"    return {left};\n}}\n\n")
         f.write("const struct sim_look_up sim_look_ups[] = {\n")
         for name, version, thread, symbol in sorted(rows):
             f.write(f'    {{"{name}", {version}, {thread}, (void *){symbol}}},\n')

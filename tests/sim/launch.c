@@ -248,6 +248,8 @@ static CUresult launch(CUfunction handle, const CUlaunchConfig *c, void **params
         r = stream_submit(s, &w);
         if (r == CUDA_SUCCESS && e)
             r = event_record(s, e, 0);
+        if (r == CUDA_SUCCESS && sim.blocking && !s->capture)
+            stream_wait(s, s->submitted);
     } else {
         if (w.kind == WORK_KERNEL && s->capture) /* a right handle, but a wrong launch */
             capture_invalidate(s->capture);

@@ -65,8 +65,9 @@ extern const unsigned sim_napis;
 extern const struct sim_look_up sim_look_ups[];
 extern const unsigned sim_nlook_ups;
 
-/* What every driver call does first. Unlocked. */
+/* What every driver call does first, and last. Unlocked. */
 CUresult sim_enter(struct sim_api *api, void *caller);
+CUresult sim_leave(CUresult result);
 
 /* -- Objects (object.c) -- */
 
@@ -159,6 +160,9 @@ struct sim {
     bool reuse;            /* memory that another stream gives back is there, behind that */
     bool early;            /* kernels behind a programmatic edge do not wait for the one before */
     bool lazy;             /* a kernel is loaded when it is first asked for */
+    bool blocking;         /* CUDA_LAUNCH_BLOCKING: a launch returns when its kernel has ended */
+    int node_priorities;   /* CUDA_GRAPHS_USE_NODE_PRIORITY: of all graphs; -1: each as it asks */
+    atomic_int error;      /* a kernel has failed: what every call returns from now on */
     unsigned running;      /* kernels that execute now */
     struct device devices[MAX_DEVICES];
 };
