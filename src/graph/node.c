@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "driver/driver.h"
+#include "graph/attribute.h"
 #include "graph/function.h"
 
 /* -- Kernels --------------------------------------------------------------- */
@@ -106,9 +107,9 @@ static CUresult add_kernel(const struct ag_node *node, CUfunction func, CUgraph 
     const CUlaunchAttribute *attrs = node->op.extra;
     uint32_t count = node->op.extra_size / sizeof *attrs;
     bool early = is_early(node, after);
-    CUDA_KERNEL_NODE_PARAMS params = ag_node_kernel(node, func, first_arguments(node));
     CUresult result =
-        ag_real.cuGraphAddKernelNode_v2(made, graph, after->node, after->count - early, &params);
+        ag_attribute_add_kernel(made, graph, after->node, after->count - early,
+                                ag_node_kernel(node, func, first_arguments(node)), attrs, count);
     if (result == CUDA_SUCCESS && early) {
         CUgraphEdgeData edge = {
             .from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
@@ -117,9 +118,6 @@ static CUresult add_kernel(const struct ag_node *node, CUfunction func, CUgraph 
         result = ag_real.cuGraphAddDependencies_v2(graph, &after->node[after->count - 1], made,
                                                    &edge, 1);
     }
-    for (uint32_t i = 0; result == CUDA_SUCCESS && i < count; i++)
-        if (attrs[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
-            result = ag_real.cuGraphKernelNodeSetAttribute(*made, attrs[i].id, &attrs[i].value);
     return result;
 }
 

@@ -20,6 +20,7 @@
  *                           (no limit)
  *   AGSIM_EARLY=1           in a graph, kernels behind a programmatic edge do not wait for the
  *                           kernel before, which triggers at once and may end after them
+ *   AGSIM_LAUNCH_ONLY=N     launch attribute N is one of launches: a node does not take it
  *   AGSIM_REUSE=1           memory that a stream is about to give back goes to allocations in other
  *                           streams, which wait for that (a real driver does so when it has no more)
  *   AGSIM_LAUNCH_US=N       the launch of a kernel keeps its thread busy for so long (0),

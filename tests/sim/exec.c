@@ -281,6 +281,8 @@ CUresult exec_set(CUgraphExec handle, CUgraphNode node, const CUgraphNodeParams 
         r = params_to_work(p, &w);
     if (r == CUDA_SUCCESS && !(n = plan_writable(&e->plan, origin)))
         r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS && w.kind == WORK_KERNEL)
+        r = kernel_shared_check(&w, &n->work.kernel.attrs, function_attrs(w.kernel.func));
     if (r == CUDA_SUCCESS)
         r = replace(n, &w);
     work_clear(&w);
@@ -401,6 +403,8 @@ CUresult sim_cuGraphLaunch(CUgraphExec handle, CUstream stream)
     }
     if (r == CUDA_SUCCESS)
         r = stream_get(stream, &s);
+    if (r == CUDA_SUCCESS && s->cig)
+        r = CUDA_ERROR_NOT_SUPPORTED;
     if (r == CUDA_SUCCESS) /* a launch cannot be captured */
         r = s->capture ? stream_check_sync(s) : capture_check_legacy(s);
     if (r == CUDA_SUCCESS) {

@@ -30,8 +30,8 @@ static CUresult kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3 *p, struct work *w)
             r = function_of_kernel(k, ctx, &f);
     }
     if (r == CUDA_SUCCESS)
-        r = kernel_prepare(w, f->ctx, f->def, function_attrs(f), grid, block, p->sharedMemBytes,
-                           p->kernelParams, p->extra);
+        r = kernel_prepare(w, f->ctx, f->def, grid, block, p->sharedMemBytes, p->kernelParams,
+                           p->extra);
     if (r == CUDA_SUCCESS) {
         w->kernel.func = f;
         w->kernel.func_gen = f->o.gen;

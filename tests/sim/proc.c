@@ -157,8 +157,8 @@ __attribute__((constructor)) static void start(void)
         parse_faults(fail);
     if (caller)
         parse_caller(caller);
-    sim.version = (int)sim_env_number("AGSIM_DRIVER_VERSION", CUDA_VERSION);
-    atomic_store(&sim.watched, fail || calls_path || sim.version < CUDA_VERSION);
+    sim.version = (int)sim_env_number("AGSIM_DRIVER_VERSION", AGSIM_NEWEST);
+    atomic_store(&sim.watched, fail || calls_path || sim.version < AGSIM_NEWEST);
 }
 
 __attribute__((destructor)) static void finish(void)
@@ -261,6 +261,7 @@ CUresult sim_cuInit(unsigned flags)
         sim.lazy = sim_env_number("AGSIM_LAZY", 0) != 0;
         sim.reuse = sim_env_number("AGSIM_REUSE", 0) != 0;
         sim.early = sim_env_number("AGSIM_EARLY", 0) != 0;
+        sim.launch_only = (unsigned)sim_env_number("AGSIM_LAUNCH_ONLY", 0);
         sim.blocking = is_set("CUDA_LAUNCH_BLOCKING");
         sim.node_priorities =
             sim_env("CUDA_GRAPHS_USE_NODE_PRIORITY") ? is_set("CUDA_GRAPHS_USE_NODE_PRIORITY") : -1;
