@@ -140,8 +140,8 @@ def test_install(tmp_path):
     modules = {f"share/autograph/{p.name}" for p in (helpers.SOURCE / "src/cmd").glob("*.py")}
     top = next(f for f in files if f.endswith("bin/autograph"))[:-len("bin/autograph")]
     assert {f[len(top):] if f.startswith(top) else f for f in files} - modules == {
-        "bin/autograph", "share/autograph/options.def", "share/man/man1/autograph.1",
-        "share/man/man5/autograph.ini.5", "lib/libautograph.so",
+        "bin/autograph", "share/autograph/options.def", "share/autograph/cuda.def",
+        "share/man/man1/autograph.1", "share/man/man5/autograph.ini.5", "lib/libautograph.so",
         "include/autograph.h", "etc/autograph.ini"}
     # The installed command finds the installed library, wherever the tree was put.
     done = helpers.run([tmp_path / top / "bin/autograph", "sh", "-c", "echo $LD_PRELOAD"],

@@ -126,6 +126,17 @@ def test_what_turns_it_off(env, words):
     assert words in verdict
 
 
+@pytest.mark.parametrize("name", ["CUDA_LAUNCH_BLOCKING", "CUDA_LOG_FILE"])
+def test_what_keeps_the_library_from_holding(name):
+    """A variable of CUDA's: docs/semantics.md, "Environment variables of CUDA"."""
+    _, verdict = doctor(env={name: "1"}, status=1)
+    assert verdict.startswith(f"Not useful: {name} is set: ") and len(verdict.splitlines()) == 1
+    _, verdict = doctor(env={name: ""})
+    assert verdict == "Usable.\n"
+    _, verdict = doctor(env={"CUDA_LAUNCH_BLOCKING": "0"})
+    assert verdict == "Usable.\n"
+
+
 @pytest.mark.parametrize("text", [
     "", "[trace]\nhot = 5\n", "[trace]\nhot=5 ; five\nunroll : 32\n", " [trace]\n  hot = 5\n",
     "[TRACE]\nHOT = 7\n", "[trace]\nhot = 5\nhot = 6\n", "hot = 5\n", "[trace]\nhot = 99999\n",

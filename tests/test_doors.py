@@ -65,7 +65,8 @@ class Built:
                  f"-I{helpers.build_dir()}/src"]
         sources = [*PRELOAD.glob("*.c"), *PRELOAD.glob("*.S"),
                    *(PRELOAD / "arch" / self.machine).glob("*.S"),
-                   helpers.SOURCE / "src/driver/driver.c", PROGRAMS / "door_engine.c"]
+                   helpers.SOURCE / "src/driver/driver.c", helpers.SOURCE / "src/config/cuda.c",
+                   PROGRAMS / "door_engine.c"]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             objects = list(pool.map(
                 lambda s: self.compile(f"objects/{s.parent.name}-{s.name}.o", "-c", *flags, s),
@@ -320,6 +321,11 @@ def test_streams_that_are_created(built, name):
     ("cuStreamBeginCapture_v2", "capture_prepare(0x77, 0)", "capture_begun(0x77, 0)"),
     ("cuStreamBeginCapture_v2_ptsz", "capture_prepare(0x77, 1)", "capture_begun(0x77, 1)"),
     ("cuStreamBeginCaptureToGraph_ptsz", "capture_prepare(0x77, 1)", "capture_begun(0x77, 1)"),
+    ("cuStreamBeginRecaptureToGraph", "capture_prepare(0x77, 0)", "capture_begun(0x77, 0)"),
+    ("cuStreamBeginCaptureToCig", "capture_prepare(0x77, 0)", "capture_begun(0x77, 0)"),
+    ("cuStreamBeginCaptureToCig_ptsz", "capture_prepare(0x77, 1)", "capture_begun(0x77, 1)"),
+    ("cuStreamEndCaptureToCig", "", "capture_ended(0x77, 0)"),
+    ("cuStreamEndCaptureToCig_ptsz", "", "capture_ended(0x77, 1)"),
     ("cuStreamEndCapture", "", "capture_ended(0x77, 0)"),
     ("cuStreamEndCapture_ptsz", "", "capture_ended(0x77, 1)"),
     ("cuCtxDestroy", "context_destroy(0x77)", ""),
@@ -358,7 +364,7 @@ def test_life_cycle_calls(built, name, before, after):
 
 
 @pytest.mark.parametrize("name", [
-    "cuGraphAddNode", "cuGraphAddNode_v2", "cuGraphAddBatchMemOpNode", "cuStreamBatchMemOp",
+    "cuGraphAddNode", "cuGraphAddNode_v2", "cuGraphAddNode_v3", "cuGraphAddBatchMemOpNode", "cuStreamBatchMemOp",
     "cuStreamBatchMemOp_v2_ptsz", "cuStreamWaitValue32", "cuStreamWaitValue64_ptsz"])
 def test_graphs_that_may_wait_for_a_word(built, name):
     """From then on what other streams hold goes to the driver before them, too."""
@@ -815,20 +821,41 @@ def test_threads_that_come_at_the_same_moment(built):
 
 # -- The tables -------------------------------------------------------------------
 
-def test_class_table_names_functions():
+# Of CUDA 13.4, whose parameters are not known.
+UNDECLARED = {"cuCheckpointOperationComplete", "cuDeviceGetCliqueCount", "cuDeviceGetCliqueInfo",
+              "cuDeviceGetFabricClusterUuid", "cuMemGetLocationInfo"}
+
+
+@pytest.fixture(scope="session")
+def prototypes():
+    """The parameters of each function, by cuda.h and by what the tests know of newer ones."""
+    newer = helpers.SOURCE / "tests/sim/newer.h"
+    text = helpers.tool(*helpers.config()["cc"].split(), "-E", "-P", "-D__CUDA_API_VERSION_INTERNAL",
+                        "-isystem", f"{helpers.config()['cuda']}/include", "-x", "c", newer)
+    found = {name: [p.strip() for p in parameters.split(",")] for name, parameters in
+             re.findall(r"CUresult\s+(cu[A-Z]\w*)\s*\(([^)]*)\)", text)}
+    thread = re.findall(r"^CUresult (cu\w+)\([^;]*\); +/\* \d+ ptsz \*/", newer.read_text(), re.M)
+    return {**{f"{name}_ptsz": found[name] for name in thread}, **found}
+
+
+def test_class_table_names_functions(prototypes):
     """No row of the class table is a misspelling."""
     names = re.findall(r"^[A-Z_]+\((cu\w+)", (PRELOAD / "classes.def").read_text(), flags=re.M)
-    assert [n for n in names if n not in SLOTS] == []
+    names = {n for n in names if n in EXPORTED and n not in prototypes}
+    assert names - UNDECLARED == set()
 
 
-def test_arguments_are_those_of_the_header():
-    """The place of each argument that names a stream or function, against the prototypes of cuda.h."""
-    source = "#include <cuda.h>\n"
-    text = subprocess.run([*helpers.config()["cc"].split(), "-E", "-P", "-D__CUDA_API_VERSION_INTERNAL",
-                           "-isystem", f"{helpers.config()['cuda']}/include", "-x", "c", "-"],
-                          input=source, capture_output=True, text=True, check=True).stdout
-    prototypes = {name: [p.strip() for p in parameters.split(",")] for name, parameters in
-                  re.findall(r"CUresult\s+(cu[A-Z]\w*)\s*\(([^)]*)\)", text)}
+def test_newer_functions_have_their_forms(prototypes):
+    """For the per-thread default stream, too, where NVIDIA's documentation has one."""
+    text = (helpers.SOURCE / "tests/sim/newer.h").read_text()
+    newer = dict(re.findall(r"^CUresult (cu\w+)\([^;]*\); +/\* \d+( ptsz)? \*/", text, re.M))
+    assert len(newer) == text.count("CUresult cu") and set(newer) <= set(SLOTS)
+    assert [n for n in newer if bool(newer[n]) != (f"{n}_ptsz" in SLOTS)] == []
+    assert UNDECLARED <= set(SLOTS)
+
+
+def test_arguments_are_those_of_the_header(prototypes):
+    """The place of each argument that names a stream or function."""
     seen = 0
     for name, slot in SLOTS.items():
         handle = {"STREAM": r"CUstream\b", "FUNCTION": r"(CUfunction|CUkernel)\b(?! ?\*)"}

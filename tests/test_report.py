@@ -79,6 +79,7 @@ def test_content(tmp_path):
         "making_us": 2500.0,
         "evictions": 1,
         "graph_memory_kb": 200,
+        "holds_nothing": "a reason",
         "side_exits": 3,
         "trials": 9,
         "given_up": 4,

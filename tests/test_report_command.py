@@ -77,6 +77,14 @@ def sections(text):
 
 # -- Terminal -----------------------------------------------------------------------
 
+def test_what_keeps_the_library_from_holding(shown):
+    ops = {"total": 0, "replayed": 0, "eager": 0}
+    text = shown(second_format(ops=ops, holds_nothing="CUDA_X is set: so it is")).stdout
+    assert sections(text)["What stands in the way"] == ["nothing is held: CUDA_X is set: so it is"]
+    text = shown(second_format(ops=ops, holds_nothing=None)).stdout
+    assert "launched nothing itself" in sections(text)["What stands in the way"][0]
+
+
 def test_a_report_of_the_first_format(shown):
     found = sections(shown(first_format()).stdout)
     assert found[""][:4] == [

@@ -162,7 +162,8 @@ def check_options():
         return "AUTOGRAPH_DISABLE is set: unset it"
     if values.get("general.enable"):
         return "general.enable is false: nothing is done"
-    return None
+    forbids = options.forbids(os.environ)
+    return forbids and f"{forbids}; unset it, and launches are held again"
 
 
 def main(arguments):

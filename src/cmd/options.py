@@ -14,29 +14,39 @@ BLANKS = " \t\r\v\f"
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
-def table():
-    """{"section.key": Option}, read from the one table that the library is built from."""
+def source(name):
+    """The text of a table that the library is built from."""
     here = os.path.dirname(os.path.abspath(__file__))
     for place in (here, os.path.join(here, "..", "config")):
-        path = os.path.join(place, "options.def")
+        path = os.path.join(place, name)
         if os.path.exists(path):
-            break
-    else:
-        raise Failure(f"options.def is missing in {here}: install again")
+            with open(path, encoding="utf-8") as file:
+                return file.read()
+    raise Failure(f"{name} is missing in {here}: install again")
+
+
+def table():
+    """{"section.key": Option}"""
     options = {}
-    with open(path, encoding="utf-8") as file:
-        for kind, section, key, rest, text in re.findall(
-                r'^AG_OPT_(\w+)\((\w+), (\w+), (.+), "((?:[^"\\]|\\.)*)"\)$', file.read(), re.M):
-            values = [v.strip().strip('"') for v in rest.split(",")]
-            least = most = words = None
-            if kind == "INT":
-                least, most = int(values[1]), int(values[2])
-            elif kind == "CHOICE":
-                words = values[0].split("|")
-                values = words
-            options[f"{section}.{key}"] = Option(kind, section, key, values[0], least, most, words,
-                                                 text)
+    for kind, section, key, rest, text in re.findall(
+            r'^AG_OPT_(\w+)\((\w+), (\w+), (.+), "((?:[^"\\]|\\.)*)"\)$', source("options.def"), re.M):
+        values = [v.strip().strip('"') for v in rest.split(",")]
+        least = most = words = None
+        if kind == "INT":
+            least, most = int(values[1]), int(values[2])
+        elif kind == "CHOICE":
+            words = values[0].split("|")
+            values = words
+        options[f"{section}.{key}"] = Option(kind, section, key, values[0], least, most, words, text)
     return options
+
+
+def forbids(environ):
+    """Why nothing is held: a variable of CUDA's, and what it promises; None: no such one is set."""
+    for kind, name, why in re.findall(r'^AG_CUDA_(\w+)\((\w+), "(.*)"\)$', source("cuda.def"), re.M):
+        if environ.get(name, "") not in ("", "0" if kind == "SWITCH" else ""):
+            return f"{name} is set: {why}"
+    return None
 
 
 def variable(name):

@@ -281,6 +281,8 @@ def text(data, width=110):
 def stands(data):
     ops = data["ops"]
     found = obstacles(data)
+    if data.get("holds_nothing"):
+        return [f"nothing is held: {printable(data['holds_nothing'])}"]
     if ops["total"] == 0:
         return ["the program launched nothing itself (graphs of its own are not counted)"]
     if not found:

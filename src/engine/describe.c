@@ -2,43 +2,13 @@
 /* Describing calls: attributes in a normal form, argument pointers, layouts. */
 #include "engine/describe.h"
 
+#include "graph/attribute.h"
 #include "graph/setting.h"
 
 _Static_assert(sizeof(struct ag_shape) == AG_SHAPE_WORDS * sizeof(uint32_t),
                "a kernel's shape is an op's shape");
 
 /* -- Attributes ------------------------------------------------------------ */
-
-/*
- * The bytes of an attribute's value that mean something, for those that a graph takes with the
- * same effect; 0 for all others. CUDA driver API, "CUlaunchAttributeID".
- */
-static size_t value_size(CUlaunchAttributeID id)
-{
-    CUlaunchAttributeValue *value;
-    switch (id) {
-    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-        return sizeof value->accessPolicyWindow;
-    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-        return sizeof value->cooperative;
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-        return sizeof value->clusterDim;
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-        return sizeof value->clusterSchedulingPolicyPreference;
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-        return sizeof value->programmaticStreamSerializationAllowed;
-    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-        return sizeof value->priority;
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-        return sizeof value->memSyncDomainMap;
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-        return sizeof value->memSyncDomain;
-    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-        return sizeof value->sharedMemCarveout;
-    default:
-        return 0;
-    }
-}
 
 /* Copies the attributes with unused bytes zero; returns how many there are, or -1. */
 static int normalise(CUlaunchAttribute *to, const CUlaunchAttribute *from, uint32_t count)
@@ -52,7 +22,7 @@ static int normalise(CUlaunchAttribute *to, const CUlaunchAttribute *from, uint3
         if (from[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION &&
             from[i].value.programmaticStreamSerializationAllowed == 0)
             continue;
-        size_t size = value_size(from[i].id);
+        size_t size = ag_attribute_size(from[i].id);
         if (size == 0 || kept == AG_MOST_ATTRIBUTES)
             return -1;
         memset(&to[kept], 0, sizeof to[kept]);
@@ -99,18 +69,20 @@ bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *ca
         .layout = &function->layout,
         .kind = AG_OP_KERNEL,
     };
-    uint32_t number;
-    if (!ag_setting_number(function, call->shape.shared, &number))
-        return false;
     memcpy(to->op.shape, &call->shape, sizeof to->op.shape);
-    to->op.shape[AG_KERNEL_FLAGS] |= number << AG_KERNEL_SETTING;
+    int kept = 0;
     if (call->shape.nattrs != 0) {
-        int kept = normalise(to->attrs, call->attrs, call->shape.nattrs);
+        kept = normalise(to->attrs, call->attrs, call->shape.nattrs);
         if (kept < 0)
             return false;
         to->op.extra = to->attrs;
         to->op.extra_size = kept * sizeof to->attrs[0];
     }
+    uint32_t number;
+    bool limited = !ag_attributes_have_limit(to->attrs, (uint32_t)kept);
+    if (!ag_setting_number(function, limited ? call->shape.shared : 0, &number))
+        return false;
+    to->op.shape[AG_KERNEL_FLAGS] |= number << AG_KERNEL_SETTING;
     to->from = call->params;
     if (function->kept) {
         bool without = call->params == NULL;

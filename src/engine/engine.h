@@ -453,8 +453,11 @@ extern _Atomic bool ag_unwatched;
 /* Sets the engine up; called once by the first door that sees a loaded driver. */
 void ag_engine_start(void);
 
-/* Flushes everything and stops holding. */
-void ag_engine_stop(void);
+/* Flushes everything and stops holding; `why`, a constant text, is for the report. */
+void ag_engine_stop(const char *why);
+
+/* Nothing is ever held, counted or asked: before the driver has been initialised. */
+void ag_engine_abstain(const char *why);
 
 /*
  * The same at exit, where it may be a signal handler that calls exit(), in a thread that has locks

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include "driver/driver.h"
+#include "engine/account.h"
 #include "engine/aside.h"
 #include "engine/handle.h"
 #include "engine/observe.h"
@@ -292,10 +293,17 @@ void ag_engine_start(void)
     atomic_store(&ag_engine_on, able);
 }
 
-void ag_engine_stop(void)
+void ag_engine_abstain(const char *why)
+{
+    ag_account_holds_nothing(why);
+    atomic_store(&ag_engine_on, false);
+}
+
+void ag_engine_stop(const char *why)
 {
     if (!ag_engine_on)
         return;
+    ag_account_holds_nothing(why);
     /* As during a capture: other threads go on, and each flushes before it launches eagerly. */
     atomic_fetch_add(&ag_captures, 1);
     ag_engine_barrier_all(AG_REASON_EXIT);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "driver/driver.h"
+#include "graph/attribute.h"
 #include "graph/function.h"
 #include "graph/setting.h"
 
@@ -128,12 +129,12 @@ static CUresult add_kernel(const struct ag_node *node, CUfunction func, CUgraph 
     const CUlaunchAttribute *attrs = node->op.extra;
     uint32_t count = node->op.extra_size / sizeof *attrs;
     bool early = is_early(node, after);
-    CUDA_KERNEL_NODE_PARAMS params = ag_node_kernel(node, func, first_arguments(node));
     struct ag_moment moment = {.function = NULL};
     if (ag_kernel_setting(&node->op) != 0)
         ag_moment_open(&moment, &node->op, true);
     CUresult result =
-        ag_real.cuGraphAddKernelNode_v2(made, graph, after->node, after->count - early, &params);
+        ag_attribute_add_kernel(made, graph, after->node, after->count - early,
+                                ag_node_kernel(node, func, first_arguments(node)), attrs, count);
     ag_moment_close(&moment);
     if (result == CUDA_SUCCESS && early) {
         CUgraphEdgeData edge = {
@@ -143,9 +144,6 @@ static CUresult add_kernel(const struct ag_node *node, CUfunction func, CUgraph 
         result = ag_real.cuGraphAddDependencies_v2(graph, &after->node[after->count - 1], made,
                                                    &edge, 1);
     }
-    for (uint32_t i = 0; result == CUDA_SUCCESS && i < count; i++)
-        if (attrs[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
-            result = ag_real.cuGraphKernelNodeSetAttribute(*made, attrs[i].id, &attrs[i].value);
     return result;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "config/config.h"
+#include "config/cuda.h"
 #include "driver/driver.h"
 #include "graph/node.h"
 #include "graph/variant.h"
@@ -22,26 +23,23 @@ static const int *priority_of(const struct ag_op *op)
 }
 
 /*
- * A graph's kernels run with the priority of the stream that it is launched in or, by a flag, each
- * with its node's (CUDA driver API, cuGraphInstantiate). Where some launch asks for another than
- * its stream's, all others are given that of the stream.
+ * A graph's kernels run with the priority of the stream that it is launched in or, by a flag or by
+ * the environment, each with its node's (CUDA driver API, cuGraphInstantiate). Where some launch
+ * asks for another than its stream's, all others are given that of the stream; and so are all where
+ * the environment says so.
  */
 static CUresult set_priorities(struct ag_trace *trace, CUstream stream)
 {
     CUlaunchAttributeValue value = {0};
-    bool asked = false, differs = false;
-    for (uint32_t i = 0; i < trace->length; i++) {
+    bool asked = ag_cuda.node_priorities, differs = ag_cuda.node_priorities;
+    for (uint32_t i = 0; i < trace->length; i++)
+        asked |= priority_of(&trace->step[i].node->op) != NULL;
+    CUresult result = asked ? ag_real.cuStreamGetPriority(stream, &value.priority) : CUDA_SUCCESS;
+    for (uint32_t i = 0; result == CUDA_SUCCESS && asked && i < trace->length; i++) {
         const int *priority = priority_of(&trace->step[i].node->op);
-        CUresult result = priority == NULL || asked
-                              ? CUDA_SUCCESS
-                              : ag_real.cuStreamGetPriority(stream, &value.priority);
-        if (result != CUDA_SUCCESS)
-            return result;
-        asked |= priority != NULL;
         differs |= priority != NULL && *priority != value.priority;
     }
-    CUresult result = CUDA_SUCCESS;
-    for (uint32_t i = 0; differs && result == CUDA_SUCCESS && i < trace->length; i++) {
+    for (uint32_t i = 0; result == CUDA_SUCCESS && differs && i < trace->length; i++) {
         const struct ag_op *op = &trace->step[i].node->op;
         if (op->kind == AG_OP_KERNEL && priority_of(op) == NULL)
             result = ag_real.cuGraphKernelNodeSetAttribute(trace->step[i].graph_node,

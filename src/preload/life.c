@@ -3,13 +3,9 @@
  * The doors of life-cycle calls: what the engine knows of streams, captures, contexts, functions
  * and execs changes here. The engine hears of an end before the call and of a beginning after it.
  */
-#include <cuda.h>
-#include <stdatomic.h>
-
 #include "driver/driver.h"
-#include "engine/engine.h"
 #include "graph/setting.h"
-#include "preload/preload.h"
+#include "preload/door.h"
 
 /* Here each name means the function of that name, not what cuda.h makes of it. */
 #undef cuCtxCreate
@@ -28,31 +24,10 @@
 #undef cuGraphInstantiate
 #undef cuGraphKernelNodeSetParams
 #undef cuStreamBatchMemOp
-#undef cuStreamBeginCapture
 #undef cuStreamDestroy
 #undef cuStreamWaitValue32
 #undef cuStreamWaitValue64
 #undef cuVDPAUCtxCreate
-
-/* Begins a door. REAL() in it is the real function; the types are those of the CUDA reference. */
-#define DOOR(name, parameters)                                                                     \
-    typedef CUresult(*type_##name) parameters;                                                     \
-    __attribute__((used, visibility("hidden"))) CUresult ag_door_##name parameters
-#define REAL(name) ((type_##name)ag_slots[AG_SLOT_##name].real)
-
-static bool passive(void)
-{
-    return ag_depth || !atomic_load_explicit(&ag_engine_on, memory_order_relaxed);
-}
-
-static bool active(const char *name)
-{
-    if (passive())
-        return false;
-    AG_TRACE(ag_note_barrier(name, 0));
-    ag_cause = name;
-    return true;
-}
 
 static void context_destroy(CUcontext context)
 {
@@ -169,8 +144,9 @@ static void reset(CUdevice device)
 
 DOOR(cuInit, (unsigned flags))
 {
+    ag_driver_initialises();
     CUresult result = REAL(cuInit)(flags);
-    ag_driver_initialised();
+    ag_driver_initialised(result == CUDA_SUCCESS);
     return result;
 }
 
@@ -226,52 +202,6 @@ BEFORE(cuIpcGetEventHandle, (CUipcEventHandle *handle, CUevent event), (handle, 
        event_shared(event))
 AROUND(cuIpcOpenEventHandle, (CUevent *event, CUipcEventHandle handle), (event, handle), (void)0,
        event_shared(*event))
-
-/* -- The program's own capture -------------------------------------------- */
-
-#define BEGIN_CAPTURE(name, ptsz, parameters, arguments)                                           \
-    DOOR(name, parameters)                                                                         \
-    {                                                                                              \
-        if (!active(#name))                                                                        \
-            return REAL(name) arguments;                                                           \
-        ag_engine_capture_prepare(stream, ptsz);                                                   \
-        CUresult result = REAL(name) arguments;                                                    \
-        if (result == CUDA_SUCCESS)                                                                \
-            ag_engine_capture_begun(stream, ptsz);                                                 \
-        else                                                                                       \
-            ag_engine_capture_refused();                                                           \
-        return result;                                                                             \
-    }
-
-#define MODE_PARAMETERS (CUstream stream, CUstreamCaptureMode mode)
-#define GRAPH_PARAMETERS                                                                           \
-    (CUstream stream, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges,       \
-     size_t count, CUstreamCaptureMode mode)
-#define GRAPH_ARGUMENTS (stream, graph, nodes, edges, count, mode)
-BEGIN_CAPTURE(cuStreamBeginCapture, false, (CUstream stream), (stream))
-BEGIN_CAPTURE(cuStreamBeginCapture_ptsz, true, (CUstream stream), (stream))
-BEGIN_CAPTURE(cuStreamBeginCapture_v2, false, MODE_PARAMETERS, (stream, mode))
-BEGIN_CAPTURE(cuStreamBeginCapture_v2_ptsz, true, MODE_PARAMETERS, (stream, mode))
-BEGIN_CAPTURE(cuStreamBeginCaptureToGraph, false, GRAPH_PARAMETERS, GRAPH_ARGUMENTS)
-BEGIN_CAPTURE(cuStreamBeginCaptureToGraph_ptsz, true, GRAPH_PARAMETERS, GRAPH_ARGUMENTS)
-
-/* Whatever comes of it, the capture is over, unless none had begun in that stream. */
-static CUresult capture_ended(CUstream stream, bool ptsz, CUresult result)
-{
-    if (active("cuStreamEndCapture") && result != CUDA_ERROR_ILLEGAL_STATE)
-        ag_engine_capture_ended(stream, ptsz);
-    return result;
-}
-
-DOOR(cuStreamEndCapture, (CUstream stream, CUgraph *graph))
-{
-    return capture_ended(stream, false, REAL(cuStreamEndCapture)(stream, graph));
-}
-
-DOOR(cuStreamEndCapture_ptsz, (CUstream stream, CUgraph *graph))
-{
-    return capture_ended(stream, true, REAL(cuStreamEndCapture_ptsz)(stream, graph));
-}
 
 /* -- Contexts ------------------------------------------------------------- */
 
@@ -451,10 +381,12 @@ WAITS_IN_GRAPH(cuGraphAddNode,
                (CUgraphNode *node, CUgraph graph, const CUgraphNode *nodes, size_t count,
                 CUgraphNodeParams *params),
                (node, graph, nodes, count, params))
-WAITS_IN_GRAPH(cuGraphAddNode_v2,
-               (CUgraphNode *node, CUgraph graph, const CUgraphNode *nodes,
-                const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params),
-               (node, graph, nodes, edges, count, params))
+#define ANY_PARAMETERS                                                                             \
+    (CUgraphNode *node, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges,     \
+     size_t count, CUgraphNodeParams *params)
+#define ANY_ARGUMENTS (node, graph, nodes, edges, count, params)
+WAITS_IN_GRAPH(cuGraphAddNode_v2, ANY_PARAMETERS, ANY_ARGUMENTS)
+WAITS_IN_GRAPH(cuGraphAddNode_v3, ANY_PARAMETERS, ANY_ARGUMENTS)
 WAITS_IN_GRAPH(cuGraphAddBatchMemOpNode,
                (CUgraphNode *node, CUgraph graph, const CUgraphNode *nodes, size_t count,
                 const CUDA_BATCH_MEM_OP_NODE_PARAMS *params),

@@ -4,8 +4,10 @@ driver_sources = src/driver/driver.c src/driver/driver.h
 
 preload_sources = \
 	src/preload/arch.h \
+	src/preload/capture.c \
 	src/preload/configuration.c \
 	src/preload/dlsym.c \
+	src/preload/door.h \
 	src/preload/doors.S \
 	src/preload/life.c \
 	src/preload/memory.c \

@@ -121,10 +121,14 @@ void ag_shortcut_learn(void *real, const void *kernel, bool success);
 /* Starts everything at the first sight of libcuda. False: the library is switched off. */
 bool ag_start(void *libcuda);
 
-/* From now on the program gets real functions only, and nothing is held. */
-void ag_give_up(void);
+/* From now on the program gets real functions only, and nothing is held; `why` is for the report.
+ */
+void ag_give_up(const char *why);
+
+/* The program is about to call cuInit(): what the driver is about to read is read. */
+void ag_driver_initialises(void);
 
 /* The program has called cuInit(): what must happen at exit is registered now. */
-void ag_driver_initialised(void);
+void ag_driver_initialised(bool success);
 
 #endif

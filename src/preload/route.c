@@ -190,7 +190,8 @@ static void *route_unknown(uintptr_t address)
     pthread_mutex_unlock(&lock);
     if (known)
         return (void *)ag_thunks[slot];
-    ag_give_up(); /* a call that passes no barrier would be unsound as long as anything is held */
+    /* A call that passes no barrier would be unsound as long as anything is held. */
+    ag_give_up("the driver has more unknown functions than there is room for");
     return (void *)address;
 }
 

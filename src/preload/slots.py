@@ -7,7 +7,8 @@ usage: slots.py CLASSES OUTPUT COMPILER [FLAG...]
 The names come from the CUDA headers: cuda.h and cudaProfiler.h as the compiler sees them with all
 versions declared, and the interoperability headers beside them by their text alone, because those
 include headers of other systems. The classes come from classes.def; a name that it does not
-mention is a barrier. One line for each function:
+mention is a barrier. A name that the headers do not mention is there, too: the driver may be newer
+than they are. One line for each function:
 
     AG_SLOT(ELF name, class, index of the stream, event or function argument, per-thread default stream?)
 """
@@ -16,7 +17,7 @@ import re
 import subprocess
 import sys
 
-CLASS_ROW = re.compile(r"^(QUERY|FUNCTION|EVENT|STREAM|DEFAULT_STREAM|DEVICE_COPY|ALLOCATION|OP|WRAP)"
+CLASS_ROW = re.compile(r"^(QUERY|FUNCTION|EVENT|STREAM|DEFAULT_STREAM|DEVICE_COPY|ALLOCATION|OP|WRAP|BARRIER)"
                        r"\((\w+)(?:, (\d+))?\)$")
 
 
@@ -62,10 +63,23 @@ def declared(compiler):
     return sorted(n for n in names if not n.startswith("cuWGL"))  # another system
 
 
+# Names of functions that have a form for the per-thread default stream.
+PER_THREAD = re.compile(r"cuStream(?!Create|Destroy)|\w+Async|cuLaunchHostFunc")
+
+
+def newer(classes, names):
+    """Names of the class table that the headers lack."""
+    for name in set(classes) - set(names):
+        yield name
+        if PER_THREAD.match(name):
+            yield f"{name}_ptsz"
+
+
 def main():
     classes = read_classes(sys.argv[1])
+    names = declared(sys.argv[3:])
     lines = []
-    for name in declared(sys.argv[3:]):
+    for name in sorted([*names, *newer(classes, names)]):
         per_thread = name.endswith(("_ptsz", "_ptds"))
         kind, argument = classes.get(name[:-5] if per_thread else name, ("BARRIER", 0))
         lines.append(f"AG_SLOT({name}, {kind}, {argument}, {int(per_thread)})\n")

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "config/cuda.h"
 #include "driver/driver.h"
 #include "engine/engine.h"
 #include "observe/log.h"
@@ -22,10 +23,10 @@ static _Atomic bool started;
 static _Atomic bool gave_up;
 static _Atomic pid_t user; /* the process in which the program has called cuInit(), or 0 */
 
-void ag_give_up(void)
+void ag_give_up(const char *why)
 {
     if (!atomic_exchange(&gave_up, true))
-        ag_engine_stop();
+        ag_engine_stop(why);
 }
 
 static void at_exit(void)
@@ -110,8 +111,26 @@ static void register_exit(void)
         ag_watch_start();
 }
 
-void ag_driver_initialised(void)
+static bool initialised; /* guarded by the lock */
+
+/* Variables of CUDA count as the driver finds them when it is initialised. */
+void ag_driver_initialises(void)
 {
+    pthread_mutex_lock(&lock);
+    if (!initialised)
+        ag_cuda_load();
+    if (!initialised && ag_cuda.forbids != NULL && !atomic_exchange(&gave_up, true)) {
+        ag_log(AG_LOG_WARNING, "nothing is held: %s", ag_cuda.forbids);
+        ag_engine_abstain(ag_cuda.forbids);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void ag_driver_initialised(bool success)
+{
+    pthread_mutex_lock(&lock);
+    initialised |= success;
+    pthread_mutex_unlock(&lock);
     /* The driver has just registered its own handler: ours runs before it. */
     pthread_once(&once_initialised, register_exit);
 }

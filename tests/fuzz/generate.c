@@ -171,6 +171,10 @@ static void kernel_fill(struct generator *g, struct statement *s)
     s->how = PICK(g, 55, 10, 15, 10, 7, 3);
     if ((s->how == LAUNCH_EX || s->how == LAUNCH_HANDLE_EX) && chance(g, 70))
         s->attrs = chance(g, 80) ? 1 << below(g, 6) : below(g, ATTR_ALL + 1);
+    struct generator beside = *g; /* a seed's program is otherwise what it was */
+    if (s->attrs != 0 && chance(&beside, 30))
+        s->attrs |= ONE_OF(&beside, ATTR_NVLINK, ATTR_NVLINK, ATTR_PREFERRED, ATTR_PREFERRED,
+                           ATTR_CLUSTER_MODE, ATTR_SHARED_MODE);
     s->dst = any_buffer(g);
     s->src = any_buffer(g);
     s->size = chance(g, 60) ? 0 : between(g, 1, BUFFER_WORDS);

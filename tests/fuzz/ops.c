@@ -130,10 +130,17 @@ static void arguments_make(struct arguments *a, enum kernel_layout layout, uint6
     }
 }
 
+/* By its number, for headers may lack the name. */
+static void numbered(CUlaunchAttribute *to, unsigned id, unsigned value)
+{
+    to->id = (CUlaunchAttributeID)id;
+    memcpy(&to->value, &value, sizeof value);
+}
+
 static unsigned attributes(CUlaunchAttribute *to, int which)
 {
     unsigned n = 0;
-    memset(to, 0x5a, 8 * sizeof *to); /* what is no part of a value must not matter */
+    memset(to, 0x5a, ATTR_MOST * sizeof *to); /* what is no part of a value must not matter */
     if (which & ATTR_PRIORITY) {
         to[n].id = CU_LAUNCH_ATTRIBUTE_PRIORITY;
         to[n++].value.priority = -1;
@@ -157,6 +164,17 @@ static unsigned attributes(CUlaunchAttribute *to, int which)
         to[n].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
         to[n++].value.programmaticStreamSerializationAllowed = 1;
     }
+    if (which & ATTR_NVLINK)
+        numbered(&to[n++], 16, 1);
+    if (which & ATTR_PREFERRED) {
+        const unsigned size[] = {1, 1, 1};
+        memcpy(&to[n].value, size, sizeof size);
+        to[n++].id = (CUlaunchAttributeID)11;
+    }
+    if (which & ATTR_CLUSTER_MODE)
+        numbered(&to[n++], 17, 2);
+    if (which & ATTR_SHARED_MODE)
+        numbered(&to[n++], 18, 2);
     return n;
 }
 
@@ -180,7 +198,7 @@ CUresult op_launch(struct thread *t, struct lane *l, const struct statement *s, 
     t->world->ops++;
     CUresult result;
     if (s->how == LAUNCH_EX || s->how == LAUNCH_HANDLE_EX) {
-        CUlaunchAttribute attrs[8];
+        CUlaunchAttribute attrs[ATTR_MOST];
         CUlaunchConfig config = {
             .gridDimX = grid,
             .gridDimY = grid_y,

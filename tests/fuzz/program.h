@@ -160,8 +160,14 @@ enum {
     ATTR_CLUSTER = 8,
     ATTR_PROGRAMMATIC = 16,
     ATTR_IGNORE = 32,
-    ATTR_ALL = 63
+    ATTR_ALL = 63,
+    /* Drivers before 13.0, 12.8 and 13.2 refuse these. */
+    ATTR_NVLINK = 64,
+    ATTR_PREFERRED = 128,
+    ATTR_CLUSTER_MODE = 256,
+    ATTR_SHARED_MODE = 512,
 };
+enum { ATTR_MOST = 12 }; /* and more than there are */
 
 enum copy_how {
     COPY_DTOD,

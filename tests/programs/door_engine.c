@@ -357,9 +357,16 @@ void ag_engine_start(void)
     ag_engine_on = true;
 }
 
-void ag_engine_stop(void)
+void ag_engine_stop(const char *why)
 {
+    (void)why;
     NOTE("stop ");
+    ag_engine_on = false;
+}
+
+void ag_engine_abstain(const char *why)
+{
+    NOTE("abstain(%s) ", why);
     ag_engine_on = false;
 }
 

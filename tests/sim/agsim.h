@@ -20,6 +20,7 @@
  *                           (no limit)
  *   AGSIM_EARLY=1           in a graph, kernels behind a programmatic edge do not wait for the
  *                           kernel before, which triggers at once and may end after them
+ *   AGSIM_LAUNCH_ONLY=N     launch attribute N is one of launches: a node does not take it
  *   AGSIM_REUSE=1           memory that a stream is about to give back goes to allocations in other
  *                           streams, which wait for that (a real driver does so when it has no more)
  *   AGSIM_LAUNCH_US=N       the launch of a kernel keeps its thread busy for so long (0),
@@ -29,6 +30,10 @@
  *   AGSIM_LOG=FILE          what the device executed, a line per operation (log.c)
  *   AGSIM_CALLS=FILE        how often each function was called
  *   AGSIM_FAIL=..., AGSIM_CALLER=...  calls that fail, and whose (proc.c)
+ * and two that NVIDIA's driver reads, too (CUDA Programming Guide, "CUDA Environment Variables"):
+ *   CUDA_LAUNCH_BLOCKING=1           a kernel's launch returns when the kernel has ended
+ *   CUDA_GRAPHS_USE_NODE_PRIORITY=N  all graphs' kernels have their nodes' priorities (1), or those
+ *                                    of the stream that the graph is launched in (0)
  */
 #ifndef AGSIM_H
 #define AGSIM_H
@@ -59,6 +64,10 @@ typedef void agsim_kernel_fn(const struct agsim_launch *launch, void **params);
  * parameters. May be called before cuInit. */
 const void *agsim_register_kernel(const char *name, unsigned nparams, const size_t *sizes,
                                   agsim_kernel_fn *body);
+
+/* Called by a kernel's body: the kernel fails with this CUresult, which every later call returns,
+ * as after an access to an illegal address (CUDA driver API, CUDA_ERROR_ILLEGAL_ADDRESS). */
+void agsim_fail(int error);
 
 #ifdef __cplusplus
 }

@@ -477,3 +477,37 @@ CUresult sim_cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode *dep
 {
     return sim_cuStreamUpdateCaptureDependencies_v2(stream, deps, NULL, n, flags);
 }
+
+/* -- Captures to a graphics interface: cuStreamBeginCaptureToCig -- */
+
+CUresult sim_cuStreamBeginCaptureToCig(CUstream handle, CUstreamCigCaptureParams *params)
+{
+    struct stream *s;
+    if (!params)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = stream_get(handle, &s);
+    if (r == CUDA_SUCCESS && s->kind == STREAM_LEGACY)
+        r = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (r == CUDA_SUCCESS && !s->ctx->cig)
+        r = CUDA_ERROR_INVALID_CONTEXT;
+    if (r == CUDA_SUCCESS && (s->cig || s->capture))
+        r = CUDA_ERROR_ILLEGAL_STATE;
+    if (r == CUDA_SUCCESS)
+        s->cig = true;
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuStreamEndCaptureToCig(CUstream handle)
+{
+    struct stream *s;
+    sim_lock();
+    CUresult r = stream_get(handle, &s);
+    if (r == CUDA_SUCCESS && !s->cig)
+        r = CUDA_ERROR_ILLEGAL_STATE;
+    if (r == CUDA_SUCCESS)
+        s->cig = false;
+    sim_unlock();
+    return r;
+}

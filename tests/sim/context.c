@@ -168,7 +168,12 @@ CUresult sim_cuCtxCreate_v3(CUcontext *out, CUexecAffinityParam *params, int n, 
 
 CUresult sim_cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *params, unsigned flags, CUdevice dev)
 {
-    return params ? CUDA_ERROR_NOT_SUPPORTED : create(out, flags, dev);
+    if (params && (!params->cigParams || params->execAffinityParams))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult r = create(out, flags, dev);
+    if (r == CUDA_SUCCESS)
+        ((struct ctx *)*out)->cig = params != NULL;
+    return r;
 }
 
 CUresult sim_cuCtxDestroy_v2(CUcontext handle)

@@ -300,6 +300,13 @@ CUresult sim_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream 
     return copy_1d(UNIFIED, dst, UNIFIED, src, n, s, false);
 }
 
+/* The hints change nothing here. */
+CUresult sim_cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t n,
+                                         CUmemcpyAttributes *attributes, CUstream s)
+{
+    return attributes ? sim_cuMemcpyAsync(dst, src, n, s) : CUDA_ERROR_INVALID_VALUE;
+}
+
 static CUresult copy_peer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx,
                           size_t n, CUstream stream, bool sync)
 {

@@ -10,6 +10,14 @@ static CUresult exec_get(CUgraphExec handle, struct exec **e)
     return *e ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* Whether its kernels have the priorities of their nodes: the environment is above the flag. */
+static bool by_node(const struct exec *e)
+{
+    if (sim.node_priorities >= 0)
+        return sim.node_priorities != 0;
+    return e->flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+}
+
 /* -- Instantiation -- */
 
 /* As the library has it: the driver's memory for execs of more nodes is larger. */
@@ -274,6 +282,10 @@ CUresult exec_set(CUgraphExec handle, CUgraphNode node, const CUgraphNodeParams 
         r = params_to_work(p, &w);
     if (r == CUDA_SUCCESS && !(n = plan_writable(&e->plan, origin)))
         r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS && w.kind == WORK_KERNEL) {
+        const struct func_attrs f = function_attrs(w.kernel.func);
+        r = kernel_shared_check(&w, &n->work.kernel.attrs, &f);
+    }
     if (r == CUDA_SUCCESS)
         r = replace(n, &w);
     work_clear(&w);
@@ -323,8 +335,7 @@ CUresult sim_cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph graph,
     if (r == CUDA_SUCCESS)
         r = graph_get(graph, &g);
     if (r == CUDA_SUCCESS)
-        r = plan_update(&e->plan, g, e->flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY,
-                        info);
+        r = plan_update(&e->plan, g, by_node(e), info);
     sim_unlock();
     return r;
 }
@@ -395,14 +406,15 @@ CUresult sim_cuGraphLaunch(CUgraphExec handle, CUstream stream)
     }
     if (r == CUDA_SUCCESS)
         r = stream_get(stream, &s);
+    if (r == CUDA_SUCCESS && s->cig)
+        r = CUDA_ERROR_NOT_SUPPORTED;
     if (r == CUDA_SUCCESS) /* a launch cannot be captured */
         r = s->capture ? stream_check_sync(s) : capture_check_legacy(s);
     if (r == CUDA_SUCCESS) {
-        bool of_nodes = e->flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
         size_t stack = e->ctx->limit[CU_LIMIT_STACK_SIZE];
         struct work w = {.kind = WORK_GRAPH,
                          .graph = {.plan = e->plan,
-                                   .priority = of_nodes ? PRIORITY_OF_NODES : s->priority,
+                                   .priority = by_node(e) ? PRIORITY_OF_NODES : s->priority,
                                    .stack = e->stack < stack ? e->stack : stack}};
         struct dep last = {.stream = e->last_stream, .seq = e->last_seq};
         e->plan->refs++;

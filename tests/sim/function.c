@@ -55,6 +55,32 @@ CUresult sim_cuKernelGetParamInfo(CUkernel k, size_t i, size_t *offset, size_t *
     return r;
 }
 
+CUresult sim_cuFuncGetParamCount(CUfunction f, size_t *count)
+{
+    struct kernel_def *def;
+    if (!count)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = def_of_function(f, &def);
+    if (r == CUDA_SUCCESS)
+        *count = def->nparams;
+    sim_unlock();
+    return r;
+}
+
+CUresult sim_cuKernelGetParamCount(CUkernel k, size_t *count)
+{
+    struct kernel_def *def;
+    if (!count)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult r = def_of_kernel(k, &def);
+    if (r == CUDA_SUCCESS)
+        *count = def->nparams;
+    sim_unlock();
+    return r;
+}
+
 CUresult sim_cuFuncGetName(const char **name, CUfunction f)
 {
     struct kernel_def *def;

@@ -23,8 +23,9 @@ IN_CALLBACK = re.compile(r"cu(Stream(Query|Synchronize|Get\w+|IsCapturing|WaitEv
                          r"Event(Query|Record\w*|Synchronize|Destroy|ElapsedTime)|"
                          r"ThreadExchangeStreamCaptureMode|"
                          r"Memset\w+Async|LaunchHostFunc|Graph(Launch|Upload|Exec\w+Params))")
+NEWER = pathlib.Path(__file__).with_name("newer.h")
 SOURCE = ("#define __CUDA_API_VERSION_INTERNAL\n"
-          "#include <cuda.h>\n#include <cudaProfiler.h>\n")
+          f'#include <cuda.h>\n#include <cudaProfiler.h>\n#include "{NEWER.resolve()}"\n')
 
 
 def prototypes(include, cc):
@@ -51,12 +52,21 @@ def base(name):
     return re.sub(r"_v\d+$", "", plain(name))
 
 
+def newer():
+    """(name, version, has it a per-thread form?) of what newer.h declares."""
+    return [(name, int(version), bool(thread)) for name, version, thread in re.findall(
+        r"^CUresult (cu\w+)\([^;]*\); +/\* (\d+)( ptsz)? \*/", NEWER.read_text(), re.M)]
+
+
 def look_ups(include, names):
     """(base name, version, is per-thread, symbol), the versions from cudaTypedefs.h."""
     text = (pathlib.Path(include) / "cudaTypedefs.h").read_text()
     versions = {}
     for name, version, thread in re.findall(r"\*PFN_(cu\w+?)_v(\d+)(_pt[sd][sz])?\)", text):
         versions.setdefault(name, (set(), set()))[bool(thread)].add(int(version))
+    for name, version, thread in newer():
+        for variant in [False] + [True] * thread:
+            versions.setdefault(base(name), (set(), set()))[variant].add(version)
     abis = {}
     for name in names:
         if name == plain(name):
@@ -89,6 +99,9 @@ def main():
         if name == "api" or any(name + s in found for s in ("_ptsz", "_ptds")):
             continue
         found[name + ("_ptds" if is_sync_copy(name) else "_ptsz")] = found[name]
+    for name, _, thread in newer():
+        if thread:
+            found[name + "_ptsz"] = found[name]
     rows = look_ups(include, found)
     since = {}
     for _, version, _, symbol in rows:
@@ -121,7 +134,8 @@ def main():
             f.write(f"    r = {call};\n")
             if thread:
                 f.write("    sim_tls.per_thread = false;\n")
-            f.write("    return r;\n}\n\n")
+            left = "r" if plain(name) in BEFORE_INIT else "sim_leave(r)"
+            f.write(f"    return {left};\n}}\n\n")
         f.write("const struct sim_look_up sim_look_ups[] = {\n")
         for name, version, thread, symbol in sorted(rows):
             f.write(f'    {{"{name}", {version}, {thread}, (void *){symbol}}},\n')

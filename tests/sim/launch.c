@@ -47,8 +47,7 @@ static CUresult args_copy(unsigned char **out, const struct kernel_def *def, voi
     return r;
 }
 
-static CUresult shape_check(const unsigned grid[3], const unsigned block[3], unsigned shared,
-                            const struct func_attrs *a)
+static CUresult shape_check(const unsigned grid[3], const unsigned block[3])
 {
     for (unsigned i = 0; i < 3; i++)
         if (!grid[i] || !block[i])
@@ -58,7 +57,18 @@ static CUresult shape_check(const unsigned grid[3], const unsigned block[3], uns
     if (block[0] > 1024 || block[1] > 1024 || block[2] > 64 ||
         (uint64_t)block[0] * block[1] * block[2] > 1024)
         return CUDA_ERROR_INVALID_VALUE;
-    return shared > (unsigned)a->max_dynamic_shared ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    return CUDA_SUCCESS;
+}
+
+CUresult kernel_shared_check(const struct work *w, const struct kernel_attrs *attrs,
+                             const struct func_attrs *f)
+{
+    const unsigned most[] = {
+        [MODE_AS_FUNCTION] = (unsigned)f->max_dynamic_shared,
+        [MODE_PORTABLE] = SHARED_DEFAULT,
+        [MODE_ANY] = SHARED_MAX,
+    };
+    return w->kernel.shared > most[attrs->shared_mode] ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 /* What the function asks for, or else its context: an eager launch takes it at the call, a graph's
@@ -81,11 +91,24 @@ CUresult kernel_prepare(struct work *w, struct ctx *ctx, struct kernel_def *def,
                                   .stack = ctx->limit[CU_LIMIT_STACK_SIZE]}};
     memcpy(w->kernel.grid, grid, sizeof w->kernel.grid);
     memcpy(w->kernel.block, block, sizeof w->kernel.block);
-    CUresult r = shape_check(grid, block, shared, attrs);
+    CUresult r = shape_check(grid, block);
     return r == CUDA_SUCCESS ? args_copy(&w->kernel.args, def, params, extra) : r;
 }
 
 /* -- Attributes -- */
+
+/* One that is a word, which drivers before `since` do not know. */
+static CUresult mode_set(struct kernel_attrs *a, CUlaunchAttributeID id,
+                         const CUlaunchAttributeValue *v, unsigned *mode, unsigned most, int since)
+{
+    unsigned value;
+    memcpy(&value, v, sizeof value);
+    if (sim.version < since || value > most)
+        return CUDA_ERROR_INVALID_VALUE;
+    *mode = value;
+    a->set |= 1u << id;
+    return CUDA_SUCCESS;
+}
 
 CUresult kernel_attr_set(struct kernel_attrs *a, CUlaunchAttributeID id,
                          const CUlaunchAttributeValue *v)
@@ -126,6 +149,17 @@ CUresult kernel_attr_set(struct kernel_attrs *a, CUlaunchAttributeID id,
             return CUDA_ERROR_INVALID_VALUE;
         a->carveout = (int)v->sharedMemCarveout;
         break;
+    case ATTR_PREFERRED_CLUSTER:
+        memcpy(a->preferred, v, sizeof a->preferred);
+        if (!a->preferred[0] || !a->preferred[1] || !a->preferred[2])
+            return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+        break;
+    case ATTR_NVLINK:
+        return mode_set(a, id, v, &a->nvlink, 1, 13000);
+    case ATTR_CLUSTER_MODE:
+        return mode_set(a, id, v, &a->cluster_mode, MODE_ANY, 13020);
+    case ATTR_SHARED_MODE:
+        return mode_set(a, id, v, &a->shared_mode, MODE_ANY, 13020);
     case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
         return CUDA_ERROR_NOT_SUPPORTED;
     default:
@@ -166,6 +200,18 @@ CUresult kernel_attr_get(const struct kernel_attrs *a, CUlaunchAttributeID id,
     case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
         v->sharedMemCarveout = (unsigned)a->carveout;
         return CUDA_SUCCESS;
+    case ATTR_PREFERRED_CLUSTER:
+        memcpy(v, a->preferred, sizeof a->preferred);
+        return CUDA_SUCCESS;
+    case ATTR_NVLINK:
+        memcpy(v, &a->nvlink, sizeof a->nvlink);
+        return CUDA_SUCCESS;
+    case ATTR_CLUSTER_MODE:
+        memcpy(v, &a->cluster_mode, sizeof a->cluster_mode);
+        return CUDA_SUCCESS;
+    case ATTR_SHARED_MODE:
+        memcpy(v, &a->shared_mode, sizeof a->shared_mode);
+        return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -177,10 +223,14 @@ static CUresult kernel_attrs_check(const struct work *w, const struct func_attrs
     const struct kernel_attrs *a = &w->kernel.attrs;
     if (a->set & 1u << CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
         unsigned size = a->cluster[0] * a->cluster[1] * a->cluster[2];
-        if (size > (f->nonportable_cluster ? 16u : 8u))
+        bool any = a->cluster_mode == MODE_ANY ||
+                   (a->cluster_mode == MODE_AS_FUNCTION && f->nonportable_cluster);
+        if (size > (any ? 16u : 8u))
             return CUDA_ERROR_INVALID_CLUSTER_SIZE;
         for (unsigned i = 0; i < 3; i++)
-            if (w->kernel.grid[i] % a->cluster[i])
+            if (w->kernel.grid[i] % a->cluster[i] ||
+                (a->preferred[i] &&
+                 (w->kernel.grid[i] % a->preferred[i] || a->preferred[i] % a->cluster[i])))
                 return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     }
     if (a->cooperative) {
@@ -248,6 +298,8 @@ static CUresult launch(CUfunction handle, const CUlaunchConfig *c, void **params
                 !attr_is_event(&c->attrs[i]))
                 r = kernel_attr_set(&w.kernel.attrs, c->attrs[i].id, &c->attrs[i].value);
         if (r == CUDA_SUCCESS)
+            r = kernel_shared_check(&w, &w.kernel.attrs, &a);
+        if (r == CUDA_SUCCESS)
             r = kernel_attrs_check(&w, &a);
     }
     if (r == CUDA_SUCCESS && s->capture && !f) {
@@ -261,6 +313,8 @@ static CUresult launch(CUfunction handle, const CUlaunchConfig *c, void **params
         r = stream_submit(s, &w);
         if (r == CUDA_SUCCESS && e)
             r = event_record(s, e, 0);
+        if (r == CUDA_SUCCESS && sim.blocking && !s->capture && !s->cig)
+            stream_wait(s, s->submitted);
     } else {
         if (w.kind == WORK_KERNEL && s->capture) /* a right handle, but a wrong launch */
             capture_invalidate(s->capture);

@@ -8,7 +8,7 @@ SIM_C_FILES = tests/sim/capture.c tests/sim/context.c tests/sim/copy.c tests/sim
 	tests/sim/module.c tests/sim/node.c tests/sim/object.c tests/sim/params.c \
 	tests/sim/plan.c tests/sim/pool.c tests/sim/proc.c tests/sim/ptx.c tests/sim/queue.c \
 	tests/sim/stream.c tests/sim/work.c
-SIM_H_FILES = tests/sim/sim.h tests/sim/agsim.h
+SIM_H_FILES = tests/sim/sim.h tests/sim/agsim.h tests/sim/newer.h
 SIM_OBJECTS = $(SIM_C_FILES:.c=.o) tests/sim/api.o
 SIM_COMPILE = $(CC) -I$(top_builddir)/tests/sim -I$(top_srcdir)/tests/sim $(CUDA_CPPFLAGS) \
 	-std=c11 -Wall -Wextra -fPIC -fvisibility=hidden -pthread $(SANITIZE:%=-fsanitize=%) \
@@ -17,7 +17,7 @@ SIM_LIBS = tests/sim/libcuda.so.1 tests/sim/libcuda.so
 
 EXTRA_DIST += $(SIM_C_FILES) $(SIM_H_FILES) tests/sim/kernels.h tests/sim/gen_api.py
 
-tests/sim/api.c: tests/sim/gen_api.py $(CUDA_DIR)/include/cuda.h
+tests/sim/api.c: tests/sim/gen_api.py tests/sim/newer.h $(CUDA_DIR)/include/cuda.h
 	@$(MKDIR_P) tests/sim
 	$(AM_V_GEN)$(PYTHON) $(top_srcdir)/tests/sim/gen_api.py $(CUDA_DIR)/include tests/sim $(CC)
 

@@ -6,7 +6,8 @@
  * Fields: seq, ctx (device, or c and the context's number), stream (L: legacy,
  * P: per-thread, U: the program's, each with its number in order of creation),
  * op, name, grid, block, shared, priority, carveout, cache (the L1 cache's preference), stack
- * (bytes of a thread), args (hash of argument bytes or of the
+ * (bytes of a thread), modes (attributes of CUDA 12.8 and later: preferred cluster, NVLink, cluster
+ * mode, shared memory mode; only if there is one), args (hash of argument bytes or of the
  * operation's own figures), via (eager or graph). */
 #include "sim.h"
 
@@ -85,12 +86,17 @@ void log_op(struct stream *s, const struct work *w, bool in_graph)
         int priority = in_graph && s->graph_priority != PRIORITY_OF_NODES
                            ? s->graph_priority
                            : w->kernel.attrs.priority;
-        snprintf(kernel, sizeof kernel,
-                 " name=%.256s grid=%u,%u,%u block=%u,%u,%u shared=%u priority=%d carveout=%d"
-                 " cache=%d stack=%zu",
-                 w->kernel.def->name, g[0], g[1], g[2], b[0], b[1], b[2], w->kernel.shared,
-                 priority, w->kernel.attrs.carveout, w->kernel.attrs.cache,
-                 in_graph ? s->graph_stack : w->kernel.stack);
+        int n = snprintf(kernel, sizeof kernel,
+                         " name=%.256s grid=%u,%u,%u block=%u,%u,%u shared=%u priority=%d"
+                         " carveout=%d cache=%d stack=%zu",
+                         w->kernel.def->name, g[0], g[1], g[2], b[0], b[1], b[2], w->kernel.shared,
+                         priority, w->kernel.attrs.carveout, w->kernel.attrs.cache,
+                         in_graph ? s->graph_stack : w->kernel.stack);
+        const struct kernel_attrs *a = &w->kernel.attrs;
+        if (a->set >> ATTR_PREFERRED_CLUSTER)
+            snprintf(kernel + n, sizeof kernel - (size_t)n, " modes=%u,%u,%u/%u/%u/%u",
+                     a->preferred[0], a->preferred[1], a->preferred[2], a->nvlink, a->cluster_mode,
+                     a->shared_mode);
     }
     uint64_t hash = work_hash(w);
     pthread_mutex_lock(&lock);

@@ -5,6 +5,18 @@
 
 /* -- Generic -- */
 
+/* Attributes belong to the node, and are set after it has been added. */
+static CUresult params_check(struct work *w, const struct kernel_attrs *attrs)
+{
+    if (w->kind != WORK_KERNEL)
+        return CUDA_SUCCESS;
+    const struct func_attrs f = function_attrs(w->kernel.func);
+    CUresult r = kernel_shared_check(w, attrs, &f);
+    if (r != CUDA_SUCCESS)
+        work_clear(w);
+    return r;
+}
+
 static CUresult add(CUgraphNode *out, CUgraph handle, const CUgraphNode *deps,
                     const CUgraphEdgeData *data, size_t ndeps, CUgraphNodeParams *p)
 {
@@ -17,6 +29,8 @@ static CUresult add(CUgraphNode *out, CUgraph handle, const CUgraphNode *deps,
     CUresult r = graph_get(handle, &g);
     if (r == CUDA_SUCCESS)
         r = params_to_work(p, &w);
+    if (r == CUDA_SUCCESS)
+        r = params_check(&w, &(struct kernel_attrs){0});
     if (r == CUDA_SUCCESS)
         r = graph_add(g, &w, deps, data, ndeps, &n);
     if (r == CUDA_SUCCESS) {
@@ -55,6 +69,8 @@ static CUresult set(CUgraphNode handle, const CUgraphNodeParams *p)
         r = CUDA_ERROR_NOT_SUPPORTED;
     if (r == CUDA_SUCCESS)
         r = params_to_work(p, &w);
+    if (r == CUDA_SUCCESS)
+        r = params_check(&w, &n->work.kernel.attrs);
     if (r == CUDA_SUCCESS) {
         if (w.kind == WORK_KERNEL)
             w.kernel.attrs = n->work.kernel.attrs; /* they belong to the node */
@@ -82,6 +98,17 @@ CUresult sim_cuGraphAddNode(CUgraphNode *out, CUgraph g, const CUgraphNode *deps
                             CUgraphNodeParams *p)
 {
     return sim_cuGraphAddNode_v2(out, g, deps, NULL, n, p);
+}
+
+CUresult sim_cuGraphAddNode_v3(CUgraphNode *out, CUgraph g, const CUgraphNode *deps,
+                               const CUgraphEdgeData *data, size_t n, CUgraphNodeParams *p)
+{
+    return sim_cuGraphAddNode_v2(out, g, deps, data, n, p);
+}
+
+CUresult sim_cuGraphNodeSetParams_v2(CUgraphNode node, CUgraphNodeParams *p)
+{
+    return sim_cuGraphNodeSetParams(node, p);
 }
 
 CUresult sim_cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *p)
@@ -212,6 +239,8 @@ CUresult sim_cuGraphKernelNodeSetAttribute(CUgraphNode handle, CUkernelNodeAttrI
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     CUresult r = kernel_node(handle, &n);
+    if (r == CUDA_SUCCESS && id != CU_LAUNCH_ATTRIBUTE_IGNORE && id == sim.launch_only)
+        r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
         r = kernel_attr_set(&n->work.kernel.attrs, id, v);
     sim_unlock();

@@ -157,8 +157,8 @@ __attribute__((constructor)) static void start(void)
         parse_faults(fail);
     if (caller)
         parse_caller(caller);
-    sim.version = (int)sim_env_number("AGSIM_DRIVER_VERSION", CUDA_VERSION);
-    atomic_store(&sim.watched, fail || calls_path || sim.version < CUDA_VERSION);
+    sim.version = (int)sim_env_number("AGSIM_DRIVER_VERSION", AGSIM_NEWEST);
+    atomic_store(&sim.watched, fail || calls_path || sim.version < AGSIM_NEWEST);
 }
 
 __attribute__((destructor)) static void finish(void)
@@ -202,7 +202,26 @@ CUresult sim_enter(struct sim_api *api, void *caller)
         return CUDA_ERROR_NOT_INITIALIZED;
     if (UNLIKELY(sim_tls.callback && !api->in_callback))
         return CUDA_ERROR_NOT_PERMITTED;
-    return CUDA_SUCCESS;
+    return sim_leave(CUDA_SUCCESS);
+}
+
+CUresult sim_leave(CUresult result)
+{
+    int error = atomic_load_explicit(&sim.error, memory_order_relaxed);
+    return UNLIKELY(error != 0) && result == CUDA_SUCCESS ? (CUresult)error : result;
+}
+
+EXPORT void agsim_fail(int error)
+{
+    int none = 0;
+    (void)atomic_compare_exchange_strong(&sim.error, &none, error);
+}
+
+/* What NVIDIA's driver makes of other values is not documented. */
+static bool is_set(const char *name)
+{
+    const char *value = sim_env(name);
+    return value && strcmp(value, "0") != 0;
 }
 
 static uint64_t now_ns(void)
@@ -242,6 +261,10 @@ CUresult sim_cuInit(unsigned flags)
         sim.lazy = sim_env_number("AGSIM_LAZY", 0) != 0;
         sim.reuse = sim_env_number("AGSIM_REUSE", 0) != 0;
         sim.early = sim_env_number("AGSIM_EARLY", 0) != 0;
+        sim.launch_only = (unsigned)sim_env_number("AGSIM_LAUNCH_ONLY", 0);
+        sim.blocking = is_set("CUDA_LAUNCH_BLOCKING");
+        sim.node_priorities =
+            sim_env("CUDA_GRAPHS_USE_NODE_PRIORITY") ? is_set("CUDA_GRAPHS_USE_NODE_PRIORITY") : -1;
         pthread_atfork(NULL, NULL, child_after_fork);
         alloc_init();
         log_init();

@@ -30,6 +30,7 @@
 #include <stdlib.h>
 
 #include "agsim.h"
+#include "newer.h"
 #include "impl.h"
 
 #define EXPORT            __attribute__((visibility("default")))
@@ -65,8 +66,9 @@ extern const unsigned sim_napis;
 extern const struct sim_look_up sim_look_ups[];
 extern const unsigned sim_nlook_ups;
 
-/* What every driver call does first. Unlocked. */
+/* What every driver call does first, and last. Unlocked. */
 CUresult sim_enter(struct sim_api *api, void *caller);
+CUresult sim_leave(CUresult result);
 
 /* -- Objects (object.c) -- */
 
@@ -104,7 +106,7 @@ void *obj_next(enum obj_type type, void *after);
 struct ctx {
     struct obj o;
     int device;
-    bool primary;
+    bool primary, cig; /* cig: made for captures to a graphics interface */
     unsigned flags;
     unsigned refs; /* of a primary context */
     size_t limit[CU_LIMIT_MAX];
@@ -161,6 +163,10 @@ struct sim {
     bool reuse;            /* memory that another stream gives back is there, behind that */
     bool early;            /* kernels behind a programmatic edge do not wait for the one before */
     bool lazy;             /* a kernel is loaded when it is first asked for */
+    unsigned launch_only;  /* a launch attribute that nodes do not take; 0: none */
+    bool blocking;         /* CUDA_LAUNCH_BLOCKING: a launch returns when its kernel has ended */
+    int node_priorities;   /* CUDA_GRAPHS_USE_NODE_PRIORITY: of all graphs; -1: each as it asks */
+    atomic_int error;      /* a kernel has failed: what every call returns from now on */
     unsigned running;      /* kernels that execute now */
     struct device devices[MAX_DEVICES];
 };
@@ -250,8 +256,21 @@ enum work_kind {
     WORK_GRAPH, /* in a stream: a launch of an exec; in a graph: a child graph */
 };
 
+/* Launch attributes by their numbers, for the headers of the build may lack the names. Another
+ * value than those of MODE is refused. */
+enum {
+    ATTR_PREFERRED_CLUSTER = 11,
+    ATTR_NVLINK = 16,
+    ATTR_CLUSTER_MODE = 17, /* whether a cluster of more than portable size may be asked for */
+    ATTR_SHARED_MODE = 18,  /* likewise of dynamic shared memory */
+    MODE_AS_FUNCTION = 0,
+    MODE_PORTABLE = 1,
+    MODE_ANY = 2,
+};
+
 struct kernel_attrs {
-    unsigned cluster[3];
+    unsigned cluster[3], preferred[3];
+    unsigned nvlink, cluster_mode, shared_mode; /* 16, 17, 18: 0 is the default */
     int priority, cooperative, programmatic, mem_sync_domain;
     int carveout, cache; /* the function's and the context's, unless a launch gives its own */
     int cluster_policy;
@@ -406,6 +425,7 @@ struct stream {
     size_t graph_stack;     /* likewise */
     struct capture *capture;
     struct capture_set capture_deps;
+    bool cig; /* its work goes to a graphics interface, which is not simulated: it never runs */
     CUsynchronizationPolicy sync_policy;
     CUaccessPolicyWindow window;
 };
@@ -499,6 +519,9 @@ agsim_kernel_fn *builtin_kernel(const char *name); /* kernels.c */
 CUresult kernel_prepare(struct work *w, struct ctx *ctx, struct kernel_def *def,
                         const struct func_attrs *attrs, const unsigned grid[3],
                         const unsigned block[3], unsigned shared, void **params, void **extra);
+/* Whether it may have so much dynamic shared memory: by its attributes, or its function's. */
+CUresult kernel_shared_check(const struct work *w, const struct kernel_attrs *attrs,
+                             const struct func_attrs *f);
 CUresult kernel_attr_set(struct kernel_attrs *a, CUlaunchAttributeID id,
                          const CUlaunchAttributeValue *v);
 CUresult kernel_attr_get(const struct kernel_attrs *a, CUlaunchAttributeID id,

@@ -378,6 +378,10 @@ CUresult stream_submit(struct stream *s, struct work *w)
         work_clear(w);
         return r;
     }
+    if (s->cig) {
+        work_clear(w);
+        return CUDA_SUCCESS;
+    }
     return s->capture ? capture_add(s, w) : stream_enqueue(s, w, NULL, 0);
 }
 
@@ -396,6 +400,11 @@ CUresult sim_cuLaunchHostFunc(CUstream handle, CUhostFn fn, void *data)
     }
     sim_unlock();
     return r;
+}
+
+CUresult sim_cuLaunchHostFunc_v2(CUstream stream, CUhostFn fn, void *data, unsigned sync_mode)
+{
+    return sync_mode > 1 ? CUDA_ERROR_INVALID_VALUE : sim_cuLaunchHostFunc(stream, fn, data);
 }
 
 CUresult sim_cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void *data,
