@@ -72,6 +72,7 @@ static CUresult push(struct ctx *ctx)
 static CUresult ctx_start(struct ctx *ctx)
 {
     ctx->exec_fresh = sim.graph_free;
+    ctx->placed = 0;
     ctx->legacy = stream_new(ctx, STREAM_LEGACY, CU_STREAM_DEFAULT, 0);
     return ctx->legacy ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
