@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* shared_queues.c: kernels that wait on the device for kernels of another stream, which the program
  * launches right behind them. Where both streams share one of the device's queues, such a program
- * ends only if its launches get there in its own order. (Streams are dealt out to the queues as they
- * are made: so each waits for the one that is made PAIRS streams later, and shares its queue if
- * CUDA_DEVICE_MAX_CONNECTIONS divides PAIRS.)
+ * ends only if its launches get there in its own order. (Streams are dealt out to the queues as
+ * they are made: so each waits for the one that is made PAIRS streams later, and shares its queue
+ * if CUDA_DEVICE_MAX_CONNECTIONS divides PAIRS.)
  *
  *   shared_queues KIND PAIRS STEPS    prints "ok", or "for ever" where no kernel has set a word for
  *                                     20 seconds
  *
  * Kinds: one (thread), threads (the streams that are waited for are another thread's), blocking
  * (streams), legacy and per_thread (the stream that waits is a default stream), renew (streams are
- * made anew now and then), copies (the word that is waited for is copied).
+ * made anew now and then), copies (the word that is waited for is copied), sets (the program itself
+ * asks for one queue, as those do that are written in Python).
+ *
+ *   shared_queues pace STREAMS STEPS [BESIDE [RUN [LEGACY]]]
+ *
+ * Launches STEPS times a small kernel in each of STREAMS streams, RUN (1) times in a row, where
+ * there are BESIDE (0) more streams in which nothing is done, and one kernel before in the legacy
+ * stream if LEGACY is 1.
  */
 #define _GNU_SOURCE
 #include "sim_test.h"
@@ -171,19 +178,51 @@ static void renew(void)
     make("renew");
 }
 
+static void pace(unsigned streams, unsigned steps, unsigned beside, unsigned run)
+{
+    CUstream s[2 * MOST_PAIRS], idle;
+    CHECK(streams <= 2 * MOST_PAIRS);
+    for (unsigned i = 0; i < streams; i++)
+        OK(cuStreamCreate(&s[i], CU_STREAM_NON_BLOCKING));
+    for (unsigned i = 0; i < beside; i++)
+        OK(cuStreamCreate(&idle, CU_STREAM_NON_BLOCKING));
+    for (unsigned step = 0; step < steps; step++) {
+        for (unsigned i = 0; i < streams; i++)
+            for (unsigned k = 0; k < run; k++)
+                OK(launch_mix(buffer + 4 * N * i, N, k, s[i]));
+        if (step % 16 == 15)
+            OK(cuCtxSynchronize());
+    }
+    OK(cuCtxSynchronize());
+    puts("ok");
+}
+
+static unsigned argument(int argc, char **argv, int i, unsigned otherwise)
+{
+    return i < argc ? (unsigned)atoi(argv[i]) : otherwise;
+}
+
 int main(int argc, char **argv)
 {
-    CHECK(argc == 4);
+    CHECK(argc >= 4);
     const char *kind = argv[1];
-    pairs = (unsigned)atoi(argv[2]);
-    unsigned steps = (unsigned)atoi(argv[3]);
-    CHECK(pairs <= MOST_PAIRS);
+    pairs = argument(argc, argv, 2, 0);
+    unsigned steps = argument(argc, argv, 3, 0);
+    if (!strcmp(kind, "sets"))
+        CHECK(setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1) == 0);
     start();
     OK(cuMemHostAlloc((void **)&words, 4 * WORDS * MOST_PAIRS, 0));
     memset((void *)words, 0, 4 * WORDS * MOST_PAIRS);
     OK(cuMemAlloc(&buffer, 4 * N * 3 * MOST_PAIRS));
     OK(cuMemsetD8(buffer, 0, 4 * N * 3 * MOST_PAIRS));
     OK(cuCtxSynchronize());
+    if (!strcmp(kind, "pace")) {
+        if (argument(argc, argv, 6, 0) != 0)
+            OK(launch_mix(buffer, N, 1, CU_STREAM_LEGACY));
+        pace(pairs, steps, argument(argc, argv, 4, 0), argument(argc, argv, 5, 1));
+        return 0;
+    }
+    CHECK(pairs <= MOST_PAIRS);
     copies = !strcmp(kind, "copies");
     two_threads = !strcmp(kind, "threads");
     make(kind);
