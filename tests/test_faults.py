@@ -43,7 +43,7 @@ ABSENT = "the fault did not happen"
 
 # Questions about what the program has named. The name may be wrong, so an error is no failure of
 # the library's; what is asked about is not held. (And whether there is more than one device: yes.)
-QUESTIONS = {"cuCtxGetCurrent", "cuCtxGetDevice", "cuDeviceGetCount", "cuStreamGetCtx", "cuStreamGetFlags",
+QUESTIONS = {"cuCtxGetCurrent", "cuCtxGetDevice", "cuDeviceGetCount", "cuDeviceGetAttribute", "cuStreamGetCtx", "cuStreamGetFlags",
              "cuStreamIsCapturing", "cuStreamQuery", "cuPointerGetAttributes",
              "cuMemGetAddressRange_v2", "cuKernelGetFunction", "cuFuncGetParamInfo",
              "cuFuncGetAttribute", "cuKernelGetAttribute", "cuFuncGetName", "cuFuncGetModule",

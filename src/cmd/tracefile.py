@@ -13,7 +13,8 @@ STRING, FUNCTION, STREAM, TRACE, OP, RETURN, SUBMIT, BARRIER, ALLOC, FREE, REGIO
 KINDS = ("kernel", "memset", "copy", "record", "wait", "value")
 STREAM_KINDS = ("blocking", "non-blocking", "legacy default", "per-thread default")
 REASONS = ("side_exit", "stream_barrier", "host_wait", "barrier", "legacy_order", "watchdog",
-           "event", "capture", "destroy", "attributes", "failure", "exit", "request")
+           "event", "capture", "destroy", "attributes", "failure", "exit", "request",
+           "shared_queue")
 KERNEL, MEMSET, COPY, EVENT_RECORD, WAIT, VALUE = range(6)
 HELD_MOST = 1 << 16  # ops in one submission; the library has 128 at most
 

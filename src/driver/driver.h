@@ -26,6 +26,7 @@
     X(cuCtxPopCurrent_v2)                                                                          \
     X(cuCtxGetDevice)                                                                              \
     X(cuDeviceGetCount)                                                                            \
+    X(cuDeviceGetAttribute)                                                                        \
     X(cuThreadExchangeStreamCaptureMode)                                                           \
     X(cuStreamCreate)                                                                              \
     X(cuStreamDestroy_v2)                                                                          \

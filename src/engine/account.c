@@ -22,7 +22,8 @@ const char ag_cause_kernel[] = "cuLaunchKernel";
 static bool has_cause(enum ag_reason reason)
 {
     return reason != AG_REASON_SIDE_EXIT && reason != AG_REASON_WATCHDOG &&
-           reason != AG_REASON_LEGACY && reason != AG_REASON_FAILURE && reason != AG_REASON_EXIT;
+           reason != AG_REASON_LEGACY && reason != AG_REASON_FAILURE && reason != AG_REASON_EXIT &&
+           reason != AG_REASON_QUEUE;
 }
 
 static bool same(const char *a, const char *b)

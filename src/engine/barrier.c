@@ -68,9 +68,12 @@ static void flush_within(struct ag_stream *stream, enum ag_reason reason, int ns
     }
     if (own) {
         ag_stream_end(stream, true, reason);
-        if (stream->relayed && stream->owner == &ag_self)
+        /* Not before a call that uses no stream: the wait would hold up those that share a queue.
+         */
+        if (stream->relayed && stream->owner == &ag_self && ns == AS_LONG_AS_IT_TAKES)
             ag_stream_absorb(stream);
-    } else if (stream->held != 0 && reason == AG_REASON_HOST_WAIT && ns == AS_LONG_AS_IT_TAKES) {
+    } else if (stream->held != 0 && (reason == AG_REASON_QUEUE || (reason == AG_REASON_HOST_WAIT &&
+                                                                   ns == AS_LONG_AS_IT_TAKES))) {
         submit_awaited(stream, reason);
     } else if (stream->held != 0) {
         ag_stream_submit(stream, reason);
@@ -96,40 +99,71 @@ static enum ag_stream_kind kind_of(const struct ag_stream *stream)
     return __atomic_load_n(&stream->kind, __ATOMIC_RELAXED);
 }
 
-/* Whether CUDA orders a call on a stream of that kind and context, of any context if it is NULL,
-   behind what `stream` holds. Its lock is not held, and it may get another life meanwhile: then
-   nothing is held any more that had to go first. */
-static bool goes_before(const struct ag_stream *stream, const struct ag_context *context,
-                        enum ag_stream_kind kind)
+/* Whether the stream may share a queue of the device with others of its context. */
+static bool shares(const struct ag_stream *stream)
 {
-    if (atomic_load_explicit(&stream->held, memory_order_acquire) == 0 ||
-        (context != NULL && context_of(stream) != context))
-        return false;
+    return atomic_load_explicit(&context_of(stream)->shares, memory_order_relaxed);
+}
+
+/* Whether CUDA orders a call on a stream of that kind behind what `stream` holds, which is of the
+   call's context. Its lock is not held, and it may get another life meanwhile: then nothing is held
+   any more that had to go first. */
+static bool goes_before(const struct ag_stream *stream, enum ag_stream_kind kind)
+{
     enum ag_stream_kind of = kind_of(stream);
     return kind == AG_STREAM_LEGACY ? of == AG_STREAM_BLOCKING || of == AG_STREAM_PER_THREAD
                                     : of == AG_STREAM_LEGACY;
 }
 
+/* `all`: the call's stream may share a queue with any of the context. */
 static void order_before(const struct ag_stream *before, const struct ag_context *context,
-                         enum ag_stream_kind kind)
+                         enum ag_stream_kind kind, bool all)
 {
-    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;)
-        if (stream != before && goes_before(stream, context, kind))
+    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;) {
+        if (stream == before || atomic_load_explicit(&stream->held, memory_order_acquire) == 0 ||
+            (context != NULL && context_of(stream) != context))
+            continue;
+        if (goes_before(stream, kind))
             flush(stream, AG_REASON_LEGACY);
+        else if (all || shares(stream))
+            flush_within(stream, AG_REASON_QUEUE, PATIENCE_NS);
+    }
+}
+
+void ag_order_place(struct ag_context *context, unsigned streams)
+{
+    CUcontext current;
+    if (!ag_context_place(context, streams) || ag_context_refused(&current))
+        return;
+    /* What is held has not been counted as it is from now on. */
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
+        if (!atomic_load(&stream->live) || context_of(stream) != context)
+            continue;
+        ag_stream_lock(stream);
+        if (stream->live && stream->context == context && stream->held != 0)
+            ag_stream_submit(stream, AG_REASON_QUEUE);
+        ag_stream_unlock(stream);
+    }
 }
 
 void ag_order_before_slow(const struct ag_stream *before)
 {
-    order_before(before, context_of(before), kind_of(before));
+    order_before(before, context_of(before), kind_of(before), false);
 }
 
 void ag_order_before_unknown(CUstream handle, bool ptsz, CUcontext current)
 {
     CUstream name = ag_stream_name(handle, ptsz);
-    const struct ag_context *context = NULL;
-    if (ag_stream_is_default(name) && (context = ag_context_peek(current)) == NULL)
+    struct ag_context *context = NULL;
+    bool is_default = ag_stream_is_default(name), legacy = name == CU_STREAM_LEGACY;
+    if (is_default && (context = ag_context_peek(current)) == NULL)
         return;
-    order_before(NULL, context, name == CU_STREAM_LEGACY ? AG_STREAM_LEGACY : AG_STREAM_BLOCKING);
+    if (is_default && !legacy && ag_self.placed != context) {
+        ag_self.placed = context;
+        ag_order_place(context, 1);
+    }
+    order_before(NULL, context, legacy ? AG_STREAM_LEGACY : AG_STREAM_BLOCKING,
+                 is_default && ag_context_is_full(context));
 }
 
 void ag_order_behind_all(const struct ag_stream *last)

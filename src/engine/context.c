@@ -74,13 +74,86 @@ struct ag_context *ag_context_peek(CUcontext ctx)
     return ctx != NULL ? find(ctx) : NULL;
 }
 
+/* -- Queues -------------------------------------------------------------- */
+
+/* Queues of the device that a context has, and at most: CUDA Programming Guide, "CUDA Environment
+   Variables", CUDA_DEVICE_MAX_CONNECTIONS. */
+enum { QUEUES = 8, MOST_QUEUES = 32 };
+
+/* What the variable says; what the driver makes of other values is not known, and the least is
+   always right. `otherwise`: it is not set. */
+static unsigned asked_for(const char *variable, unsigned otherwise)
+{
+    const char *text = getenv(variable);
+    if (text == NULL)
+        return otherwise;
+    char *end;
+    long number = strtol(text, &end, 10);
+    return end == text || *end != 0 || number < 1 || number > MOST_QUEUES ? 1 : (unsigned)number;
+}
+
+/* Copies have queues of their own. */
+static unsigned queues(void)
+{
+    unsigned of_kernels = asked_for("CUDA_DEVICE_MAX_CONNECTIONS", QUEUES);
+    unsigned of_copies = asked_for("CUDA_DEVICE_MAX_COPY_CONNECTIONS", of_kernels);
+    return of_copies < of_kernels ? of_copies : of_kernels;
+}
+
+static unsigned queues_at_start = MOST_QUEUES;
+
+void ag_contexts_start(void)
+{
+    queues_at_start = queues();
+}
+
+/* Processes that share the device by MPS share its queues, and how many each gets is not known
+   ("GPU Deployment and Management", MPS, CUDA_DEVICE_MAX_CONNECTIONS). */
+static bool has_few(CUdevice device)
+{
+    int mps = 0;
+    CUresult result = ag_real.cuDeviceGetAttribute(&mps, CU_DEVICE_ATTRIBUTE_MPS_ENABLED, device);
+    return result == CUDA_SUCCESS ? mps != 0 : result != CUDA_ERROR_INVALID_VALUE;
+}
+
+/* It is not known when the driver looks: when it is initialised, or for each context. One that
+   comes back, as a primary context does of which somebody else has a reference, may have its
+   streams still. Lock held. */
+static void find_queues(struct ag_context *context, CUcontext ctx, bool few)
+{
+    unsigned now = few ? 1 : queues();
+    context->queues = now < queues_at_start ? now : queues_at_start;
+    if (context->was != ctx)
+        atomic_store(&context->placed, 0);
+    atomic_store(&context->shares, atomic_load(&context->placed) > context->queues);
+}
+
+bool ag_context_place(struct ag_context *context, unsigned streams)
+{
+    unsigned placed = atomic_fetch_add(&context->placed, streams) + streams;
+    return placed > context->queues && !atomic_exchange(&context->shares, true);
+}
+
+/* -- Finding and making ---------------------------------------------------- */
+
+/* A dead one: no stream refers to it any more. That of a context of this name, if there is one.
+   Lock held. */
+static struct ag_context *find_dead(CUcontext ctx)
+{
+    struct ag_context *found = NULL, *context = contexts;
+    for (; context != NULL && (found == NULL || found->was != ctx); context = context->next)
+        if (context->ctx == NULL)
+            found = context;
+    return found;
+}
+
 /* Lock held. */
-static struct ag_context *make(CUcontext ctx, CUdevice device)
+static struct ag_context *make(CUcontext ctx, CUdevice device, bool few)
 {
     struct ag_context *context = find(ctx);
     if (context != NULL)
         return context;
-    context = find(NULL); /* a dead one: no stream refers to it any more */
+    context = find_dead(ctx);
     if (context == NULL) {
         context = calloc(1, sizeof *context);
         if (context == NULL)
@@ -89,6 +162,7 @@ static struct ag_context *make(CUcontext ctx, CUdevice device)
         atomic_store(&contexts, context);
     }
     context->device = device;
+    find_queues(context, ctx, few);
     atomic_store(&context->green, false);
     atomic_store(&context->settled, atomic_load(&context->left));
     context->grown[0] = context->grown[1] = context->shorts = 0;
@@ -112,8 +186,9 @@ struct ag_context *ag_context_find(CUcontext ctx)
     ag_context_leave(pushed);
     if (!known)
         return NULL;
+    bool few = has_few(device);
     pthread_mutex_lock(&lock);
-    context = make(ctx, device);
+    context = make(ctx, device, few);
     pthread_mutex_unlock(&lock);
     return context;
 }
@@ -141,6 +216,7 @@ void ag_context_forget(struct ag_context *context)
 {
     (void)ag_context_refusal(context); /* nobody can be told any more */
     pthread_mutex_lock(&lock);
+    context->was = context->ctx;
     __atomic_store_n(&context->ctx, NULL, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&lock);
 }

@@ -11,6 +11,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Order of CUDA's implicit synchronization: CUDA driver API, "Stream synchronization behavior". */
+enum ag_stream_kind {
+    AG_STREAM_BLOCKING,    /* explicit; ordered with the legacy stream */
+    AG_STREAM_NONBLOCKING, /* explicit; not ordered with it */
+    AG_STREAM_LEGACY,
+    AG_STREAM_PER_THREAD, /* a thread's default stream; blocking */
+};
+
 struct ag_context {
     struct ag_context *next;
     CUcontext ctx; /* written under the lock of context.c; barriers look at it without */
@@ -27,9 +35,15 @@ struct ag_context {
     uint32_t young_last;    /* new streams that were young the last time */
     _Atomic uint32_t young; /* and from now on; see young.h */
 
-    _Atomic unsigned relays;        /* streams of the engine's own; see submit.c */
-    _Atomic unsigned blocking_held; /* blocking streams that hold ops */
-    _Atomic bool legacy_held;       /* the legacy stream holds ops */
+    _Atomic unsigned relays;   /* streams of the engine's own; see submit.c */
+    _Atomic unsigned ahead[3]; /* by kind, see ag_context_ahead(): streams that hold what an op of
+                                  such a stream comes behind, itself included if it is `counted` */
+    _Atomic unsigned placed;   /* streams that have been made in it, with default streams that are
+                                  used, and the library's own */
+    unsigned queues;           /* of the device, that it has: constant */
+    CUcontext was;             /* lock of context.c: `ctx` before it was forgotten */
+    _Atomic bool shares;  /* more streams have been made than it has queues: any two may share one,
+                             where the order of submission is the order in which work begins */
     _Atomic int64_t owed; /* for graphs that were made, ns, less what replays have saved since */
     _Atomic unsigned starved; /* hot sequences that found no exec */
     _Atomic unsigned left;    /* streams that have gone, and may have left work behind */
@@ -44,6 +58,25 @@ struct ag_context {
 static inline int64_t ag_context_owes(const struct ag_context *context)
 {
     return atomic_load_explicit(&context->owed, memory_order_relaxed);
+}
+
+/* The count that an op of such a stream looks at. */
+static inline _Atomic unsigned *ag_context_ahead(struct ag_context *context,
+                                                 enum ag_stream_kind kind)
+{
+    return &context->ahead[kind == AG_STREAM_PER_THREAD ? AG_STREAM_BLOCKING : kind];
+}
+
+/* Before any is found: the driver is initialised. */
+void ag_contexts_start(void);
+
+/* So many streams have been made in the context. Whether its streams share queues since. */
+bool ag_context_place(struct ag_context *context, unsigned streams);
+
+/* Whether the next one has to share a queue. */
+static inline bool ag_context_is_full(const struct ag_context *context)
+{
+    return atomic_load_explicit(&context->placed, memory_order_relaxed) >= context->queues;
 }
 
 /* Makes the context current on the calling thread if it is not; leave undoes it. False: it is gone.

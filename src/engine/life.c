@@ -285,6 +285,7 @@ void ag_engine_stack_changed(void)
 
 void ag_engine_start(void)
 {
+    ag_contexts_start();
     /* Each older driver than 12.0 lacks one. */
     bool able = true;
 #define X(name) able = able && ag_real.name != NULL;

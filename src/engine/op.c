@@ -88,11 +88,28 @@ __attribute__((noinline)) static bool kernel_slow(struct ag_stream *stream,
     return step(stream, described, &op);
 }
 
+/* The thread goes on from this stream to another one of the context, which may share its queue:
+   what is held never goes beyond that place. So its sequences end there whether they are held or
+   not, and those that come again are replayed. The other's lock is held. */
+static __attribute__((noinline)) void cut(struct ag_stream *stream,
+                                          const struct ag_context *context)
+{
+    if (!atomic_load_explicit(&stream->open, memory_order_relaxed) || !ag_stream_trylock(stream))
+        return;
+    if (stream->live && stream->context == context && stream->thread == &ag_self)
+        ag_stream_end(stream, true, AG_REASON_QUEUE);
+    ag_stream_unlock(stream);
+}
+
 /* The thread goes on from one stream to another. */
 static void turn_to(struct ag_stream *stream)
 {
-    if (ag_self.eager != NULL)
-        atomic_store_explicit(&ag_self.eager->left, true, memory_order_relaxed);
+    struct ag_stream *last = ag_self.eager;
+    if (last != NULL) {
+        atomic_store_explicit(&last->left, true, memory_order_relaxed);
+        if (atomic_load_explicit(&stream->context->shares, memory_order_relaxed))
+            cut(last, stream->context);
+    }
     atomic_store_explicit(&stream->left, false, memory_order_relaxed);
     ag_self.eager = stream;
 }

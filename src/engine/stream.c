@@ -310,6 +310,7 @@ static struct ag_stream *state_for(struct ag_context *context, enum ag_stream_ki
     }
     __atomic_store_n(&stream->context, context, __ATOMIC_RELAXED);
     __atomic_store_n(&stream->kind, kind, __ATOMIC_RELAXED);
+    atomic_store_explicit(&stream->ahead, ag_context_ahead(context, kind), memory_order_relaxed);
     stream->won = 0;
     ag_pace_start(stream);
     ag_audit_start(stream);
@@ -380,6 +381,8 @@ static struct ag_stream *make(CUstream name, CUcontext current, bool late, uint3
     if (stream != NULL)
         *life = stream->life;
     pthread_mutex_unlock(&registry);
+    if (ag_stream_is_default(name)) /* one's own may come to have a relay */
+        ag_order_place(context, kind == AG_STREAM_PER_THREAD ? 2 : 1);
     return stream;
 }
 

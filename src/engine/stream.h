@@ -23,14 +23,6 @@
 #include "graph/trace.h"
 #include "trace/recorder.h"
 
-/* Order of CUDA's implicit synchronization: CUDA driver API, "Stream synchronization behavior". */
-enum ag_stream_kind {
-    AG_STREAM_BLOCKING,    /* explicit; ordered with the legacy stream */
-    AG_STREAM_NONBLOCKING, /* explicit; not ordered with it */
-    AG_STREAM_LEGACY,
-    AG_STREAM_PER_THREAD, /* a thread's default stream; blocking */
-};
-
 enum ag_pace_known { AG_PACE_UNKNOWN, AG_PACE_DOUBTED /* measured once only */, AG_PACE_KNOWN };
 
 /* How fast the program issues ops, and how long its sequences are therefore; see pace.h. */
@@ -94,6 +86,7 @@ struct ag_stream {
     /* Constant while the state is live; written under this lock and the registry's. */
     struct ag_context *context; /* barriers look at these two without a lock: see barrier.c */
     enum ag_stream_kind kind;
+    _Atomic unsigned *_Atomic ahead; /* ag_context_ahead() of the two: what each op looks at */
     CUstream handle; /* CU_STREAM_LEGACY and CU_STREAM_PER_THREAD for the default streams */
     uint32_t number; /* of this life, in reports and traces; from 1 */
     const void *_Atomic owner; /* per-thread default stream: whose (address of its ag_thread) */
@@ -125,6 +118,7 @@ struct ag_stream {
     _Atomic bool open;     /* a sequence is open: counted in ag_held_streams */
     _Atomic bool curious;  /* wants to hear of the next barrier: counted in ag_curious_streams */
     _Atomic bool relayed;  /* ops went out in its name, see submit.c: counted likewise */
+    _Atomic unsigned counted; /* 1: it holds, and its own ops find it among those `ahead` */
     _Atomic uint64_t sequence;  /* goes up when one ends that has records or waits */
     const void *_Atomic thread; /* the thread that issued the last op */
     _Atomic bool left;          /* which has gone on to another stream since */
@@ -203,6 +197,7 @@ struct ag_thread {
     uint32_t foreign;        /* the last copies that it has seen looked at, and cannot be held */
     struct ag_stream *eager; /* where the op goes that this thread was last told to submit */
     bool watched;            /* its end will be heard of */
+    const struct ag_context *placed; /* where its default stream counts, though it has no state */
     struct ag_young *young; /* where it has found a stream last that is not followed yet, or NULL */
     uint64_t touched; /* bit n: perhaps a state whose index is n modulo 64 says that this is the
                          thread that issued its last op, or its owner */
@@ -460,18 +455,17 @@ void ag_stream_absorb(struct ag_stream *stream);
 
 /* -- Barriers (barrier.c) -------------------------------------------------- */
 
-/* Before an op on `stream`: submits what CUDA orders before it implicitly. No lock held, and the
+/* Before an op on `stream`: submits what CUDA orders before it implicitly, and where streams share
+   queues, what any of them holds. No lock held, and the
    state may get another life meanwhile: who locks it then looks for the stream again. */
 void ag_order_before_slow(const struct ag_stream *stream);
 
 static inline void ag_order_before(const struct ag_stream *stream)
 {
-    const struct ag_context *context = __atomic_load_n(&stream->context, __ATOMIC_RELAXED);
-    enum ag_stream_kind kind = __atomic_load_n(&stream->kind, __ATOMIC_RELAXED);
-    if (kind == AG_STREAM_LEGACY
-            ? atomic_load_explicit(&context->blocking_held, memory_order_relaxed) != 0
-            : atomic_load_explicit(&context->legacy_held, memory_order_relaxed) != 0 &&
-                  kind != AG_STREAM_NONBLOCKING)
+    const _Atomic unsigned *ahead = atomic_load_explicit(&stream->ahead, memory_order_relaxed);
+    if (__builtin_expect(atomic_load_explicit(ahead, memory_order_relaxed) !=
+                             atomic_load_explicit(&stream->counted, memory_order_relaxed),
+                         0))
         ag_order_before_slow(stream);
 }
 
@@ -480,6 +474,10 @@ void ag_order_before_unknown(CUstream handle, bool ptsz, CUcontext current);
 
 /* Submits what all streams but this one, if it is not NULL, hold. No lock held. */
 void ag_order_behind_all(const struct ag_stream *stream);
+
+/* Streams have been made in the context, so many. If its streams share queues from now on, submits
+   what they hold. No lock held. */
+void ag_order_place(struct ag_context *context, unsigned streams);
 
 /* -- Watchdog (watchdog.c) ------------------------------------------------- */
 

@@ -122,6 +122,20 @@ void ag_stream_absorb(struct ag_stream *stream)
 
 /* -- Holds and sequences --------------------------------------------------- */
 
+/* The stream holds (1), or holds no more (-1): whose ops come behind that. */
+static void count_hold(struct ag_stream *stream, int change)
+{
+    struct ag_context *context = stream->context;
+    enum ag_stream_kind kind = stream->kind;
+    bool shares = atomic_load_explicit(&stream->counted, memory_order_relaxed) != 0;
+    if (shares || kind == AG_STREAM_LEGACY)
+        atomic_fetch_add(&context->ahead[AG_STREAM_BLOCKING], (unsigned)change);
+    if (shares)
+        atomic_fetch_add(&context->ahead[AG_STREAM_NONBLOCKING], (unsigned)change);
+    if (shares || (kind != AG_STREAM_LEGACY && kind != AG_STREAM_NONBLOCKING))
+        atomic_fetch_add(&context->ahead[AG_STREAM_LEGACY], (unsigned)change);
+}
+
 void ag_stream_open(struct ag_stream *stream)
 {
     if (atomic_load_explicit(&stream->open, memory_order_relaxed))
@@ -200,10 +214,9 @@ bool ag_stream_hold_begins(struct ag_stream *stream, struct ag_node *head)
     atomic_store_explicit(&stream->epoch, stream->epoch + 1, memory_order_relaxed);
     atomic_store_explicit(&stream->late, false, memory_order_relaxed);
     ag_pace_begun(stream);
-    if (stream->kind == AG_STREAM_LEGACY)
-        atomic_store(&stream->context->legacy_held, true);
-    else if (stream->kind != AG_STREAM_NONBLOCKING)
-        atomic_fetch_add(&stream->context->blocking_held, 1);
+    atomic_store_explicit(&stream->counted, atomic_load(&stream->context->shares),
+                          memory_order_relaxed);
+    count_hold(stream, 1);
     return true;
 }
 
@@ -214,10 +227,8 @@ static void hold_ends(struct ag_stream *stream)
     if (stream->watched)
         ag_watchdog_unwatch();
     stream->watched = false;
-    if (stream->kind == AG_STREAM_LEGACY)
-        atomic_store(&stream->context->legacy_held, false);
-    else if (stream->kind != AG_STREAM_NONBLOCKING)
-        atomic_fetch_sub(&stream->context->blocking_held, 1);
+    count_hold(stream, -1);
+    atomic_store_explicit(&stream->counted, 0, memory_order_relaxed);
 }
 
 /* -- Traces --------------------------------------------------------------- */
@@ -443,6 +454,14 @@ static bool avoid_destroyed(struct ag_stream *stream, struct ag_node *leaf)
     return true;
 }
 
+/* Where streams share queues the first launch has to do it: an upload waits for the stream's work,
+   and that may wait for what the program submits next, which the queue would not get to. */
+static CUresult upload(const struct ag_stream *stream, struct ag_trace *trace)
+{
+    return atomic_load(&stream->context->shares) ? CUDA_SUCCESS
+                                                 : ag_trace_upload(trace, stream->handle);
+}
+
 /* Makes the exec of a trace that has been built; on an error the trace is gone, NULL, and its exec
    given back. */
 static CUresult complete(struct ag_stream *stream, struct ag_trace **trace)
@@ -450,7 +469,7 @@ static CUresult complete(struct ag_stream *stream, struct ag_trace **trace)
     CUresult result = ag_aside_instantiate(stream->context, *trace);
     bool ready = result != CUDA_ERROR_NOT_READY; /* or it is not ours */
     if (result == CUDA_SUCCESS)
-        result = ag_trace_upload(*trace, stream->handle);
+        result = upload(stream, *trace);
     if (result == CUDA_SUCCESS)
         return result;
     if (ready)

@@ -169,8 +169,9 @@ bool ag_young_op_slow(CUstream handle, bool ptsz, CUcontext current)
     if (!has(young, handle)) /* it has got a state meanwhile */
         return false;
     ag_self.eager = NULL;
-    if (atomic_load_explicit(&young->blocking, memory_order_relaxed) &&
-        atomic_load(&atomic_load_explicit(&young->context, memory_order_relaxed)->legacy_held))
+    bool blocking = atomic_load_explicit(&young->blocking, memory_order_relaxed);
+    if (atomic_load(ag_context_ahead(atomic_load_explicit(&young->context, memory_order_relaxed),
+                                     blocking ? AG_STREAM_BLOCKING : AG_STREAM_NONBLOCKING)) != 0)
         ag_order_before_unknown(handle, ptsz, current);
     return true;
 }

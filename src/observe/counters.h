@@ -23,7 +23,8 @@
     X(ATTRIBUTES, "attributes", "a function's or stream's attributes change")                      \
     X(FAILURE, "failure", "a graph call of the library failed")                                    \
     X(EXIT, "exit", "the process ends")                                                            \
-    X(REQUEST, "request", "the program asked for it")
+    X(REQUEST, "request", "the program asked for it")                                              \
+    X(QUEUE, "shared_queue", "an op of another stream, which may share a queue of the device")
 
 enum ag_reason {
 #define X(id, name, help) AG_REASON_##id,

@@ -41,7 +41,7 @@ class Bench:
         """Starts one side. Its lines, errors and report go to files."""
         side = "preload" if preload else "plain"
         base = self.path(f"{tag}{side}")
-        env = {k: v for k, v in setting.items() if k.startswith("AGSIM_")}
+        env = {k: v for k, v in setting.items() if k.startswith(("AGSIM_", "CUDA_"))}
         if preload:
             env.update(setting, **self.env, AUTOGRAPH_REPORT=f"{base}.json")
             env["AGSIM_SEED"] = int(setting.get("AGSIM_SEED", 0)) + 1
@@ -180,6 +180,8 @@ def setting(number, gpu=False):
                    "UPDATE_STRATEGY": ["auto", "set_params", "exec_update", "recapture"],
                    "TRACE_TRIAL": ["true", "false"], "GRAPH_CREDIT_MS": [1, 1000000]}
         result.update({f"AUTOGRAPH_{k}": chance.choice(v) for k, v in options.items()})
+    if chance.random() < 0.5:  # fewer queues of the device than there are streams
+        result["CUDA_DEVICE_MAX_CONNECTIONS"] = chance.randint(1, 4)
     return result
 
 

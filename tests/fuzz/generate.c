@@ -232,12 +232,12 @@ static void op_fill(struct generator *g, struct statement *s)
     case S_PASS:
         s->other = below(g, g->lanes);
         s->mode = PICK(g, 66, 12, 22);
-        s->how = PICK(g, 42, 12, 24, 6, 5, 4, 4, 3);
+        s->how = PICK(g, 36, 10, 20, 6, 5, 4, 4, 3, 12);
         values(g, s);
         break;
     case S_SYNC:
     case S_POKE:
-        s->how = between(g, EDGE_HOST, EDGES - 1);
+        s->how = between(g, EDGE_HOST, EDGE_HOST_CONTEXT);
         values(g, s);
         break;
     case S_PAUSE:
@@ -492,7 +492,7 @@ struct statement *program_generate(uint64_t seed)
     struct statement *program = NULL;
     g.threads = 1 + PICK(&g, 60, 25, 15);
     g.contexts = 1 + PICK(&g, 88, 12);
-    g.lanes = between(&g, 1, 4);
+    g.lanes = between(&g, 1, seed % 3 == 0 ? MOST_LANES : 4); /* or more than there are queues */
     g.lanes = g.lanes < g.threads ? g.threads : g.lanes;
     g.lanes = g.lanes < g.contexts ? g.contexts : g.lanes;
     struct statement **end = declare(&g, &program);

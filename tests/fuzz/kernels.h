@@ -33,6 +33,10 @@ extern const char *const kernel_names[KERNEL_LAYOUTS];
 /* A module with all of them. */
 extern const char kernel_module[];
 
+/* A module with two kernels of (u64 word, u32 value): fz_wait waits until the word has come to the
+   value, fz_set sets it. */
+extern const char kernel_words[];
+
 /* Modules with the one kernel fz_own, in three layouts: PLAIN, MIXED, BIG. */
 enum { KERNEL_VARIANTS = 3 };
 extern const char *const kernel_variant[KERNEL_VARIANTS];

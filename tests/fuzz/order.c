@@ -57,6 +57,16 @@ static void wait_value(struct thread *t, const struct step *step)
                                                  CU_STREAM_WAIT_VALUE_GEQ));
 }
 
+static void wait_word(struct thread *t, const struct step *step)
+{
+    MUST(t, word_launch(step->lane, step->lane->context->wait, step->address, step->value));
+}
+
+static void set_word(struct thread *t, const struct step *step)
+{
+    MUST(t, word_launch(step->lane, step->lane->context->set, step->address, step->value));
+}
+
 static void synchronize(struct thread *t, const struct step *step)
 {
     MUST(t, step->lane->api->cuStreamSynchronize(step->lane->stream));
@@ -117,15 +127,21 @@ static CUevent next_event(struct thread *t, struct lane *l)
     return *event;
 }
 
-static CUdeviceptr word_address(const struct lane *l, int word)
-{
-    return l->mapped + (PINNED_WORDS * BUFFER_WORDS + (CUdeviceptr)word) * 4;
-}
-
 static bool ordered_by_legacy(const struct lane *a, const struct lane *b)
 {
     return a->context == b->context && (a->kind == LANE_LEGACY || b->kind == LANE_LEGACY) &&
            a->kind != LANE_NONBLOCKING && b->kind != LANE_NONBLOCKING;
+}
+
+/* Whether a kernel of `to` may wait for one of `from` that is launched behind it, and nothing that
+   anybody does in between waits for kernels. */
+static bool may_wait_ahead(const struct thread *t, const struct lane *from, const struct lane *to)
+{
+    bool same =
+        from->kind == to->kind && (from->kind == LANE_LEGACY ||
+                                   (from->kind == LANE_PER_THREAD && from->thread == to->thread));
+    return from->context == to->context && from->stream != to->stream && !same && !t->par &&
+           !ordered_by_legacy(from, to);
 }
 
 void order_wait(struct thread *t, struct lane *l, int how)
@@ -160,11 +176,16 @@ void order_wait(struct thread *t, struct lane *l, int how)
 bool order_edge(struct thread *t, struct lane *from, struct lane *to, int how)
 {
     bool failed = false;
-    if (from->capturing || (how == EDGE_LEGACY && !ordered_by_legacy(from, to)))
+    if (from->capturing || (how == EDGE_LEGACY && !ordered_by_legacy(from, to)) ||
+        (how == EDGE_DEVICE && !may_wait_ahead(t, from, to)))
         how = EDGE_EVENT;
     if (how == EDGE_LEGACY)
         return true;
-    if (how >= EDGE_HOST) {
+    if (how == EDGE_DEVICE) {
+        CUdeviceptr address = word_address(from, WORD_DEVICE);
+        take(t, &(struct step){wait_word, to, NULL, address, 0, ++from->device, NULL});
+        take(t, &(struct step){set_word, from, NULL, address, 0, from->device, NULL});
+    } else if (how >= EDGE_HOST) {
         order_wait(t, from, how);
     } else if (how == EDGE_VALUE) {
         CUdeviceptr address = word_address(from, WORD_FLAG);
@@ -296,7 +317,7 @@ __attribute__((no_sanitize("thread"))) static void spin(struct thread *t, struct
 
 static void poke(struct thread *t, struct lane *l, const struct statement *s)
 {
-    order_wait(t, l, s->how < EDGE_HOST || s->how >= EDGES ? EDGE_HOST : s->how);
+    order_wait(t, l, s->how < EDGE_HOST || s->how > EDGE_HOST_CONTEXT ? EDGE_HOST : s->how);
     uint32_t *words = l->pinned + PINNED_SOURCE * BUFFER_WORDS, k = op_value(t, l, s);
     for (uint32_t i = 0; i < BUFFER_WORDS; i++)
         words[i] = words[i] * 31 + k;
@@ -332,7 +353,7 @@ void order_run(struct thread *t, struct lane *l, const struct statement *s)
         else
             exchange(t, l, other, s);
     } else if (s->kind == S_SYNC) { /* in a capture it is an error of the program's */
-        order_wait(t, l, s->how < EDGE_HOST || s->how >= EDGES ? EDGE_HOST : s->how);
+        order_wait(t, l, s->how < EDGE_HOST || s->how > EDGE_HOST_CONTEXT ? EDGE_HOST : s->how);
     } else if (l->capturing) {
         return;
     } else if (s->kind == S_READ) {

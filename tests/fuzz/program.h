@@ -191,6 +191,8 @@ enum edge {
     EDGE_HOST_QUERY,
     EDGE_HOST_EVENT_QUERY,
     EDGE_HOST_CONTEXT,
+    EDGE_DEVICE, /* a kernel waits on the device for one that is launched right behind it; an event
+                    where that would be for ever */
     EDGES
 };
 

@@ -127,6 +127,7 @@ static void lane_make(struct thread *t, struct lane *l)
     l->temp = 0;
     l->slots_used = 0;
     l->flag = 0;
+    l->device = 0;
     l->capturing = false;
     l->exec = NULL;
 }
@@ -183,23 +184,45 @@ static void context_make(struct thread *t, struct context *c)
     MUST(t, call->cuModuleLoadData(&c->module, kernel_module));
     for (int i = 0; i < KERNEL_LAYOUTS; i++)
         MUST(t, call->cuModuleGetFunction(&c->function[i], c->module, kernel_names[i]));
+    MUST(t, call->cuModuleLoadData(&c->words, kernel_words));
+    MUST(t, call->cuModuleGetFunction(&c->wait, c->words, "fz_wait"));
+    MUST(t, call->cuModuleGetFunction(&c->set, c->words, "fz_set"));
 }
 
 static void context_free(struct thread *t, struct context *c)
 {
     const struct api *call = &api[t->world->route][0];
-    if (t->world->gpu) {
+    if (t->world->gpu || c->primary) { /* the context may live on */
         MUST(t, call->cuModuleUnload(c->module));
-        return;
+        MUST(t, call->cuModuleUnload(c->words));
     }
+    if (t->world->gpu)
+        return;
     if (c->primary) {
-        MUST(t, call->cuModuleUnload(c->module)); /* the context may live on */
         MUST(t, call->cuDevicePrimaryCtxRelease(c->device));
     } else {
         MUST(t, call->cuCtxDestroy(c->handle));
     }
     c->live = false;
     t->current = NULL;
+}
+
+CUdeviceptr word_address(const struct lane *l, int word)
+{
+    return l->mapped + (PINNED_WORDS * BUFFER_WORDS + (CUdeviceptr)word) * 4;
+}
+
+CUresult word_launch(struct lane *l, CUfunction what, CUdeviceptr word, uint32_t value)
+{
+    void *params[] = {&word, &value};
+    return l->api->cuLaunchKernel(what, 1, 1, 1, 1, 1, 1, 0, l->stream, params, NULL);
+}
+
+/* Kernels that wait for others are loaded before: loading waits for them. */
+static void words_load(struct thread *t, struct lane *l)
+{
+    MUST(t, word_launch(l, l->context->set, word_address(l, WORD_DEVICE), 0));
+    MUST(t, word_launch(l, l->context->wait, word_address(l, WORD_DEVICE), 0));
 }
 
 static void context_fill(struct thread *t, struct context *c)
@@ -209,6 +232,9 @@ static void context_fill(struct thread *t, struct context *c)
         if (l->context == c)
             lane_make(t, l);
     world_enter(t, c);
+    for (struct lane *l = w->lane; l < w->lane + w->nlanes; l++)
+        if (l->context == c)
+            words_load(t, l);
     MUST(t, api[w->route][0].cuCtxSynchronize());
 }
 

@@ -24,7 +24,7 @@ enum pinned {
     PINNED_WORDS,  /* single words, below */
     PINNED_AREAS
 };
-enum { WORD_FLAG, WORD_SPIN };
+enum { WORD_FLAG, WORD_SPIN, WORD_DEVICE };
 enum { SLOTS = 256 };
 
 struct context {
@@ -34,6 +34,8 @@ struct context {
     unsigned generation; /* goes up with RESET */
     CUmodule module;
     CUfunction function[KERNEL_LAYOUTS];
+    CUmodule words; /* wait and set, for EDGE_DEVICE */
+    CUfunction wait, set;
 };
 
 struct record; /* what a host function is told */
@@ -59,8 +61,9 @@ struct lane {
     uint32_t pageable[BUFFER_WORDS];
     CUevent event[2];
     unsigned event_turn;
-    bool stray;    /* its last op went to the legacy stream, and a wait for its own may miss it */
-    uint32_t flag; /* last value written to WORD_FLAG */
+    bool stray;      /* its last op went to the legacy stream, and a wait for its own may miss it */
+    uint32_t flag;   /* last value written to WORD_FLAG */
+    uint32_t device; /* and to WORD_DEVICE */
     uint32_t ops;
 
     CUmodule own_module;
@@ -155,6 +158,10 @@ void lane_enter(struct thread *t, const struct lane *l);
 void stream_make(struct thread *t, struct lane *l);
 void own_load(struct thread *t, struct lane *l, int variant);
 void context_reset(struct thread *t, int index, bool look);
+
+/* Launches the context's `wait` or `set` in the lane's stream. */
+CUresult word_launch(struct lane *l, CUfunction what, CUdeviceptr word, uint32_t value);
+CUdeviceptr word_address(const struct lane *l, int word); /* in its pinned memory */
 
 /* Runs job(thread, of) on the thread with that index, in the caller's loops, and waits. */
 void thread_call(struct thread *caller, int index, void (*job)(struct thread *, const void *),

@@ -27,6 +27,9 @@
  *   AGSIM_GRAPH_LAUNCH_US=N and that of a graph,
  *   AGSIM_INSTANTIATE_US=N  its instantiation,
  *   AGSIM_POINTER_US=N      and questions about what lies at an address
+ *   CUDA_DEVICE_MAX_CONNECTIONS=N  the queues that a context's streams share (8, at most 32): in
+ *                           each the operations begin in the order of submission
+ *   AGSIM_MPS=1             the device says that it is shared by MPS
  *   AGSIM_LOG=FILE          what the device executed, a line per operation (log.c)
  *   AGSIM_CALLS=FILE        how often each function was called
  *   AGSIM_FAIL=..., AGSIM_CALLER=...  calls that fail, and whose (proc.c)

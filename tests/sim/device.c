@@ -212,6 +212,8 @@ static int attribute(CUdevice_attribute a, CUdevice dev)
         return 3;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
         return dev;
+    case CU_DEVICE_ATTRIBUTE_MPS_ENABLED:
+        return sim_env_number("AGSIM_MPS", 0) != 0;
     case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP:
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:

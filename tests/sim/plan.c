@@ -280,7 +280,8 @@ static bool lets_begin(const struct shape *shape, unsigned i)
 
 /* One after the other, in an order that the edges allow, at random. With AGSIM_EARLY kernels behind
    a programmatic edge do not wait for the kernel before: it has begun, and may end after them. */
-static void run_plan(struct stream *s, const struct plan *p, struct marker **markers, unsigned base)
+static void run_plan(struct stream *s, const struct plan *p, struct marker **markers, unsigned base,
+                     unsigned *unbegun)
 {
     const struct shape *shape = p->shape;
     unsigned n = shape->nnodes, nready = 0, at = base;
@@ -315,8 +316,10 @@ static void run_plan(struct stream *s, const struct plan *p, struct marker **mar
         if (p->nodes[i].disabled) {
             /* an empty node, for now */
         } else if (w->kind == WORK_GRAPH) {
-            run_plan(s, w->graph.plan, markers, marker[i]);
+            run_plan(s, w->graph.plan, markers, marker[i], unbegun);
         } else {
+            if (--*unbegun == 0)
+                stream_graph_begun(s);
             stream_pause(s);
             work_execute(s, w, true);
             if (w->kind == WORK_RECORD || w->kind == WORK_WAIT)
@@ -329,11 +332,24 @@ static void run_plan(struct stream *s, const struct plan *p, struct marker **mar
     free(left);
 }
 
+/* Nodes that execute, with those of child graphs. */
+static unsigned count_nodes(const struct plan *p)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < p->shape->nnodes; i++)
+        if (!p->nodes[i].disabled)
+            n += p->nodes[i].work.kind == WORK_GRAPH ? count_nodes(p->nodes[i].work.graph.plan) : 1;
+    return n;
+}
+
 void plan_execute(struct stream *s, struct work *launch)
 {
+    unsigned unbegun = count_nodes(launch->graph.plan);
     s->graph_priority = launch->graph.priority;
     s->graph_stack = launch->graph.stack;
-    run_plan(s, launch->graph.plan, launch->graph.markers, 0);
+    if (unbegun == 0)
+        stream_graph_begun(s);
+    run_plan(s, launch->graph.plan, launch->graph.markers, 0, &unbegun);
 }
 
 /* -- Update of a whole exec -- */

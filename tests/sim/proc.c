@@ -239,6 +239,14 @@ void sim_busy(unsigned us)
         continue;
 }
 
+/* As CUDA documents the variable. What a driver makes of other values is not known. */
+static unsigned connections(void)
+{
+    const char *text = sim_env("CUDA_DEVICE_MAX_CONNECTIONS");
+    long n = text ? strtol(text, NULL, 10) : 0;
+    return n < 1 ? 8 : n > MAX_CONNECTIONS ? MAX_CONNECTIONS : (unsigned)n;
+}
+
 CUresult sim_cuInit(unsigned flags)
 {
     if (flags)
@@ -258,6 +266,7 @@ CUresult sim_cuInit(unsigned flags)
         sim.pointer_us = (unsigned)sim_env_number("AGSIM_POINTER_US", 0);
         sim.graph_free = (unsigned)sim_env_number("AGSIM_GRAPH_FREE", 0);
         sim.streams_free = (unsigned)sim_env_number("AGSIM_STREAMS_FREE", 0);
+        sim.connections = connections();
         sim.lazy = sim_env_number("AGSIM_LAZY", 0) != 0;
         sim.reuse = sim_env_number("AGSIM_REUSE", 0) != 0;
         sim.early = sim_env_number("AGSIM_EARLY", 0) != 0;

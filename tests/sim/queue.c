@@ -3,7 +3,12 @@
  * operation can start is handed to a worker thread, which runs operations in
  * order until the queue is empty or must wait for other work. Workers are made
  * when no idle one is left, so a kernel that never ends holds up its stream
- * only. A waiting stream hangs on the list of the one thing it waits for. */
+ * only. A waiting stream hangs on the list of the one thing it waits for.
+ *
+ * A context has a few queues of the device (CUDA_DEVICE_MAX_CONNECTIONS), and its streams are dealt
+ * out to them as they are made. In such a queue operations begin in the order of submission: one
+ * that must wait holds up all that are behind it, whatever their streams. It leaves the queue when
+ * it has begun, a graph when its last node has. */
 #include "sim.h"
 
 #include <sched.h>
@@ -59,9 +64,12 @@ static bool dep_done(const struct dep *d)
     return d->marker ? d->marker->done : d->stream->completed >= d->seq;
 }
 
-/* Is the first operation waiting? Then the stream now hangs on what it waits for. */
+/* Is the first operation waiting? Then the stream now hangs on what it waits for; or it is kicked
+   when the turn has come to it in its queue. */
 static bool head_waits(struct stream *s)
 {
+    if (s->head->queue && s->head->queue->head != s->head)
+        return true;
     for (unsigned i = 0; i < s->head->ndeps; i++) {
         struct dep *d = &s->head->deps[i];
         if (dep_done(d))
@@ -131,6 +139,40 @@ static void wake(struct stream **list)
     }
 }
 
+/* -- The device's queues -- */
+
+static void queue_append(struct queue *q, struct op *op)
+{
+    op->queue = q;
+    op->behind = NULL;
+    if (q->tail)
+        q->tail->behind = op;
+    else
+        q->head = op;
+    q->tail = op;
+}
+
+/* The operation, the queue's first, has begun: the next one's turn has come. */
+static void queue_pass(struct op *op)
+{
+    struct queue *q = op->queue;
+    if (!q)
+        return;
+    op->queue = NULL;
+    q->head = op->behind;
+    if (!q->head)
+        q->tail = NULL;
+    else if (q->head->stream->head == q->head)
+        kick(q->head->stream);
+}
+
+void stream_graph_begun(struct stream *s)
+{
+    pthread_mutex_lock(&sim.lock);
+    queue_pass(s->head);
+    pthread_mutex_unlock(&sim.lock);
+}
+
 /* -- Execution -- */
 
 static uint64_t random_next(uint64_t *state)
@@ -193,6 +235,8 @@ static void run_stream(struct stream *s)
     for (unsigned i = 0; i < LINGER; i++) {
         while (s->head && !s->waiting && !head_waits(s)) {
             struct op *op = s->head;
+            if (op->work.kind != WORK_GRAPH)
+                queue_pass(op);
             pthread_mutex_unlock(&sim.lock);
             stream_pause(s);
             work_execute(s, &op->work, false);
@@ -287,7 +331,8 @@ static void wait_for_room(struct stream *s)
         pthread_cond_broadcast(&sim.room);
 }
 
-CUresult stream_enqueue(struct stream *s, struct work *w, const struct dep *deps, unsigned ndeps)
+static CUresult enqueue(struct stream *s, struct work *w, const struct dep *deps, unsigned ndeps,
+                        struct queue *q)
 {
     uint64_t gen = s->o.gen;
     if (s->kind == STREAM_LEGACY)
@@ -321,6 +366,10 @@ CUresult stream_enqueue(struct stream *s, struct work *w, const struct dep *deps
         return r;
     }
     op->seq = ++s->submitted;
+    op->stream = s;
+    op->queue = NULL;
+    if (q)
+        queue_append(q, op);
     if (s->tail)
         s->tail->next = op;
     else
@@ -329,6 +378,17 @@ CUresult stream_enqueue(struct stream *s, struct work *w, const struct dep *deps
     s->depth++;
     kick(s);
     return CUDA_SUCCESS;
+}
+
+CUresult stream_enqueue(struct stream *s, struct work *w, const struct dep *deps, unsigned ndeps)
+{
+    return enqueue(s, w, deps, ndeps, s->queue);
+}
+
+CUresult stream_enqueue_end(struct stream *s)
+{
+    struct work empty = {.kind = WORK_EMPTY};
+    return enqueue(s, &empty, NULL, 0, NULL);
 }
 
 void stream_wait(struct stream *s, uint64_t seq)

@@ -38,6 +38,7 @@
 #define UNLIKELY(x)       __builtin_expect(!!(x), 0)
 #define COUNT(a)          (sizeof(a) / sizeof((a)[0]))
 #define MAX_DEVICES       16
+#define MAX_CONNECTIONS   32
 #define MAX_PARAMS        4096
 #define MAX_ARGS_SIZE     32764
 #define DEVICE_MEMORY     ((size_t)8 << 30)
@@ -103,6 +104,12 @@ void *obj_next(enum obj_type type, void *after);
 
 /* -- State -- */
 
+/* A queue of the device, which several streams may share: the operations in it that have not begun,
+   in the order of submission. */
+struct queue {
+    struct op *head, *tail;
+};
+
 struct ctx {
     struct obj o;
     int device;
@@ -115,6 +122,8 @@ struct ctx {
     struct stream *streams; /* all, through stream->next_in_ctx */
     unsigned made;          /* of these, that the program has ever created */
     unsigned in_room;       /* submissions that wait until a stream takes more */
+    struct queue queues[MAX_CONNECTIONS]; /* sim.connections of them; see queue.c */
+    unsigned placed;                      /* streams that have got one of these */
     /* The model of instantiation: short execs and long ones. */
     unsigned nexecs[2]; /* living */
     unsigned
@@ -160,6 +169,7 @@ struct sim {
     unsigned launch_us, graph_launch_us, instantiate_us, pointer_us;
     unsigned graph_free;   /* execs a context has memory for; 0: no limit */
     unsigned streams_free; /* streams that a context gives without a wait; 0: no limit */
+    unsigned connections;  /* queues of a context */
     bool reuse;            /* memory that another stream gives back is there, behind that */
     bool early;            /* kernels behind a programmatic edge do not wait for the one before */
     bool lazy;             /* a kernel is loaded when it is first asked for */
@@ -392,6 +402,9 @@ struct dep { /* work of `stream` up to `seq`, or a marker */
 struct op {
     struct op *next;
     uint64_t seq;
+    struct stream *stream;
+    struct queue *queue; /* where it waits for its turn to begin; NULL: nowhere, or it has begun */
+    struct op *behind;   /* the next in that queue */
     struct work work;
     unsigned ndeps;
     struct dep *deps;
@@ -418,6 +431,7 @@ struct stream {
     unsigned depth;
     bool running;        /* a worker has it */
     struct dep *waiting; /* what the head waits for */
+    struct queue *queue; /* its operations go through */
     struct stream *next_waiter;
     struct stream *waiters; /* streams that wait for this one */
     uint64_t random;        /* owned by the worker while running */
@@ -433,8 +447,12 @@ CUresult stream_get(CUstream handle, struct stream **stream);
 struct stream *stream_new(struct ctx *ctx, enum stream_kind kind, unsigned flags, int priority);
 void stream_destroy(struct stream *s);
 bool stream_blocking(const struct stream *s); /* the legacy stream orders against it */
-/* Enqueues; takes over what `w` owns also on failure. Blocks while the queue is full. */
+/* Enqueues; takes over what `w` owns also on failure. Blocks while the stream is full. */
 CUresult stream_enqueue(struct stream *s, struct work *w, const struct dep *deps, unsigned ndeps);
+/* What a host thread waits for: after what precedes it in the stream, but in no queue. */
+CUresult stream_enqueue_end(struct stream *s);
+/* Unlocked, on the stream's worker: the last node of the graph that runs begins now. */
+void stream_graph_begun(struct stream *s);
 /* The same for an operation that can be captured: a node while s captures. */
 CUresult stream_submit(struct stream *s, struct work *w);
 /* Waits while a submission in the context waits for room: what makes or destroys something does

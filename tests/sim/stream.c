@@ -24,6 +24,7 @@ struct stream *stream_new(struct ctx *ctx, enum stream_kind kind, unsigned flags
     s->priority = priority;
     s->number = kind == STREAM_LEGACY ? 0 : ++streams_made;
     s->random = (sim.seed + 1) * 0x9e3779b97f4a7c15u ^ (s->number + 1) * 0xd1342543de82ef95u;
+    s->queue = &ctx->queues[ctx->placed++ % sim.connections];
     s->next_in_ctx = ctx->streams;
     ctx->streams = s;
     return s;
@@ -326,8 +327,7 @@ void stream_synchronize(struct stream *s)
 {
     if (s->kind == STREAM_LEGACY) {
         /* Like an operation there: after it, what the blocking streams had is done. */
-        struct work empty = {.kind = WORK_EMPTY};
-        if (stream_idle(s) || stream_enqueue(s, &empty, NULL, 0) != CUDA_SUCCESS)
+        if (stream_idle(s) || stream_enqueue_end(s) != CUDA_SUCCESS)
             return;
     }
     stream_wait(s, s->submitted);
