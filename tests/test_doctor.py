@@ -72,6 +72,24 @@ def test_ways_to_cuda(tmp_path, source, expected):
     assert expected in facts["CUDA"][0]
 
 
+@pytest.mark.parametrize("where", ["program", "library"])
+def test_a_program_that_opens_namespaces(tmp_path, where):
+    code = """#define _GNU_SOURCE
+#include <dlfcn.h>
+void *space(void) { return dlmopen(LM_ID_NEWLM, "x", RTLD_NOW); }
+"""
+    (tmp_path / "program.c").write_text("void *space(void); int main(void) { return !space(); }")
+    (tmp_path / "space.c").write_text(code)
+    cc = helpers.config()["cc"].split()
+    helpers.tool(*cc, "-fPIC", "-shared", "-Wl,-soname,libspace.so", tmp_path / "space.c",
+                 "-o", tmp_path / "libspace.so", "-ldl")
+    helpers.tool(*cc, tmp_path / "program.c", "-o", tmp_path / "program", "-ldl",
+                 *([tmp_path / "space.c"] if where == "program" else [tmp_path / "libspace.so"]))
+    facts, _ = doctor(tmp_path / "program", status=None,
+                      env={"LD_LIBRARY_PATH": f"{helpers.sim_dir()}:{tmp_path}"})
+    assert "dlmopen" in facts["note"][0]
+
+
 def test_static_cudart():
     sample = helpers.sample("constant-static")
     if not sample.exists():

@@ -404,7 +404,7 @@ def test_names_that_are_not_cudas(built):
 def test_next_of_another_library(built):
     """dlsym(RTLD_NEXT) finds what comes after the library that asks, not after ours."""
     for preload in ((DOORS, "libthird.so"), ("libthird.so", DOORS)):
-        out = built.same("thirdnext malloc", "next malloc", "thirdnext dlopen", "thirdnext free",
+        out = built.same("thirdnext malloc", "next malloc", "thirdnext dlclose", "thirdnext free",
                          preload=preload)
         assert out[0] == "thirdnext malloc: libc.so.6 malloc"
         assert out[1] == "next malloc: libthird.so malloc"

@@ -44,6 +44,7 @@ def test_content(tmp_path):
     assert "side_exit" in names and len(names) == len(set(names))
     assert json.loads(file.read_text()) == {
         "format": 2,
+        "stopped": "no reason",
         "seconds": 1.5,
         "complete": True,
         "streams": [{"number": 3, "kind": "blocking", "lives": 2, "ops": 1000, "replayed": 900,

@@ -50,6 +50,15 @@ def second_format(**changes):
         "trace_file": {"file": "/tmp/x", "bytes": 2500000, "lost": 3, "error": None}, **changes})
 
 
+def test_why_nothing_was_held(shown, tmp_path):
+    why = "a reason <i>"
+    for data in second_format(stopped=why), second_format(stopped=why, cuts=[], ops={
+            "total": 0, "replayed": 0, "eager": 0}):
+        assert f"the library stopped holding: {why}" in shown(data).stdout
+        shown(data, "--html", tmp_path / "page.html")
+        assert "the library stopped holding: a reason &lt;i&gt;" in (tmp_path / "page.html").read_text()
+
+
 @pytest.fixture
 def shown(tmp_path):
     def show(data, *options, status=0):

@@ -15,6 +15,9 @@ STUB_LIBRARY = 34  # CUDA_ERROR_STUB_LIBRARY
 MIN_DRIVER = 12000  # the oldest that has all the functions that graphs need
 FULL_DRIVER = 12040  # tells a kernel's parameters: replays are faster
 
+# Libraries that have nothing to do with CUDA.
+SYSTEM = re.compile(r"(lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)|ld-linux.*)\.so")
+
 EPILOG = "Status: 0 usable, 1 of no use here or for this program, 2 the program cannot be looked at."
 
 
@@ -106,13 +109,25 @@ def ways_to_cuda(binary):
             ways.append(f"shared cudart: {path or name}")
         elif re.match(r"libcuda\.so", name):
             ways.append(f"driver API, linked: {path or name}")
-        elif path and not re.match(r"lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so", name):
+        elif path and not SYSTEM.match(name):
             try:
                 if own_runtime(elf.Elf(path)):
                     ways.append(f"{name} brings a cudart of its own")
             except Failure:
                 pass  # the dynamic linker will say it better
     return ways, sorted(name for name, path in libraries.items() if path is None)
+
+
+def opens_namespaces(binary):
+    """Whether the program, or a library that it is linked to, may call dlmopen()."""
+    for name, path in [(None, binary.path), *loaded_libraries(binary).items()]:
+        if path and not (name and SYSTEM.match(name)):
+            try:
+                if elf.Elf(path).mentions("dlmopen"):
+                    return True
+            except Failure:
+                pass  # the dynamic linker will say it better
+    return False
 
 
 def check_program(command, path):
@@ -134,6 +149,8 @@ def check_program(command, path):
         say("missing", f"{name} is not found: the program will not start; see LD_LIBRARY_PATH")
     if missing:
         return f"{missing[0]} is missing"
+    if opens_namespaces(binary):
+        say("note", "it may load objects with dlmopen(): from then on nothing is held")
     if ways:
         say("seen", "launches, memsets, copies and events of the program and of every library in it")
         say("not seen", "graphs that the program makes itself: they run as they are")

@@ -477,6 +477,10 @@ void ag_order_before_unknown(CUstream handle, bool ptsz, CUcontext current);
 /* Submits what all streams but this one, if it is not NULL, hold. No lock held. */
 void ag_order_behind_all(const struct ag_stream *stream);
 
+/* Behind a capture that has begun: submits what all streams hold, and ends their sequences. True:
+   nothing is held, and nothing will be before that capture ends. */
+bool ag_barrier_last(void);
+
 /* -- Watchdog (watchdog.c) ------------------------------------------------- */
 
 /* Bounds (hold.bound_us) that a hold may take in all, while it gets longer in each of them. */

@@ -324,6 +324,9 @@ static void put_report(struct output *out, const struct ag_account *account)
     put_string(out, ag_config_path);
     put(out, ",\n");
     put_options(out);
+    put(out, "  \"stopped\": ");
+    put_optional(out, account->stopped);
+    put(out, ",\n");
     put(out, "  \"seconds\": %.6f,\n", account->seconds);
     put(out, "  \"complete\": %s,\n", account->complete ? "true" : "false");
     put(out, "  \"ops\": {\"total\": %" PRIu64, c->ops);

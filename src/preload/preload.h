@@ -60,6 +60,9 @@ extern struct ag_slot ag_slots[AG_SLOTS];
 /* What the program gets in place of `found`, which may be any address. Safe from any thread. */
 void *ag_route(void *found);
 
+/* Is that, by its last part, the name of a libcuda? */
+bool ag_is_libcuda(const char *path);
+
 /* Does the address lie in a libcuda? Remembers each copy, and keeps it loaded. */
 bool ag_in_libcuda(const void *address);
 
@@ -121,8 +124,12 @@ void ag_shortcut_learn(void *real, const void *kernel, bool success);
 /* Starts everything at the first sight of libcuda. False: the library is switched off. */
 bool ag_start(void *libcuda);
 
-/* From now on the program gets real functions only, and nothing is held. */
-void ag_give_up(void);
+/*
+ * From now on nothing is held, and the program gets real functions, but for those without which
+ * there would be no report. The text says why: the first one stays.
+ */
+void ag_give_up(const char *format, ...) __attribute__((format(printf, 1, 2)));
+bool ag_gave_up(void);
 
 /* The program has called cuInit(): what must happen at exit is registered now. */
 void ag_driver_initialised(void);

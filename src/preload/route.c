@@ -75,6 +75,12 @@ static const struct copy *find_copy(uintptr_t address)
     return NULL;
 }
 
+bool ag_is_libcuda(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return strncmp(slash ? slash + 1 : path, "libcuda.so", strlen("libcuda.so")) == 0;
+}
+
 bool ag_in_libcuda(const void *address)
 {
     if (find_copy((uintptr_t)address))
@@ -82,8 +88,7 @@ bool ag_in_libcuda(const void *address)
     struct search search = {.address = (uintptr_t)address};
     if (!dl_iterate_phdr(find_object, &search))
         return false;
-    const char *slash = strrchr(search.path, '/');
-    if (strncmp(slash ? slash + 1 : search.path, "libcuda.so", strlen("libcuda.so")) != 0)
+    if (!ag_is_libcuda(search.path))
         return false;
     void *handle = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
     if (!handle)
@@ -190,8 +195,16 @@ static void *route_unknown(uintptr_t address)
     pthread_mutex_unlock(&lock);
     if (known)
         return (void *)ag_thunks[slot];
-    ag_give_up(); /* a call that passes no barrier would be unsound as long as anything is held */
+    /* A call that passes no barrier would be unsound as long as anything is held. */
+    ag_give_up("the driver has more unknown functions than there is room for");
     return (void *)address;
+}
+
+/* At cuInit() the end of the process is prepared, where the report is written. */
+static bool leads_on(unsigned slot)
+{
+    return slot == AG_SLOT_cuInit || slot == AG_SLOT_cuGetProcAddress ||
+           slot == AG_SLOT_cuGetProcAddress_v2;
 }
 
 void *ag_route(void *found)
@@ -200,8 +213,10 @@ void *ag_route(void *found)
         return found;
     unsigned entry = find_entry((uintptr_t)found);
     if (!atomic_load_explicit(&table[entry].address, memory_order_acquire))
-        return route_unknown((uintptr_t)found);
+        return ag_gave_up() ? found : route_unknown((uintptr_t)found);
     unsigned slot = table[entry].slot;
+    if (ag_gave_up() && !leads_on(slot))
+        return found;
     switch (ag_slots[slot].class) {
     case AG_CLASS_QUERY:
         return found;

@@ -3,7 +3,9 @@
  * Start, fork and exit. There is no constructor: the first address in libcuda starts everything.
  */
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,10 +24,31 @@ static _Atomic bool started;
 static _Atomic bool gave_up;
 static _Atomic pid_t user; /* the process in which the program has called cuInit(), or 0 */
 
-void ag_give_up(void)
+static void say_why(void)
 {
-    if (!atomic_exchange(&gave_up, true))
-        ag_engine_stop();
+    ag_log(AG_LOG_WARNING, "nothing is held: %s", ag_engine_stopped());
+}
+
+void ag_give_up(const char *format, ...)
+{
+    static atomic_flag given = ATOMIC_FLAG_INIT;
+    static char why[1024];
+    bool first = !atomic_flag_test_and_set(&given);
+    if (first) {
+        va_list arguments;
+        va_start(arguments, format);
+        (void)vsnprintf(why, sizeof why, format, arguments);
+        va_end(arguments);
+    }
+    atomic_store(&gave_up, true);
+    ag_engine_stop(why); /* by whoever comes: nothing may be held when it goes on */
+    if (first && started)
+        say_why();
+}
+
+bool ag_gave_up(void)
+{
+    return gave_up;
 }
 
 static void at_exit(void)
@@ -33,8 +56,8 @@ static void at_exit(void)
     /* A child: the report is its parent's. in_child() does not know of _Fork() and clone(). */
     if (user != getpid())
         return;
-    if (!atomic_exchange(&gave_up, true))
-        ag_engine_leave();
+    gave_up = true;
+    ag_engine_leave();
     ag_watch_stop();
 }
 
@@ -76,16 +99,15 @@ static __attribute__((noinline)) void start(void *libcuda)
     ag_route_look_up(libcuda, addresses);
     bool asked = ag_dlsym_is_asked(libcuda);
     pthread_mutex_lock(&lock);
-    if (!started && !asked) {
-        /* Some calls of the driver would pass what is held by others. */
-        ag_log(AG_LOG_WARNING, "another library's dlsym() hides the driver's functions: "
-                               "it has to be preloaded behind this one");
-        gave_up = true;
-        started = true;
-    } else if (!started) {
+    if (!started) {
         ag_real = driver;
         ag_route_fill(addresses);
+        if (!asked) /* some calls of the driver would pass what is held by others */
+            ag_give_up("another library's dlsym() hides the driver's functions: it has to be "
+                       "preloaded behind this one");
         ag_engine_start();
+        if (ag_engine_stopped() != NULL)
+            say_why();
         started = true;
     }
     pthread_mutex_unlock(&lock);
@@ -98,7 +120,7 @@ bool ag_start(void *libcuda)
         return false;
     if (!started)
         start(libcuda);
-    return !gave_up;
+    return true;
 }
 
 static void register_exit(void)

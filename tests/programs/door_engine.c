@@ -12,6 +12,7 @@
 #include "config/config.h"
 #include "driver/driver.h"
 #include "engine/engine.h"
+#include "observe/log.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -323,14 +324,24 @@ void ag_engine_program_execs(int change)
     NOTE("execs(%d) ", change);
 }
 
+static const char *stopped;
+
 void ag_engine_start(void)
 {
-    ag_engine_on = true;
+    ag_engine_on = stopped == NULL;
 }
 
-void ag_engine_stop(void)
+const char *ag_engine_stopped(void)
 {
-    NOTE("stop ");
+    return stopped;
+}
+
+void ag_engine_stop(const char *why)
+{
+    if (!stopped)
+        stopped = why;
+    if (ag_engine_on)
+        NOTE("stop ");
     ag_engine_on = false;
 }
 
@@ -346,6 +357,12 @@ void ag_config_load(void)
     if (slow)
         usleep((useconds_t)atoi(slow));
     errno = ENOENT; /* as after a look for files */
+}
+
+void ag_log(enum ag_log_level level, const char *format, ...)
+{
+    (void)level;
+    (void)format;
 }
 
 /* -- Trace file: never on ------------------------------------------------- */
