@@ -65,7 +65,8 @@ class Built:
                  f"-I{helpers.build_dir()}/src"]
         sources = [*PRELOAD.glob("*.c"), *PRELOAD.glob("*.S"),
                    *(PRELOAD / "arch" / self.machine).glob("*.S"),
-                   helpers.SOURCE / "src/driver/driver.c", PROGRAMS / "door_engine.c"]
+                   helpers.SOURCE / "src/driver/driver.c",
+                   helpers.SOURCE / "src/config/initial.c", PROGRAMS / "door_engine.c"]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             objects = list(pool.map(
                 lambda s: self.compile(f"objects/{s.parent.name}-{s.name}.o", "-c", *flags, s),

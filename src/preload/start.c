@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Start, fork and exit. There is no constructor: the first address in libcuda starts everything.
+ * Start, fork and exit. The first address in libcuda starts everything: the library's only constructor
+ * does no more than remember what the process began with (config/initial.h).
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "config/initial.h"
 #include "driver/driver.h"
 #include "engine/engine.h"
 #include "observe/log.h"
@@ -79,7 +81,7 @@ static void in_child(void)
 
 static void configure(void)
 {
-    const char *disable = getenv("AUTOGRAPH_DISABLE");
+    const char *disable = ag_initial_variable("AUTOGRAPH_DISABLE");
     if (disable && *disable && strcmp(disable, "0") != 0)
         return;
     ag_config_load();
