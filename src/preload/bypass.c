@@ -30,19 +30,6 @@ __attribute__((visibility("hidden"))) void *ag_real_dlopen, *ag_real_dlmopen;
 
 /* -- What is loaded already ------------------------------------------------ */
 
-static const char *dynamic_string(const struct link_map *object, ElfW(Sxword) tag)
-{
-    const char *strings = NULL;
-    const ElfW(Dyn) *found = NULL;
-    for (const ElfW(Dyn) *entry = object->l_ld; entry && entry->d_tag != DT_NULL; entry++) {
-        if (entry->d_tag == DT_STRTAB)
-            strings = (const char *)entry->d_un.d_ptr;
-        else if (entry->d_tag == tag)
-            found = entry;
-    }
-    return strings && found ? strings + found->d_un.d_val : NULL;
-}
-
 /*
  * Whether opening that name opens an object which is loaded, and thus bound already. A name without
  * a slash counts only if it is the object's own (DT_SONAME): that comes before any search, which
@@ -53,7 +40,7 @@ static bool is_loaded(const char *name)
     struct link_map *object = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
     if (!object)
         return false;
-    const char *own = strchr(name, '/') ? name : dynamic_string(object, DT_SONAME);
+    const char *own = strchr(name, '/') ? name : ag_dynamic_string(object->l_ld, DT_SONAME);
     bool loaded = own && strcmp(own, name) == 0;
     dlclose(object);
     return loaded;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Start, fork and exit. The first address in libcuda starts everything: the library's only constructor
- * does no more than remember what the process began with (config/initial.h).
+ * Start, fork and exit. The first address in libcuda starts everything: the library's only
+ * constructor does no more than remember what the process began with (config/initial.h).
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -13,22 +13,23 @@
 
 #include "config/config.h"
 #include "config/initial.h"
-#include "driver/driver.h"
 #include "engine/engine.h"
 #include "observe/log.h"
 #include "preload/preload.h"
 
 static pthread_once_t once_configured = PTHREAD_ONCE_INIT;
 static pthread_once_t once_initialised = PTHREAD_ONCE_INIT;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the start */
-static bool enabled;                                     /* constant once configured */
-static _Atomic bool started;
+static pthread_once_t once_succeeded = PTHREAD_ONCE_INIT;
+static bool enabled; /* constant once configured */
 static _Atomic bool gave_up;
 static _Atomic pid_t user; /* the process in which the program has called cuInit(), or 0 */
 
+/* Once, as soon as there are options to say whether. */
 static void say_why(void)
 {
-    ag_log(AG_LOG_WARNING, "nothing is held: %s", ag_engine_stopped());
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    if (enabled && ag_engine_stopped() != NULL && !atomic_flag_test_and_set(&said))
+        ag_log(AG_LOG_WARNING, "nothing is held: %s", ag_engine_stopped());
 }
 
 void ag_give_up(const char *format, ...)
@@ -44,8 +45,7 @@ void ag_give_up(const char *format, ...)
     }
     atomic_store(&gave_up, true);
     ag_engine_stop(why); /* by whoever comes: nothing may be held when it goes on */
-    if (first && started)
-        say_why();
+    say_why();
 }
 
 bool ag_gave_up(void)
@@ -56,7 +56,8 @@ bool ag_gave_up(void)
 static void at_exit(void)
 {
     /* A child: the report is its parent's. in_child() does not know of _Fork() and clone(). */
-    if (user != getpid())
+    static atomic_flag over = ATOMIC_FLAG_INIT;
+    if (user != getpid() || atomic_flag_test_and_set(&over))
         return;
     gave_up = true;
     ag_engine_leave();
@@ -88,41 +89,17 @@ static void configure(void)
     enabled = ag_opt.general_enable && pthread_atfork(NULL, NULL, in_child) == 0;
 }
 
-/*
- * The loader's lock is taken by each look-up, and may be held by who comes here (a constructor in
- * dlopen()). So look-ups are made before our own lock is taken, by each thread that finds nothing
- * started; the first to finish wins.
- */
-static __attribute__((noinline)) void start(void *libcuda)
-{
-    struct ag_driver driver;
-    void *addresses[AG_SLOTS_KNOWN];
-    ag_driver_resolve(&driver, libcuda, ag_dlsym);
-    ag_route_look_up(libcuda, addresses);
-    bool asked = ag_dlsym_is_asked(libcuda);
-    pthread_mutex_lock(&lock);
-    if (!started) {
-        ag_real = driver;
-        ag_route_fill(addresses);
-        if (!asked) /* some calls of the driver would pass what is held by others */
-            ag_give_up("another library's dlsym() hides the driver's functions: it has to be "
-                       "preloaded behind this one");
-        ag_engine_start();
-        if (ag_engine_stopped() != NULL)
-            say_why();
-        started = true;
-    }
-    pthread_mutex_unlock(&lock);
-}
-
-bool ag_start(void *libcuda)
+bool ag_enabled(void)
 {
     pthread_once(&once_configured, configure);
-    if (!enabled)
-        return false;
-    if (!started)
-        start(libcuda);
-    return true;
+    say_why();
+    return enabled;
+}
+
+void ag_start(void)
+{
+    ag_engine_start();
+    say_why();
 }
 
 static void register_exit(void)
@@ -134,8 +111,16 @@ static void register_exit(void)
         ag_watch_start();
 }
 
-void ag_driver_initialised(void)
+/* Another driver's cuInit() may have failed before. */
+static void register_again(void)
+{
+    (void)atexit(at_exit);
+}
+
+void ag_driver_initialised(bool success)
 {
     /* The driver has just registered its own handler: ours runs before it. */
     pthread_once(&once_initialised, register_exit);
+    if (success)
+        pthread_once(&once_succeeded, register_again);
 }
