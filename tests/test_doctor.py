@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """autograph doctor: what it says about machines, programs and options."""
 import os
+import shutil
 
 import pytest
 
@@ -60,6 +61,35 @@ def test_the_toolkits_stub_is_no_driver(tmp_path):
     assert "take them out of LD_LIBRARY_PATH" in verdict
 
 
+@pytest.fixture
+def stub(tmp_path):
+    (tmp_path / "stub.c").write_text("int cuDriverGetVersion(void) { return 34; } "
+                                     "int cuInit(void) { return 34; }")
+    (tmp_path / "stubs").mkdir()
+    helpers.tool(*helpers.config()["cc"].split(), "-fPIC", "-shared", "-Wl,-soname,libcuda.so.1",
+                 tmp_path / "stub.c", "-o", tmp_path / "stubs/libcuda.so.1")
+    return tmp_path / "stubs/libcuda.so.1"
+
+
+def test_a_program_that_is_linked_to_a_stub(tmp_path, stub):
+    (tmp_path / "p.c").write_text("int cuInit(unsigned); int main(void) { return cuInit(0); }")
+    helpers.tool(*helpers.config()["cc"].split(), tmp_path / "p.c", "-o", tmp_path / "p", stub,
+                 f"-Wl,-rpath,{stub.parent},--disable-new-dtags")
+    _, verdict = doctor(tmp_path / "p", status=1)
+    assert f"the program is linked to the toolkit's stub, {stub}" in verdict
+
+
+def test_other_drivers_than_the_one_that_is_loaded(tmp_path, stub):
+    (tmp_path / "copy").mkdir()
+    shutil.copy(helpers.sim_dir() / "libcuda.so.1", tmp_path / "copy/libcuda.so.1")
+    paths = [helpers.sim_dir(), stub.parent, tmp_path / "copy"]
+    facts, verdict = doctor(env={"LD_LIBRARY_PATH": ":".join(map(str, paths))})
+    also = [fact for fact in facts["also"] if str(tmp_path) in fact]
+    assert also == [f"{stub}: the toolkit's stub, which is left alone",
+                    f"{tmp_path}/copy/libcuda.so.1: nothing is held in a program that uses both"]
+    assert verdict == "Usable.\n"
+
+
 @pytest.mark.parametrize("source,expected", [
     ('extern int cuInit(unsigned); int main(void) { return cuInit(0); }', "driver API, linked"),
     ('#include <dlfcn.h>\nint main(void) { return !dlopen("x", 1); }', "loads later is seen too"),
@@ -70,6 +100,24 @@ def test_ways_to_cuda(tmp_path, source, expected):
     helpers.tool(*helpers.config()["cc"].split(), tmp_path / "p.c", "-o", tmp_path / "p", *libraries)
     facts, _ = doctor(tmp_path / "p")
     assert expected in facts["CUDA"][0]
+
+
+@pytest.mark.parametrize("where", ["program", "library"])
+def test_a_program_that_opens_namespaces(tmp_path, where):
+    code = """#define _GNU_SOURCE
+#include <dlfcn.h>
+void *space(void) { return dlmopen(LM_ID_NEWLM, "x", RTLD_NOW); }
+"""
+    (tmp_path / "program.c").write_text("void *space(void); int main(void) { return !space(); }")
+    (tmp_path / "space.c").write_text(code)
+    cc = helpers.config()["cc"].split()
+    helpers.tool(*cc, "-fPIC", "-shared", "-Wl,-soname,libspace.so", tmp_path / "space.c",
+                 "-o", tmp_path / "libspace.so", "-ldl")
+    helpers.tool(*cc, tmp_path / "program.c", "-o", tmp_path / "program", "-ldl",
+                 *([tmp_path / "space.c"] if where == "program" else [tmp_path / "libspace.so"]))
+    facts, _ = doctor(tmp_path / "program", status=None,
+                      env={"LD_LIBRARY_PATH": f"{helpers.sim_dir()}:{tmp_path}"})
+    assert "dlmopen" in facts["note"][0]
 
 
 def test_static_cudart():

@@ -22,7 +22,7 @@ DOORS = "libdoors.so"
 
 # The fake driver's own functions, and two that no header declares: a new one, and one whose address
 # is that of a query and of a barrier.
-SPECIAL = {"cuInit", "cuCtxGetCurrent", "cuFuncGetAttribute", "cuGetProcAddress", "cuGetProcAddress_v2"}
+SPECIAL = {"cuInit", "cuDriverGetVersion", "cuCtxGetCurrent", "cuFuncGetAttribute", "cuGetProcAddress", "cuGetProcAddress_v2"}
 UNKNOWN = "cuNotYetInvented"
 
 Slot = collections.namedtuple("Slot", "kind argument ptsz")
@@ -66,7 +66,7 @@ class Built:
         sources = [*PRELOAD.glob("*.c"), *PRELOAD.glob("*.S"),
                    *(PRELOAD / "arch" / self.machine).glob("*.S"),
                    helpers.SOURCE / "src/driver/driver.c", helpers.SOURCE / "src/config/cuda.c",
-                   PROGRAMS / "door_engine.c"]
+                   helpers.SOURCE / "src/config/initial.c", PROGRAMS / "door_engine.c"]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             objects = list(pool.map(
                 lambda s: self.compile(f"objects/{s.parent.name}-{s.name}.o", "-c", *flags, s),
@@ -421,7 +421,7 @@ def test_names_that_are_not_cudas(built):
 def test_next_of_another_library(built):
     """dlsym(RTLD_NEXT) finds what comes after the library that asks, not after ours."""
     for preload in ((DOORS, "libthird.so"), ("libthird.so", DOORS)):
-        out = built.same("thirdnext malloc", "next malloc", "thirdnext dlopen", "thirdnext free",
+        out = built.same("thirdnext malloc", "next malloc", "thirdnext dlclose", "thirdnext free",
                          preload=preload)
         assert out[0] == "thirdnext malloc: libc.so.6 malloc"
         assert out[1] == "next malloc: libthird.so malloc"
@@ -543,7 +543,7 @@ def test_runtime_that_is_looked_up(built):
 
 # -- What <<<>>> pushes and pops -----------------------------------------------------
 
-QUIET_CONTACT = "open libcuda.so.1 handle cuDeviceGet"
+QUIET_CONTACT = "open libcuda.so.1 touch cuMemAlloc_v2"
 USERS = ["libuse12.so", "libuse13.so", "libown.so"]
 
 

@@ -44,6 +44,7 @@ def test_content(tmp_path):
     assert "side_exit" in names and len(names) == len(set(names))
     assert json.loads(file.read_text()) == {
         "format": 2,
+        "stopped": "no reason",
         "seconds": 1.5,
         "complete": True,
         "streams": [{"number": 3, "kind": "blocking", "lives": 2, "ops": 1000, "replayed": 900,
@@ -79,7 +80,6 @@ def test_content(tmp_path):
         "making_us": 2500.0,
         "evictions": 1,
         "graph_memory_kb": 200,
-        "holds_nothing": "a reason",
         "side_exits": 3,
         "trials": 9,
         "given_up": 4,

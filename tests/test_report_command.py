@@ -50,6 +50,15 @@ def second_format(**changes):
         "trace_file": {"file": "/tmp/x", "bytes": 2500000, "lost": 3, "error": None}, **changes})
 
 
+def test_why_nothing_was_held(shown, tmp_path):
+    why = "a reason <i>"
+    for data in second_format(stopped=why), second_format(stopped=why, cuts=[], ops={
+            "total": 0, "replayed": 0, "eager": 0}):
+        assert f"the library stopped holding: {why}" in shown(data).stdout
+        shown(data, "--html", tmp_path / "page.html")
+        assert "the library stopped holding: a reason &lt;i&gt;" in (tmp_path / "page.html").read_text()
+
+
 @pytest.fixture
 def shown(tmp_path):
     def show(data, *options, status=0):
@@ -79,9 +88,10 @@ def sections(text):
 
 def test_what_keeps_the_library_from_holding(shown):
     ops = {"total": 0, "replayed": 0, "eager": 0}
-    text = shown(second_format(ops=ops, holds_nothing="CUDA_X is set: so it is")).stdout
-    assert sections(text)["What stands in the way"] == ["nothing is held: CUDA_X is set: so it is"]
-    text = shown(second_format(ops=ops, holds_nothing=None)).stdout
+    text = shown(second_format(ops=ops, stopped="CUDA_X is set: so it is")).stdout
+    assert sections(text)["What stands in the way"][0] == \
+        "the library stopped holding: CUDA_X is set: so it is"
+    text = shown(second_format(ops=ops, stopped=None)).stdout
     assert "launched nothing itself" in sections(text)["What stands in the way"][0]
 
 

@@ -33,16 +33,16 @@ def test_a_launch_returns_when_its_kernel_has_ended(value):
 @pytest.mark.parametrize("value", [None, "", "0"])
 def test_without_the_variable_launches_are_held(value):
     ran = blocking("read", env={"CUDA_LAUNCH_BLOCKING": value})
-    assert ran.report["holds_nothing"] is None and ran.report["ops"]["replayed"] > 600
+    assert ran.report["stopped"] is None and ran.report["ops"]["replayed"] > 600
 
 
 def test_the_program_may_set_it_itself():
     """What the driver finds in cuInit counts, not what the process was started with."""
     ran = blocking("read", "CUDA_LAUNCH_BLOCKING=1")
     assert ran.stdout == "stale reads 0\n"
-    assert ran.report["holds_nothing"].startswith("CUDA_LAUNCH_BLOCKING is set: ")
+    assert ran.report["stopped"].startswith("CUDA_LAUNCH_BLOCKING is set: ")
     ran = blocking("read", "CUDA_LAUNCH_BLOCKING=0", env={"CUDA_LAUNCH_BLOCKING": "1"})
-    assert ran.report["holds_nothing"] is None and ran.report["ops"]["replayed"] > 600
+    assert ran.report["stopped"] is None and ran.report["ops"]["replayed"] > 600
 
 
 @pytest.mark.parametrize("name, why", FORBIDS)
@@ -54,9 +54,10 @@ def test_what_keeps_the_library_from_holding(name, why, tmp_path):
         ran = blocking("read", preload=preload, env={
             name: "1", "AGSIM_CALLS": file, "AUTOGRAPH_LOG_LEVEL": "1"})
         calls[preload] = sorted(line for line in file.read_text().splitlines()
-                                if not line.startswith("cuGetProcAddress"))
+                                # Which driver it is has been asked by then.
+                                if not line.startswith(("cuGetProcAddress", "cuDriverGetVersion")))
         if preload:
-            assert ran.report["holds_nothing"] == f"{name} is set: {why}"
+            assert ran.report["stopped"] == f"{name} is set: {why}"
             assert ran.report["replays"] == 0
             assert re.fullmatch(rf"libautograph\[\d+\]: nothing is held: {name} is set: {why}\n",
                                 ran.stderr)
@@ -77,7 +78,7 @@ def test_priorities_are_those_of_the_launches(value, own):
 def test_with_other_variables_launches_are_held(name):
     """They change nothing that the library may do, whatever their value."""
     ran = blocking("priorities", env={name: "1"})
-    assert ran.report["holds_nothing"] is None and ran.report["ops"]["replayed"] > 400
+    assert ran.report["stopped"] is None and ran.report["ops"]["replayed"] > 400
 
 
 def test_document_names_each_variable_once():

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """autograph doctor [program]: will the library work here, and with this program?"""
 import ctypes
+import glob
 import os
 import re
 import subprocess
+import sys
 
 import elf
 import launch
@@ -14,6 +16,9 @@ USABLE, USELESS = 0, 1
 STUB_LIBRARY = 34  # CUDA_ERROR_STUB_LIBRARY
 MIN_DRIVER = 12000  # the oldest that has all the functions that graphs need
 FULL_DRIVER = 12040  # tells a kernel's parameters: replays are faster
+
+# Libraries that have nothing to do with CUDA.
+SYSTEM = re.compile(r"(lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)|ld-linux.*)\.so")
 
 EPILOG = "Status: 0 usable, 1 of no use here or for this program, 2 the program cannot be looked at."
 
@@ -32,6 +37,40 @@ def driver_release():
             return match.group(1) if match else "of unknown version"
     except OSError:
         return None
+
+
+ASK_VERSION = """
+import ctypes, sys
+sys.exit(ctypes.CDLL(sys.argv[1]).cuDriverGetVersion(ctypes.byref(ctypes.c_int())))
+"""
+
+
+def is_stub(path):
+    """Whether that file is the toolkit's stand-in for the driver. Asked in a process of its own, since
+    all such files have one name for the linker."""
+    try:
+        return subprocess.run([sys.executable, "-c", ASK_VERSION, path], timeout=60, check=False,
+                              capture_output=True).returncode == STUB_LIBRARY
+    except (OSError, subprocess.SubprocessError):
+        return False
+
+
+def other_drivers():
+    """Files named libcuda where the dynamic linker looks for them, but for the one that is loaded."""
+    found = []
+    for directory in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
+        found += sorted(glob.glob(os.path.join(glob.escape(directory or "."), "libcuda.so*")))
+    try:
+        cache = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, timeout=60,
+                               check=False, errors="replace").stdout
+        found += re.findall(r"^\s+libcuda\.so\S* .*x86-64.* => (.*)$" if os.uname().machine == "x86_64"
+                            else r"^\s+libcuda\.so\S* .* => (.*)$", cache, re.M)
+    except (OSError, subprocess.SubprocessError):
+        pass
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        known = set(re.findall(r"(/\S.*/libcuda\.so\S*)$", maps.read(), re.M))
+    return [path for i, path in enumerate(found) if os.path.realpath(path) not in known
+            and os.path.realpath(path) not in map(os.path.realpath, found[:i])]
 
 
 def check_driver():
@@ -67,6 +106,9 @@ def check_driver():
         if cuda.cuDeviceGet(ctypes.byref(device), i) == 0 and \
                 cuda.cuDeviceGetName(name, len(name), device) == 0:
             say("GPU", f"{i}: {name.value.decode(errors='replace')}")
+    for path in other_drivers():
+        say("also", f"{path}: " + ("the toolkit's stub, which is left alone" if is_stub(path) else
+                                   "nothing is held in a program that uses both"))
     if version.value < MIN_DRIVER:
         return f"the driver is for {number}, and 12.0 (driver 525) is the least: update it"
     if version.value < FULL_DRIVER:
@@ -106,13 +148,25 @@ def ways_to_cuda(binary):
             ways.append(f"shared cudart: {path or name}")
         elif re.match(r"libcuda\.so", name):
             ways.append(f"driver API, linked: {path or name}")
-        elif path and not re.match(r"lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so", name):
+        elif path and not SYSTEM.match(name):
             try:
                 if own_runtime(elf.Elf(path)):
                     ways.append(f"{name} brings a cudart of its own")
             except Failure:
                 pass  # the dynamic linker will say it better
     return ways, sorted(name for name, path in libraries.items() if path is None)
+
+
+def opens_namespaces(binary):
+    """Whether the program, or a library that it is linked to, may call dlmopen()."""
+    for name, path in [(None, binary.path), *loaded_libraries(binary).items()]:
+        if path and not (name and SYSTEM.match(name)):
+            try:
+                if elf.Elf(path).mentions("dlmopen"):
+                    return True
+            except Failure:
+                pass  # the dynamic linker will say it better
+    return False
 
 
 def check_program(command, path):
@@ -134,6 +188,12 @@ def check_program(command, path):
         say("missing", f"{name} is not found: the program will not start; see LD_LIBRARY_PATH")
     if missing:
         return f"{missing[0]} is missing"
+    for name, path in loaded_libraries(binary).items():
+        if re.match(r"libcuda\.so", name) and is_stub(path):
+            return (f"the program is linked to the toolkit's stub, {path}: take it out of "
+                    "LD_LIBRARY_PATH, or of the program's RUNPATH")
+    if opens_namespaces(binary):
+        say("note", "it may load objects with dlmopen(): from then on nothing is held")
     if ways:
         say("seen", "launches, memsets, copies and events of the program and of every library in it")
         say("not seen", "graphs that the program makes itself: they run as they are")

@@ -117,7 +117,7 @@ def stands(data):
              bar(w / (weight[0] or 1), bad=True), f'<code class="one">{escape(f[2])}</code>',
              escape(f[3])] for f, w in zip(found[:30], weight)]
     header = [*(["ops lost"] if with_ops else []), "times", "", "because of", "what to do"]
-    head += "".join(f"<p>{escape(line)}</p>" for line in report.little(data))
+    head += "".join(f"<p>{escape(line)}</p>" for line in report.stopped(data) + report.little(data))
     return head + rows_of(header, rows, (0, 1) if with_ops else (0,))
 
 

@@ -283,17 +283,21 @@ def text(data, width=110):
 def stands(data):
     ops = data["ops"]
     found = obstacles(data)
-    if data.get("holds_nothing"):
-        return [f"nothing is held: {printable(data['holds_nothing'])}"]
-    if ops["total"] == 0:
+    if ops["total"] == 0 and not stopped(data):
         return ["the program launched nothing itself (graphs of its own are not counted)"]
     if not found:
-        return ["nothing" if ops["replayed"] else "no sequence came often enough: a short run?"]
+        return stopped(data) or ["nothing" if ops["replayed"] else
+                                 "no sequence came often enough: a short run?"]
     with_ops = found[0][0] is not None
     rows = [["ops lost"] * with_ops + ["times", "because of", "what to do"]]
     for lost, calls, what, todo in found[:16]:
         rows.append(([count(lost)] if with_ops else []) + [count(calls) if calls else "", what, todo])
-    return little(data) + table(rows, right=(0, 1) if with_ops else (0,))
+    return stopped(data) + little(data) + table(rows, right=(0, 1) if with_ops else (0,))
+
+
+def stopped(data):
+    """A line that says why the library held nothing any more."""
+    return [printable(f"the library stopped holding: {data['stopped']}")] if data.get("stopped") else []
 
 
 def little(data):

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "config/initial.h"
 #include "observe/log.h"
 
 #define SYSTEM_FILE    AG_SYSCONFDIR "/autograph.ini"
@@ -20,8 +21,6 @@
 #define NAME_MAX_BYTES                                                                             \
     64 /* of "section.key"; an unknown name is cut here before it is compared                      \
         */
-
-extern char **environ;
 
 struct ag_options ag_opt = {
 #define AG_OPT_BOOL(section, key, value, help)          .section##_##key = value,
@@ -321,6 +320,19 @@ static int handle(void *user, const char *section, const char *key, const char *
     return 1;
 }
 
+/* A name that does not begin with a slash is meant from where the process began. */
+static int open_initial(const char *name, int flags)
+{
+    char path[2 * AG_PATH_MAX];
+    size_t used = *name == '/' ? 0 : ag_initial_directory(path, sizeof path);
+    if (used + strlen(name) >= sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    strcpy(path + used, name);
+    return open(path, flags);
+}
+
 /* Tries one place. False: there is no file there that could be read. */
 static bool read_file(const char *path, bool named)
 {
@@ -328,7 +340,7 @@ static bool read_file(const char *path, bool named)
     struct stat st;
 
     /* O_NONBLOCK: opening a FIFO must not wait for a writer. */
-    s.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    s.fd = open_initial(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (s.fd < 0 || fstat(s.fd, &st) != 0) {
         if (named)
             ag_log(AG_LOG_ALWAYS, "AUTOGRAPH_CONFIG=%.900s: cannot be read: %m", path);
@@ -362,9 +374,9 @@ static bool read_file(const char *path, bool named)
 /* The first file of the search order is the only one that counts. */
 static void read_first_file(void)
 {
-    const char *named = getenv("AUTOGRAPH_CONFIG");
-    const char *xdg = getenv("XDG_CONFIG_HOME");
-    const char *home = getenv("HOME");
+    const char *named = ag_initial_variable("AUTOGRAPH_CONFIG");
+    const char *xdg = ag_initial_variable("XDG_CONFIG_HOME");
+    const char *home = ag_initial_variable("HOME");
     char path[AG_PATH_MAX];
     int n = -1;
 
@@ -410,15 +422,15 @@ static void read_environment(void)
     for (const struct option *o = options; o < OPTIONS_END; o++) {
         char name[NAME_MAX_BYTES];
         spell(o, true, name);
-        const char *value = getenv(name);
+        const char *value = ag_initial_variable(name);
         if (value)
             set(o, value, name);
     }
-    const char *report = getenv("AUTOGRAPH_REPORT");
+    const char *report = ag_initial_variable("AUTOGRAPH_REPORT");
     if (report)
         set(find("report.file", false), report, "AUTOGRAPH_REPORT");
 
-    for (char **e = environ; e && *e; e++) {
+    for (const char *const *e = ag_initial_environment(); *e; e++) {
         char name[NAME_MAX_BYTES];
         size_t n = strcspn(*e, "=");
         if (strncmp(*e, "AUTOGRAPH_", strlen("AUTOGRAPH_")) != 0 || n >= sizeof name)

@@ -219,18 +219,10 @@ static void gather_stream(struct ag_account *account, const struct ag_stream *st
         add_cut(account->cuts, &account->cut_count, MOST_CUTS, &stream->cuts[i]);
 }
 
-static const char *_Atomic holds_nothing;
-
-void ag_account_holds_nothing(const char *why)
-{
-    atomic_store(&holds_nothing, why);
-}
-
 void ag_engine_account(struct ag_account *account)
 {
     uint64_t living;
-    *account = (struct ag_account){.holds_nothing = atomic_load(&holds_nothing),
-                                   .traces_left_out = atomic_load(&traces_left_out),
+    *account = (struct ag_account){.traces_left_out = atomic_load(&traces_left_out),
                                    .graph_memory_kb = atomic_load(&ag_most_graph_memory)};
 
     uint32_t streams = 0, count = 0;

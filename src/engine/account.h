@@ -30,8 +30,4 @@ void ag_account_trial(const struct ag_stream *stream, const struct ag_node *head
 void ag_account_replay(const struct ag_stream *stream, const struct ag_trace *trace,
                        uint64_t patches);
 
-/* Nothing is held from now on, for this reason, a constant text. Wants no lock, and is always
- * called. */
-void ag_account_holds_nothing(const char *why);
-
 #endif

@@ -257,6 +257,34 @@ void ag_engine_barrier_most(enum ag_reason reason)
     (void)barrier(reason, PATIENCE_NS);
 }
 
+/* The lock of each stream is had once: who looked for captures before there was one has gone. What
+   another thread submits for longer than patience lasts is left to that thread. */
+bool ag_barrier_last(void)
+{
+    CUcontext current;
+    if (ag_stream_all() == NULL)
+        return true;
+    if (ag_depth != 0) /* it has a stream's lock */
+        return false;
+    if (ag_context_refused(&current)) { /* this thread may not submit */
+        (void)ag_watchdog_flush(AG_REASON_BARRIER);
+        return false;
+    }
+    bool all = true;
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
+        if (!ag_stream_lock_within(stream, PATIENCE_NS)) {
+            all = false;
+            continue;
+        }
+        ag_stream_end(stream, true, AG_REASON_BARRIER);
+        if (stream->relayed && stream->owner == &ag_self)
+            ag_stream_absorb(stream);
+        all = all && !stream->relayed;
+        ag_stream_unlock(stream);
+    }
+    return all;
+}
+
 /* What the event was recorded behind has been submitted if the record has: that goes first, since
    sequences may come to end with it. The rest goes only so that nobody polls for what nobody
    submits, and not where another thread is at it. */

@@ -453,11 +453,15 @@ extern _Atomic bool ag_unwatched;
 /* Sets the engine up; called once by the first door that sees a loaded driver. */
 void ag_engine_start(void);
 
-/* Flushes everything and stops holding; `why`, a constant text, is for the report. */
+/*
+ * Flushes everything and stops holding, for good; before the start: nothing is ever held. `why` is a
+ * constant sentence without a full stop, for the report: the first one stays. Once it returns nothing
+ * is held any more, but for what a thread has been submitting for longer than 20 ms.
+ */
 void ag_engine_stop(const char *why);
 
-/* Nothing is ever held, counted or asked: before the driver has been initialised. */
-void ag_engine_abstain(const char *why);
+/* Why nothing is held; NULL: ops may be held. */
+const char *ag_engine_stopped(void);
 
 /*
  * The same at exit, where it may be a signal handler that calls exit(), in a thread that has locks

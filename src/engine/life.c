@@ -283,6 +283,13 @@ void ag_engine_stack_changed(void)
 
 /* -- Process ------------------------------------------------------------------- */
 
+static _Atomic(const char *) stopped; /* why */
+
+const char *ag_engine_stopped(void)
+{
+    return atomic_load(&stopped);
+}
+
 void ag_engine_start(void)
 {
     ag_contexts_start();
@@ -291,23 +298,21 @@ void ag_engine_start(void)
 #define X(name) able = able && ag_real.name != NULL;
     AG_DRIVER_FUNCTIONS(X)
 #undef X
-    atomic_store(&ag_engine_on, able);
-}
-
-void ag_engine_abstain(const char *why)
-{
-    ag_account_holds_nothing(why);
-    atomic_store(&ag_engine_on, false);
+    if (!able)
+        ag_engine_stop("the driver lacks functions that graphs need");
+    atomic_store(&ag_engine_on, ag_engine_stopped() == NULL);
 }
 
 void ag_engine_stop(const char *why)
 {
+    const char *none = NULL;
+    (void)atomic_compare_exchange_strong(&stopped, &none, why);
     if (!ag_engine_on)
         return;
-    ag_account_holds_nothing(why);
     /* As during a capture: other threads go on, and each flushes before it launches eagerly. */
     atomic_fetch_add(&ag_captures, 1);
-    ag_engine_barrier_all(AG_REASON_EXIT);
+    if (ag_barrier_last())
+        atomic_store(&ag_engine_on, false); /* who is still in the engine holds nothing */
     ag_watchdog_stop();
 }
 

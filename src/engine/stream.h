@@ -478,6 +478,9 @@ void ag_order_behind_all(const struct ag_stream *stream);
 /* Streams have been made in the context, so many. If its streams share queues from now on, submits
    what they hold. No lock held. */
 void ag_order_place(struct ag_context *context, unsigned streams);
+/* Behind a capture that has begun: submits what all streams hold, and ends their sequences. True:
+   nothing is held, and nothing will be before that capture ends. */
+bool ag_barrier_last(void);
 
 /* -- Watchdog (watchdog.c) ------------------------------------------------- */
 

@@ -26,6 +26,7 @@ static void report(bool complete)
         return;
     ag_engine_account(&account);
     account.complete = complete;
+    account.stopped = ag_engine_stopped();
     account.seconds = (double)(ag_trace_clock() - began) * 1e-9;
     ag_report_write(&account);
     ag_engine_account_free(&account);

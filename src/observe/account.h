@@ -67,8 +67,8 @@ struct ag_account {
     struct ag_cut *cuts;
     uint32_t stream_count, trace_count, cut_count;
     uint64_t traces_left_out;
-    uint64_t graph_memory_kb;  /* of the device, that graphs have taken in one context at most */
-    const char *holds_nothing; /* why nothing is held any more, a constant; NULL: it is */
+    uint64_t graph_memory_kb; /* of the device, that graphs have taken in one context at most */
+    const char *stopped;      /* why nothing is held; NULL: ops may be held */
     double seconds;
     bool complete; /* the process ends */
 };

@@ -12,12 +12,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "config/initial.h"
+
 static const char *rank(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
-                                        "SLURM_PROCID", "RANK"};
+    static const char *const names[] = {AG_RANK_VARIABLES};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        /* A program may give itself its rank. */
         const char *value = getenv(names[i]);
+        if (!value)
+            value = ag_initial_variable(names[i]);
         if (value && *value && !value[strspn(value, "0123456789")])
             return value;
     }
@@ -26,7 +30,7 @@ static const char *rank(void)
 
 bool ag_name_expand(const char *pattern, char name[AG_PATH_MAX])
 {
-    size_t used = 0;
+    size_t used = *pattern == '/' ? 0 : ag_initial_directory(name, AG_PATH_MAX);
 
     for (const char *p = pattern; *p; p++) {
         char piece[256] = {*p};

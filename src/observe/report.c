@@ -324,11 +324,11 @@ static void put_report(struct output *out, const struct ag_account *account)
     put_string(out, ag_config_path);
     put(out, ",\n");
     put_options(out);
+    put(out, "  \"stopped\": ");
+    put_optional(out, account->stopped);
+    put(out, ",\n");
     put(out, "  \"seconds\": %.6f,\n", account->seconds);
     put(out, "  \"complete\": %s,\n", account->complete ? "true" : "false");
-    put(out, "  \"holds_nothing\": ");
-    put_optional(out, account->holds_nothing);
-    put(out, ",\n");
     put(out, "  \"ops\": {\"total\": %" PRIu64, c->ops);
     put(out, ", \"replayed\": %" PRIu64, c->replayed);
     put(out, ", \"eager\": %" PRIu64 "},\n", c->ops - c->replayed);

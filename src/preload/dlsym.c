@@ -60,6 +60,19 @@ void ag_object_range(const struct dl_phdr_info *info, uintptr_t *start, uintptr_
     }
 }
 
+const char *ag_dynamic_string(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag)
+{
+    const char *strings = NULL;
+    const ElfW(Dyn) *found = NULL;
+    for (const ElfW(Dyn) *entry = dynamic; entry && entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_STRTAB)
+            strings = (const char *)entry->d_un.d_ptr;
+        else if (entry->d_tag == tag)
+            found = entry;
+    }
+    return strings && found ? strings + found->d_un.d_val : NULL;
+}
+
 /* A handle of the object that contains `address`, to be closed; NULL for the program itself. */
 static void *open_object_of(const void *address)
 {

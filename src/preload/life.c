@@ -142,10 +142,10 @@ static void reset(CUdevice device)
 
 /* -- Driver --------------------------------------------------------------- */
 
-DOOR(cuInit, (unsigned flags))
+static CUresult initialise(unsigned driver, unsigned flags)
 {
     ag_driver_initialises();
-    CUresult result = REAL(cuInit)(flags);
+    CUresult result = ag_entries[driver].init(flags);
     ag_driver_initialised(result == CUDA_SUCCESS);
     return result;
 }
@@ -153,19 +153,65 @@ DOOR(cuInit, (unsigned flags))
 static CUresult route(CUresult result, void **found)
 {
     if (result == CUDA_SUCCESS && found && *found)
-        *found = ag_route(*found);
+        *found = ag_route_driver(*found);
     return result;
 }
 
-DOOR(cuGetProcAddress, (const char *symbol, void **found, int version, cuuint64_t flags))
+#define GET_PARAMETERS (const char *symbol, void **found, int version, cuuint64_t flags)
+#define GET_V2_PARAMETERS                                                                          \
+    (const char *symbol, void **found, int version, cuuint64_t flags,                              \
+     CUdriverProcAddressQueryResult *status)
+#define ENTRIES(n)                                                                                 \
+    static CUresult init_##n(unsigned flags)                                                       \
+    {                                                                                              \
+        return initialise(n, flags);                                                               \
+    }                                                                                              \
+    static CUresult get_##n GET_PARAMETERS                                                         \
+    {                                                                                              \
+        return route(ag_entries[n].get(symbol, found, version, flags), found);                     \
+    }                                                                                              \
+    static CUresult get_v2_##n GET_V2_PARAMETERS                                                   \
+    {                                                                                              \
+        return route(ag_entries[n].get_v2(symbol, found, version, flags, status), found);          \
+    }
+ENTRIES(0)
+ENTRIES(1)
+ENTRIES(2)
+ENTRIES(3)
+ENTRIES(4)
+ENTRIES(5)
+ENTRIES(6)
+ENTRIES(7)
+
+static const struct ag_entries entry_doors[AG_DRIVERS] = {
+#define ENTRY_DOORS(n) {init_##n, get_##n, get_v2_##n}
+    ENTRY_DOORS(0), ENTRY_DOORS(1), ENTRY_DOORS(2), ENTRY_DOORS(3),
+    ENTRY_DOORS(4), ENTRY_DOORS(5), ENTRY_DOORS(6), ENTRY_DOORS(7),
+};
+
+void *ag_entry_door(unsigned driver, const void *function)
 {
-    return route(REAL(cuGetProcAddress)(symbol, found, version, flags), found);
+    const struct ag_entries *real = &ag_entries[driver], *door = &entry_doors[driver];
+    return function == (void *)real->init     ? (void *)door->init
+           : function == (void *)real->get    ? (void *)door->get
+           : function == (void *)real->get_v2 ? (void *)door->get_v2
+                                              : NULL;
 }
 
-DOOR(cuGetProcAddress_v2, (const char *symbol, void **found, int version, cuuint64_t flags,
-                           CUdriverProcAddressQueryResult *status))
+/* Each driver has its own: these stand in the table of doors only. */
+DOOR(cuInit, (unsigned flags))
 {
-    return route(REAL(cuGetProcAddress_v2)(symbol, found, version, flags, status), found);
+    return initialise(0, flags);
+}
+
+DOOR(cuGetProcAddress, GET_PARAMETERS)
+{
+    return get_0(symbol, found, version, flags);
+}
+
+DOOR(cuGetProcAddress_v2, GET_V2_PARAMETERS)
+{
+    return get_v2_0(symbol, found, version, flags, status);
 }
 
 /* -- Streams -------------------------------------------------------------- */

@@ -4,6 +4,7 @@ driver_sources = src/driver/driver.c src/driver/driver.h
 
 preload_sources = \
 	src/preload/arch.h \
+	src/preload/bypass.c \
 	src/preload/capture.c \
 	src/preload/configuration.c \
 	src/preload/dlsym.c \
@@ -19,10 +20,10 @@ preload_sources = \
 	src/preload/shortcut.c \
 	src/preload/start.c
 if ARCH_X86_64
-preload_sources += src/preload/arch/x86_64/dlsym.S src/preload/arch/x86_64/thunks.S
+preload_sources += src/preload/arch/x86_64/dlopen.S src/preload/arch/x86_64/dlsym.S src/preload/arch/x86_64/thunks.S
 endif
 if ARCH_AARCH64
-preload_sources += src/preload/arch/aarch64/dlsym.S src/preload/arch/aarch64/thunks.S
+preload_sources += src/preload/arch/aarch64/dlopen.S src/preload/arch/aarch64/dlsym.S src/preload/arch/aarch64/thunks.S
 endif
 
 # Every driver function of this toolkit with its class, for C and assembly.

@@ -7,9 +7,12 @@
  * real function (queries), a C door (ops and life-cycle calls), or a thunk that submits what is
  * held and jumps on (everything else). Whatever does not lie in libcuda is left alone.
  *
- * Everything is started by the first address in libcuda that passes by; until then, and in a
+ * Everything is started by the first address in a libcuda that passes by; until then, and in a
  * program without CUDA, nothing happens. No lock is taken by a call that goes through a door;
  * ag_route() takes its lock only to add something.
+ *
+ * A process may have several files of that name: the toolkit's stub, a shim in front of the driver,
+ * copies. The engine works with the one of which the program gets functions that do something.
  */
 #ifndef AG_PRELOAD_H
 #define AG_PRELOAD_H
@@ -60,14 +63,30 @@ extern struct ag_slot ag_slots[AG_SLOTS];
 /* What the program gets in place of `found`, which may be any address. Safe from any thread. */
 void *ag_route(void *found);
 
-/* Does the address lie in a libcuda? Remembers each copy, and keeps it loaded. */
+/* The same for what a driver has said is a function of the driver's, wherever it lies. */
+void *ag_route_driver(void *found);
+
+/* Is that, by its last part, the name of a libcuda? */
+bool ag_is_libcuda(const char *path);
+
+/* Does the address lie in a libcuda? Remembers each, and keeps it loaded. */
 bool ag_in_libcuda(const void *address);
 
-/* Looks up the address of each known function in libcuda, NULL if it has none. */
-void ag_route_look_up(void *handle, void *addresses[AG_SLOTS_KNOWN]);
+/*
+ * The functions that lead to all others; a program may get them of a driver whose other functions
+ * it never uses: of a shim in front of it, or of one that does not work. So each driver has its own
+ * doors to them.
+ */
+enum { AG_DRIVERS = 8 };
+extern struct ag_entries {
+    CUresult (*init)(unsigned flags);
+    CUresult (*get)(const char *symbol, void **found, int version, cuuint64_t flags);
+    CUresult (*get_v2)(const char *symbol, void **found, int version, cuuint64_t flags,
+                       CUdriverProcAddressQueryResult *status);
+} ag_entries[AG_DRIVERS];
 
-/* Fills the slots and the table of addresses; once, before anything is routed. */
-void ag_route_fill(void *const addresses[AG_SLOTS_KNOWN]);
+/* The door to that function of the driver with this number; NULL if it is none of these. */
+void *ag_entry_door(unsigned driver, const void *function);
 
 /*
  * What the program gets instead of the thunk while there is a trace file, for functions that
@@ -91,6 +110,9 @@ bool ag_dlsym_is_asked(void *libcuda);
  * scope only). NULL if nothing.
  */
 void *ag_behind_us(const char *name, const void *caller);
+
+/* A string of a loaded object's dynamic section (DT_SONAME); NULL if it has none. */
+const char *ag_dynamic_string(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag);
 
 /* Where an object that dl_iterate_phdr() reports lies in memory. */
 void ag_object_range(const struct dl_phdr_info *info, uintptr_t *start, uintptr_t *end);
@@ -118,12 +140,18 @@ void ag_shortcut_learn(void *real, const void *kernel, bool success);
 
 /* -- Process -------------------------------------------------------------- */
 
-/* Starts everything at the first sight of libcuda. False: the library is switched off. */
-bool ag_start(void *libcuda);
+/* Reads the options at the first sight of libcuda. False: the library is switched off. */
+bool ag_enabled(void);
 
-/* From now on the program gets real functions only, and nothing is held; `why` is for the report.
+/* Starts the engine: the program is about to get the first door. */
+void ag_start(void);
+
+/*
+ * From now on nothing is held, and the program gets real functions, but for those without which
+ * there would be no report. The text says why: the first one stays.
  */
-void ag_give_up(const char *why);
+void ag_give_up(const char *format, ...) __attribute__((format(printf, 1, 2)));
+bool ag_gave_up(void);
 
 /* The program is about to call cuInit(): what the driver is about to read is read. */
 void ag_driver_initialises(void);

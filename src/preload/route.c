@@ -13,10 +13,14 @@
 #include <string.h>
 
 #include "config/config.h"
+#include "driver/driver.h"
 #include "engine/engine.h"
 #include "preload/preload.h"
 
-struct ag_slot ag_slots[AG_SLOTS] = {
+struct ag_slot ag_slots[AG_SLOTS];
+
+/* As each is before a driver has been chosen. */
+static const struct ag_slot slots[AG_SLOTS_KNOWN] = {
 #define AG_SLOT(name, class, argument, ptsz) {NULL, AG_CLASS_##class, argument, ptsz},
 #include "preload/slots.inc"
 #undef AG_SLOT
@@ -35,19 +39,24 @@ extern const char ag_thunks[AG_SLOTS][AG_THUNK_SIZE];
 /* Guards what is added to the tables below; readers take no lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* -- Copies of libcuda ---------------------------------------------------- */
+/* -- Files of a driver ------------------------------------------------------ */
 
-/* A process has one; a second can come from another link-map namespace or a driver's shim. */
-enum { COPIES = 8 };
-
-static struct copy {
+static struct driver {
     uintptr_t start, end;
     void *handle; /* keeps it loaded: addresses that were given out must stay valid */
-} copies[COPIES];
-static _Atomic unsigned copy_count;
+    char path[4096];
+    _Atomic unsigned char works; /* enum works */
+} drivers[AG_DRIVERS];
+static _Atomic unsigned driver_count;
+
+/* The toolkit's stub, and what else does not even tell its version, is left alone. */
+enum works { NOT_ASKED, WORKS, IS_STUB };
+
+__attribute__((visibility("hidden"))) struct ag_entries ag_entries[AG_DRIVERS];
 
 struct search {
     uintptr_t address, start, end;
+    const ElfW(Dyn) * dynamic;
     char path[4096];
 };
 
@@ -61,44 +70,88 @@ static int find_object(struct dl_phdr_info *info, size_t size, void *context)
         return 0;
     search->start = start;
     search->end = end;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            search->dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
     if (strlen(info->dlpi_name) < sizeof search->path)
         strcpy(search->path, info->dlpi_name);
     return 1;
 }
 
-static const struct copy *find_copy(uintptr_t address)
+static struct driver *find_driver(uintptr_t address)
 {
-    unsigned count = atomic_load_explicit(&copy_count, memory_order_acquire);
+    unsigned count = atomic_load_explicit(&driver_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++)
-        if (address >= copies[i].start && address < copies[i].end)
-            return &copies[i];
+        if (address >= drivers[i].start && address < drivers[i].end)
+            return &drivers[i];
     return NULL;
 }
 
-bool ag_in_libcuda(const void *address)
+bool ag_is_libcuda(const char *path)
 {
-    if (find_copy((uintptr_t)address))
-        return true;
-    struct search search = {.address = (uintptr_t)address};
-    if (!dl_iterate_phdr(find_object, &search))
-        return false;
-    const char *slash = strrchr(search.path, '/');
-    if (strncmp(slash ? slash + 1 : search.path, "libcuda.so", strlen("libcuda.so")) != 0)
-        return false;
-    void *handle = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
+    const char *slash = strrchr(path, '/');
+    return strncmp(slash ? slash + 1 : path, "libcuda.so", strlen("libcuda.so")) == 0;
+}
+
+/* Keeps the object, and its functions that lead to all others. NULL: it cannot be kept. */
+static struct driver *remember(const struct search *search)
+{
+    void *handle = dlopen(search->path, RTLD_LAZY | RTLD_NOLOAD);
     if (!handle)
-        return false;
+        return NULL;
+    struct ag_entries entries = {
+        .init = (__typeof__(entries.init))ag_dlsym(handle, "cuInit"),
+        .get = (__typeof__(entries.get))ag_dlsym(handle, "cuGetProcAddress"),
+        .get_v2 = (__typeof__(entries.get_v2))ag_dlsym(handle, "cuGetProcAddress_v2"),
+    };
     pthread_mutex_lock(&lock);
-    unsigned count = atomic_load_explicit(&copy_count, memory_order_relaxed);
-    if (!find_copy((uintptr_t)address) && count < COPIES) {
-        copies[count] = (struct copy){search.start, search.end, handle};
-        atomic_store_explicit(&copy_count, count + 1, memory_order_release);
+    unsigned count = atomic_load_explicit(&driver_count, memory_order_relaxed);
+    struct driver *driver = find_driver(search->address);
+    if (!driver && count < AG_DRIVERS) {
+        driver = &drivers[count];
+        driver->start = search->start;
+        driver->end = search->end;
+        driver->handle = handle;
+        strcpy(driver->path, search->path);
+        ag_entries[count] = entries;
+        atomic_store_explicit(&driver_count, count + 1, memory_order_release);
         handle = NULL;
     }
     pthread_mutex_unlock(&lock);
     if (handle)
         dlclose(handle);
-    return true;
+    if (!driver) /* its calls would pass the doors by */
+        ag_give_up("there are more drivers than there is room for");
+    return driver;
+}
+
+/* The driver around the address. `certain`: whatever its file is called. */
+static struct driver *driver_of(const void *address, bool certain)
+{
+    struct driver *driver = find_driver((uintptr_t)address);
+    struct search search = {.address = (uintptr_t)address};
+    if (driver || !dl_iterate_phdr(find_object, &search))
+        return driver;
+    const char *soname = ag_dynamic_string(search.dynamic, DT_SONAME);
+    if (!certain && !ag_is_libcuda(search.path) && !(soname && ag_is_libcuda(soname)))
+        return NULL;
+    return remember(&search);
+}
+
+bool ag_in_libcuda(const void *address)
+{
+    return driver_of(address, false) != NULL;
+}
+
+/* Asks nothing that needs cuInit(). Under no lock: a shim may look for the driver now. */
+static bool works(struct driver *driver)
+{
+    if (driver->works == NOT_ASKED) {
+        int version;
+        CUresult (*ask)(int *) = (CUresult(*)(int *))ag_dlsym(driver->handle, "cuDriverGetVersion");
+        driver->works = ask && ask(&version) == CUDA_SUCCESS ? WORKS : IS_STUB;
+    }
+    return driver->works == WORKS;
 }
 
 /* -- From address to slot ------------------------------------------------- */
@@ -150,17 +203,20 @@ static void merge(struct ag_slot *slot, unsigned index, struct ag_slot *other)
     }
 }
 
-void ag_route_look_up(void *handle, void *addresses[AG_SLOTS_KNOWN])
+static void look_up(const struct driver *driver, void *addresses[AG_SLOTS_KNOWN])
 {
     for (unsigned i = 0; i < AG_SLOTS_KNOWN; i++) {
-        void *found = ag_dlsym(handle, names[i]);
-        addresses[i] = find_copy((uintptr_t)found) ? found : NULL;
+        void *found = ag_dlsym(driver->handle, names[i]);
+        addresses[i] = find_driver((uintptr_t)found) == driver ? found : NULL;
     }
 }
 
-void ag_route_fill(void *const addresses[AG_SLOTS_KNOWN])
+/* Under the lock, as long as no door has been given out. */
+static void fill(void *const addresses[AG_SLOTS_KNOWN])
 {
-    pthread_mutex_lock(&lock);
+    memset(table, 0, sizeof table);
+    slots_used = AG_SLOTS_KNOWN;
+    memcpy(ag_slots, slots, sizeof slots);
     for (unsigned i = 0; i < AG_SLOTS_KNOWN; i++) {
         uintptr_t address = (uintptr_t)addresses[i];
         if (!address)
@@ -173,11 +229,80 @@ void ag_route_fill(void *const addresses[AG_SLOTS_KNOWN])
     }
     for (unsigned i = AG_SLOTS_KNOWN; i < AG_SLOTS; i++)
         ag_slots[i].class = AG_CLASS_BARRIER;
-    pthread_mutex_unlock(&lock);
 }
 
-/* A function of libcuda that this build never heard of. */
-static void *route_unknown(uintptr_t address)
+/* -- The driver that the program uses ---------------------------------------- */
+
+/*
+ * The driver whose functions are given out: the slots and the table are of that one. It may become
+ * another one until the program has got a door of it, which is more than a query.
+ */
+static struct driver *_Atomic chosen;
+static _Atomic bool committed;
+
+/* False: it is another one for good. */
+static bool choose(struct driver *driver)
+{
+    /* The loader's lock is taken by each look-up, and may be held by who comes here (a constructor
+       in dlopen()). So look-ups are made before our own lock is taken. */
+    struct ag_driver functions;
+    void *addresses[AG_SLOTS_KNOWN];
+    ag_driver_resolve(&functions, driver->handle, ag_dlsym);
+    look_up(driver, addresses);
+    bool asked = ag_dlsym_is_asked(driver->handle);
+    pthread_mutex_lock(&lock);
+    if (!committed && chosen != driver) {
+        fill(addresses);
+        ag_real = functions;
+        chosen = driver;
+    }
+    bool is_chosen = chosen == driver;
+    pthread_mutex_unlock(&lock);
+    if (!asked) /* some calls of the driver would pass what is held by others */
+        ag_give_up("another library's dlsym() hides the driver's functions: it has to be preloaded "
+                   "behind this one");
+    return is_chosen;
+}
+
+/* Before the first door is given out; false: another driver has been chosen meanwhile. */
+static bool commit(struct driver *driver)
+{
+    if (committed)
+        return chosen == driver;
+    pthread_mutex_lock(&lock);
+    bool is_chosen = chosen == driver;
+    if (is_chosen && !committed) {
+        ag_start();
+        committed = true;
+    }
+    pthread_mutex_unlock(&lock);
+    return is_chosen;
+}
+
+/* Whether the function, of whatever driver, only asks. */
+static bool is_query(const void *function)
+{
+    Dl_info info;
+    if (!dladdr(function, &info) || info.dli_saddr != function)
+        return false;
+    for (unsigned i = 0; i < AG_SLOTS_KNOWN; i++)
+        if (strcmp(names[i], info.dli_sname) == 0)
+            return slots[i].class == AG_CLASS_QUERY;
+    return false;
+}
+
+/* The program has doors of one driver, and gets functions of another. The two may be one behind the
+   other, and what is done through the one would change what is held through the other. */
+static void *route_other(struct driver *driver, void *found)
+{
+    if (!is_query(found))
+        ag_give_up("the program uses two drivers: %s and %s", ((struct driver *)chosen)->path,
+                   driver->path);
+    return found;
+}
+
+/* A function of libcuda that this build never heard of: the number of its slot, or none. */
+static unsigned add_unknown(uintptr_t address)
 {
     pthread_mutex_lock(&lock);
     unsigned entry = find_entry(address);
@@ -186,34 +311,50 @@ static void *route_unknown(uintptr_t address)
         add_entry(address, slots_used++);
         known = true;
     }
-    unsigned slot = table[entry].slot;
+    unsigned slot = known ? table[entry].slot : AG_SLOTS;
     pthread_mutex_unlock(&lock);
-    if (known)
-        return (void *)ag_thunks[slot];
-    /* A call that passes no barrier would be unsound as long as anything is held. */
-    ag_give_up("the driver has more unknown functions than there is room for");
-    return (void *)address;
+    if (!known) /* a call that passes no barrier would be unsound as long as anything is held */
+        ag_give_up("the driver has more unknown functions than there is room for");
+    return slot;
+}
+
+static void *route(struct driver *driver, void *found)
+{
+    void *door = ag_entry_door((unsigned)(driver - drivers), found);
+    if (door || ag_gave_up())
+        return door ? door : found;
+    if (chosen != driver && (committed || !choose(driver)))
+        return route_other(driver, found);
+    unsigned entry = find_entry((uintptr_t)found);
+    bool known = atomic_load_explicit(&table[entry].address, memory_order_acquire) != 0;
+    if (known && ag_slots[table[entry].slot].class == AG_CLASS_QUERY)
+        return found;
+    if (!commit(driver))
+        return route_other(driver, found);
+    if (ag_gave_up())
+        return found;
+    unsigned slot = known ? table[entry].slot : add_unknown((uintptr_t)found);
+    if (slot == AG_SLOTS)
+        return found;
+    if (ag_slots[slot].class == AG_CLASS_OP || ag_slots[slot].class == AG_CLASS_WRAP)
+        return ag_doors[slot];
+    door = *ag_opt.trace_file ? ag_memory_door(slot) : NULL;
+    return door ? door : (void *)ag_thunks[slot];
 }
 
 void *ag_route(void *found)
 {
-    if (!ag_in_libcuda(found) || !ag_start(copies[0].handle))
-        return found;
-    unsigned entry = find_entry((uintptr_t)found);
-    if (!atomic_load_explicit(&table[entry].address, memory_order_acquire))
-        return route_unknown((uintptr_t)found);
-    unsigned slot = table[entry].slot;
-    switch (ag_slots[slot].class) {
-    case AG_CLASS_QUERY:
-        return found;
-    case AG_CLASS_OP:
-    case AG_CLASS_WRAP:
-        return ag_doors[slot];
-    default:
-        break;
-    }
-    void *door = *ag_opt.trace_file ? ag_memory_door(slot) : NULL;
-    return door ? door : (void *)ag_thunks[slot];
+    struct driver *driver = driver_of(found, false);
+    return driver && ag_enabled() && works(driver) ? route(driver, found) : found;
+}
+
+void *ag_route_driver(void *found)
+{
+    struct driver *driver = driver_of(found, true);
+    if (driver)
+        return ag_enabled() && works(driver) ? route(driver, found) : found;
+    ag_give_up("a function of the driver lies where none can be looked up");
+    return found;
 }
 
 /* -- Programs that link libcuda ------------------------------------------- */

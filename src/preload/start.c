@@ -1,41 +1,67 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Start, fork and exit. There is no constructor: the first address in libcuda starts everything.
+ * Start, fork and exit. The first address in libcuda starts everything: the library's only
+ * constructor does no more than remember what the process began with (config/initial.h).
  */
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "config/config.h"
 #include "config/cuda.h"
-#include "driver/driver.h"
+#include "config/initial.h"
 #include "engine/engine.h"
 #include "observe/log.h"
 #include "preload/preload.h"
 
 static pthread_once_t once_configured = PTHREAD_ONCE_INIT;
 static pthread_once_t once_initialised = PTHREAD_ONCE_INIT;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the start */
-static bool enabled;                                     /* constant once configured */
-static _Atomic bool started;
+static pthread_once_t once_succeeded = PTHREAD_ONCE_INIT;
+static bool enabled; /* constant once configured */
 static _Atomic bool gave_up;
 static _Atomic pid_t user; /* the process in which the program has called cuInit(), or 0 */
 
-void ag_give_up(const char *why)
+/* Once, as soon as there are options to say whether. */
+static void say_why(void)
 {
-    if (!atomic_exchange(&gave_up, true))
-        ag_engine_stop(why);
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    if (enabled && ag_engine_stopped() != NULL && !atomic_flag_test_and_set(&said))
+        ag_log(AG_LOG_WARNING, "nothing is held: %s", ag_engine_stopped());
+}
+
+void ag_give_up(const char *format, ...)
+{
+    static atomic_flag given = ATOMIC_FLAG_INIT;
+    static char why[1024];
+    bool first = !atomic_flag_test_and_set(&given);
+    if (first) {
+        va_list arguments;
+        va_start(arguments, format);
+        (void)vsnprintf(why, sizeof why, format, arguments);
+        va_end(arguments);
+    }
+    atomic_store(&gave_up, true);
+    ag_engine_stop(why); /* by whoever comes: nothing may be held when it goes on */
+    say_why();
+}
+
+bool ag_gave_up(void)
+{
+    return gave_up;
 }
 
 static void at_exit(void)
 {
     /* A child: the report is its parent's. in_child() does not know of _Fork() and clone(). */
-    if (user != getpid())
+    static atomic_flag over = ATOMIC_FLAG_INIT;
+    if (user != getpid() || atomic_flag_test_and_set(&over))
         return;
-    if (!atomic_exchange(&gave_up, true))
-        ag_engine_leave();
+    gave_up = true;
+    ag_engine_leave();
     ag_watch_stop();
 }
 
@@ -57,49 +83,24 @@ static void in_child(void)
 
 static void configure(void)
 {
-    const char *disable = getenv("AUTOGRAPH_DISABLE");
+    const char *disable = ag_initial_variable("AUTOGRAPH_DISABLE");
     if (disable && *disable && strcmp(disable, "0") != 0)
         return;
     ag_config_load();
     enabled = ag_opt.general_enable && pthread_atfork(NULL, NULL, in_child) == 0;
 }
 
-/*
- * The loader's lock is taken by each look-up, and may be held by who comes here (a constructor in
- * dlopen()). So look-ups are made before our own lock is taken, by each thread that finds nothing
- * started; the first to finish wins.
- */
-static __attribute__((noinline)) void start(void *libcuda)
-{
-    struct ag_driver driver;
-    void *addresses[AG_SLOTS_KNOWN];
-    ag_driver_resolve(&driver, libcuda, ag_dlsym);
-    ag_route_look_up(libcuda, addresses);
-    bool asked = ag_dlsym_is_asked(libcuda);
-    pthread_mutex_lock(&lock);
-    if (!started && !asked) {
-        /* Some calls of the driver would pass what is held by others. */
-        ag_log(AG_LOG_WARNING, "another library's dlsym() hides the driver's functions: "
-                               "it has to be preloaded behind this one");
-        gave_up = true;
-        started = true;
-    } else if (!started) {
-        ag_real = driver;
-        ag_route_fill(addresses);
-        ag_engine_start();
-        started = true;
-    }
-    pthread_mutex_unlock(&lock);
-}
-
-bool ag_start(void *libcuda)
+bool ag_enabled(void)
 {
     pthread_once(&once_configured, configure);
-    if (!enabled)
-        return false;
-    if (!started)
-        start(libcuda);
-    return !gave_up;
+    say_why();
+    return enabled;
+}
+
+void ag_start(void)
+{
+    ag_engine_start();
+    say_why();
 }
 
 static void register_exit(void)
@@ -111,6 +112,7 @@ static void register_exit(void)
         ag_watch_start();
 }
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool initialised; /* guarded by the lock */
 
 /* Variables of CUDA count as the driver finds them when it is initialised. */
@@ -119,11 +121,16 @@ void ag_driver_initialises(void)
     pthread_mutex_lock(&lock);
     if (!initialised)
         ag_cuda_load();
-    if (!initialised && ag_cuda.forbids != NULL && !atomic_exchange(&gave_up, true)) {
-        ag_log(AG_LOG_WARNING, "nothing is held: %s", ag_cuda.forbids);
-        ag_engine_abstain(ag_cuda.forbids);
-    }
+    const char *forbids = initialised ? NULL : ag_cuda.forbids;
     pthread_mutex_unlock(&lock);
+    if (forbids != NULL)
+        ag_give_up("%s", forbids);
+}
+
+/* Another driver's cuInit() may have failed before. */
+static void register_again(void)
+{
+    (void)atexit(at_exit);
 }
 
 void ag_driver_initialised(bool success)
@@ -133,4 +140,6 @@ void ag_driver_initialised(bool success)
     pthread_mutex_unlock(&lock);
     /* The driver has just registered its own handler: ours runs before it. */
     pthread_once(&once_initialised, register_exit);
+    if (success)
+        pthread_once(&once_succeeded, register_again);
 }

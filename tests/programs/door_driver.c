@@ -37,6 +37,12 @@ int cuInit(unsigned flags)
     return 0;
 }
 
+int cuDriverGetVersion(int *version)
+{
+    *version = 13000;
+    return 0;
+}
+
 int cuFuncGetAttribute(int *value, int attribute, void *function)
 {
     (void)attribute, (void)function;

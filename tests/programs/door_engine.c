@@ -13,6 +13,7 @@
 #include "driver/driver.h"
 #include "engine/engine.h"
 #include "graph/setting.h"
+#include "observe/log.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -352,21 +353,24 @@ void ag_engine_program_execs(int change)
     NOTE("execs(%d) ", change);
 }
 
+static const char *stopped;
+
 void ag_engine_start(void)
 {
-    ag_engine_on = true;
+    ag_engine_on = stopped == NULL;
+}
+
+const char *ag_engine_stopped(void)
+{
+    return stopped;
 }
 
 void ag_engine_stop(const char *why)
 {
-    (void)why;
-    NOTE("stop ");
-    ag_engine_on = false;
-}
-
-void ag_engine_abstain(const char *why)
-{
-    NOTE("abstain(%s) ", why);
+    if (!stopped)
+        stopped = why;
+    if (ag_engine_on)
+        NOTE("stop ");
     ag_engine_on = false;
 }
 
@@ -382,6 +386,12 @@ void ag_config_load(void)
     if (slow)
         usleep((useconds_t)atoi(slow));
     errno = ENOENT; /* as after a look for files */
+}
+
+void ag_log(enum ag_log_level level, const char *format, ...)
+{
+    (void)level;
+    (void)format;
 }
 
 /* -- Trace file: never on ------------------------------------------------- */

@@ -4,6 +4,7 @@
  * the address lies in and, if it is the address of an exported symbol, that symbol.
  *
  *   open FILE, openglobal FILE       dlopen; the last handle is used by `handle`
+ *   touch NAME                       as handle; prints nothing
  *   handle|default|next|self|thirdnext|thirddefault|linked NAME
  *   gpa NAME FLAGS                   through the last handle's cuGetProcAddress_v2
  *   call A|config                    calls the last address with A (or the address of a
@@ -163,6 +164,9 @@ int main(int argc, char **argv)
         if (strcmp(how, "open") == 0 || strcmp(how, "openglobal") == 0) {
             handle = dlopen(name, RTLD_LAZY | (how[4] ? RTLD_GLOBAL : RTLD_LOCAL));
             printf("%s: %s\n", how, handle ? "yes" : "no");
+            continue;
+        } else if (strcmp(how, "touch") == 0) {
+            (void)dlsym(handle, name);
             continue;
         } else if (strcmp(how, "call") == 0) {
             call(address, name);

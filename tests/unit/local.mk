@@ -24,7 +24,7 @@ tests_unit_test_lock_SOURCES = tests/unit/test_lock.c tests/unit/test.h src/engi
 tests_unit_test_lock_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_log_SOURCES = tests/unit/test_log.c tests/unit/test.h src/observe/log.c \
-	src/observe/name.c
+	src/observe/name.c src/config/initial.c
 tests_unit_test_log_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_pace_SOURCES = tests/unit/test_pace.c tests/unit/test.h src/engine/pace.c

@@ -96,7 +96,7 @@ static void write_report(void)
         .cut_count = 2,
         .traces_left_out = 4,
         .graph_memory_kb = 200,
-        .holds_nothing = "a reason",
+        .stopped = "no reason",
         .seconds = 1.5,
         .complete = true,
     };
