@@ -28,6 +28,12 @@ def test_attributes_are_those_of_the_node(scenario):
     assert any("modes=" in op for ops in ran.log.values() for op in ops)
 
 
+def test_a_mode_that_leaves_it_to_the_function():
+    """Its limit counts then, and is compared at each launch."""
+    ran = both("limit")
+    assert ran.stdout.startswith("refused 40\n") and share(ran) > 0.6
+
+
 @pytest.mark.parametrize("scenario", [*ATTRIBUTES.items(), *(("modes", n) for n in ATTRIBUTES.values())])
 def test_attributes_that_a_node_does_not_take(scenario):
     """Their launches are eager from the first refusal on, and the others are replayed."""

@@ -2,6 +2,7 @@
 /*
  * newer.c SCENARIO: what drivers after CUDA 12.4 take, by numbers and names that headers may lack.
  *   preferred nvlink cluster shared   launches with such an attribute, in a loop
+ *   limit                             and one that leaves it to the function, whose limit changes
  *   modes                             with all of them in turn, in another order
  *   graphics                          some steps of a loop are captured for a graphics interface
  *   functions                         calls of new functions between the launches of a loop
@@ -71,6 +72,16 @@ static CUresult cluster(uint32_t k)
 static CUresult shared(uint32_t k)
 {
     CUlaunchAttribute attr = words(SHARED_MODE, ANY, 0, 0);
+    return launch(1, 100000, &attr, 1, k);
+}
+
+/* As the function's limit says, which is lowered once. */
+static CUresult limit(uint32_t k)
+{
+    CUlaunchAttribute attr = words(SHARED_MODE, 0, 0, 0);
+    if (k == 0 || k == STEPS / 2)
+        OK(cuFuncSetAttribute(mix, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                              k == 0 ? 100000 : 49152));
     return launch(1, 100000, &attr, 1, k);
 }
 
@@ -148,15 +159,15 @@ static void functions(void)
 
 int main(int argc, char **argv)
 {
-    static CUresult (*const all[])(uint32_t) = {preferred, nvlink, cluster, shared};
-    static const char *const names[] = {"preferred", "nvlink", "cluster", "shared"};
+    static CUresult (*const all[])(uint32_t) = {preferred, nvlink, cluster, shared, limit};
+    static const char *const names[] = {"preferred", "nvlink", "cluster", "shared", "limit"};
     CHECK(argc == 2);
     start();
     OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     OK(cuMemAlloc(&buffer, 4 * N));
     OK(cuMemsetD32(buffer, 1, N));
     OK(cuCtxSynchronize());
-    for (unsigned i = 0; i < 4; i++)
+    for (unsigned i = 0; i < 5; i++)
         if (strcmp(argv[1], names[i]) == 0)
             loop(&all[i], 1);
     if (strcmp(argv[1], "modes") == 0)
