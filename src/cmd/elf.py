@@ -8,8 +8,10 @@ import struct
 
 from common import Failure
 
-PT_DYNAMIC, PT_INTERP = 2, 3
-DT_NEEDED, DT_STRTAB, DT_STRSZ, DT_FLAGS_1 = 1, 5, 10, 0x6ffffffb
+PT_LOAD, PT_DYNAMIC, PT_INTERP = 1, 2, 3
+DT_NEEDED, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ = 1, 4, 5, 6, 10
+DT_GNU_HASH, DT_FLAGS_1 = 0x6ffffef5, 0x6ffffffb
+STT_OBJECT, STT_FUNC = 1, 2
 DF_1_PIE = 0x08000000
 ET_EXEC, ET_DYN = 2, 3
 MACHINES = {3: "x86", 40: "arm", 62: "x86-64", 183: "aarch64", 21: "ppc64", 243: "riscv"}
@@ -22,6 +24,7 @@ class Elf:
     def __init__(self, path):
         self.path = path
         self.interpreter, self.needed, self.strings, self.flags = None, [], b"", 0
+        self.segments, self.tags = [], {}
         try:
             with open(path, "rb") as file:
                 self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -47,27 +50,67 @@ class Elf:
             return  # cannot take the library anyway
         offset, = self._get("Q", 32)
         size, n = self._get("HH", 54)
-        segments = [self._get("IIQQQQ", offset + i * size) for i in range(n)]
-        for kind, _, at, _, _, length in segments:
+        self.segments = [self._get("IIQQQQ", offset + i * size) for i in range(n)]
+        for kind, _, at, _, _, length in self.segments:
             if kind == PT_INTERP:
                 self.interpreter = os.fsdecode(self._bytes(at, length).split(b"\0")[0])
             elif kind == PT_DYNAMIC:
-                self._dynamic(at, length, segments)
+                self._dynamic(at, length)
 
-    def _dynamic(self, at, length, segments):
+    def _dynamic(self, at, length):
         entries = [self._get("qQ", at + i) for i in range(0, length, 16)]
-        first = {}
         for tag, value in entries:
             if tag == 0:
                 break
-            first.setdefault(tag, value)
-        self.flags = first.get(DT_FLAGS_1, 0)
-        address = first.get(DT_STRTAB, 0)
-        for kind, _, offset, start, _, size in segments:
-            if kind == 1 and start <= address < start + size:
-                self.strings = self._bytes(address - start + offset, first.get(DT_STRSZ, 0))
+            self.tags.setdefault(tag, value)
+        self.flags = self.tags.get(DT_FLAGS_1, 0)
+        strings = self._offset(DT_STRTAB)
+        if strings is not None:
+            self.strings = self._bytes(strings, self.tags.get(DT_STRSZ, 0))
         self.needed = [os.fsdecode(self.strings[v:self.strings.index(b"\0", v)])
                        for tag, v in entries if tag == DT_NEEDED]
+
+    def _offset(self, tag):
+        """Where in the file the thing is that a dynamic tag names; None if there is none."""
+        address = self.tags.get(tag, -1)
+        for kind, _, offset, start, _, size in self.segments:
+            if kind == PT_LOAD and start <= address < start + size:
+                return address - start + offset
+        return None
+
+    def _symbol_count(self):
+        """Of the dynamic symbols, which no tag tells: the hash tables do."""
+        at = self._offset(DT_HASH)
+        if at is not None:
+            return self._get("II", at)[1]
+        at = self._offset(DT_GNU_HASH)
+        if at is None:
+            return 0
+        buckets, first, words, _ = self._get("IIII", at)
+        at += 16 + 8 * words
+        last = max(self._get(f"{buckets}I", at), default=0)
+        if last < first:
+            return first
+        while not self._get("I", at + 4 * (buckets + last - first))[0] & 1:
+            last += 1
+        return last + 1
+
+    def defined(self, kind, names=None):
+        """Names of the dynamic symbols of that kind (STT_FUNC, STT_OBJECT) which are defined here; of
+        `names` only, if given. Raises Failure for a damaged file."""
+        if names is not None and not any(name.encode() in self.strings for name in names):
+            return set()
+        try:
+            return {name for name in self._symbols(kind) if names is None or name in names}
+        except (struct.error, IndexError, ValueError, OverflowError, TypeError):
+            raise Failure(f"{self.path}: is a damaged ELF file") from None
+
+    def _symbols(self, kind):
+        at = self._offset(DT_SYMTAB)
+        for i in range(self._symbol_count() if at is not None else 0):
+            name, info, _, section = self._get("IBBH", at + 24 * i)
+            if section != 0 and info & 15 == kind and info >> 4 in (1, 2):  # global, weak
+                yield os.fsdecode(self.strings[name:self.strings.index(b"\0", name)])
 
     def _get(self, layout, at):
         return struct.unpack_from(self.order + layout, self.data, at)

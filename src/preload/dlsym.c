@@ -212,6 +212,7 @@ static bool decide_once(void *handle, const char *name, const void *caller, void
     }
     int saved = errno;
     inside = true;
+    ag_give_pointers_back();
     bool decided = decide(handle, name, caller, result);
     inside = false;
     errno = saved;

@@ -12,6 +12,7 @@ preload_sources = \
 	src/preload/life.c \
 	src/preload/memory.c \
 	src/preload/ops.c \
+	src/preload/pointers.c \
 	src/preload/preload.h \
 	src/preload/route.c \
 	src/preload/runtime.c \

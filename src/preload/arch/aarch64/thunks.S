@@ -129,7 +129,13 @@ ag_export: /* w16: index of an exported function that has not been bound yet */
     .cfi_endproc
     .size   ag_export, . - ag_export
 
-/* The load acquires: what the function's slot holds was written before its address. */
+/*
+ * The load acquires: what the function's slot holds was written before its address.
+ *
+ * Without a size: a program that has a copy of a variable of this name begins with the variable's
+ * value, which the dynamic linker copies from the first symbol of the name: from here, as many bytes
+ * as it has.
+ */
 .macro export name
     .globl  \name
     .type   \name, %function
@@ -145,7 +151,6 @@ ag_export: /* w16: index of an exported function that has not been bound yet */
 1:  mov     w16, #index
     b       ag_export
     .cfi_endproc
-    .size   \name, . - \name
     .set index, index + 1
 .endm
 

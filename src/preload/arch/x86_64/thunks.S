@@ -161,6 +161,11 @@ ag_export: /* %r11d: index of an exported function that has not been bound yet *
     .cfi_endproc
     .size   ag_export, . - ag_export
 
+/*
+ * Without a size: a program that has a copy of a variable of this name begins with the variable's
+ * value, which the dynamic linker copies from the first symbol of the name: from here, as many bytes
+ * as it has.
+ */
 .macro export name
     .globl  \name
     .type   \name, @function
@@ -175,7 +180,6 @@ ag_export: /* %r11d: index of an exported function that has not been bound yet *
 1:  movl    $index, %r11d
     jmp     ag_export
     .cfi_endproc
-    .size   \name, . - \name
     .set index, index + 1
 .endm
 
