@@ -11,6 +11,7 @@ preload_sources = \
 	src/preload/doors.S \
 	src/preload/life.c \
 	src/preload/memory.c \
+	src/preload/musl.c \
 	src/preload/ops.c \
 	src/preload/pointers.c \
 	src/preload/preload.h \

@@ -280,6 +280,8 @@ void ag_give_pointers_back(void)
 {
     int saved = errno;
     struct look look = {0};
+    if (!dladdr1) /* musl */
+        return;
     dl_iterate_phdr(look_at, &look);
     if (resolve(&look.all))
         dl_iterate_phdr(bind, &look.all);

@@ -8,8 +8,9 @@
  * held and jumps on (everything else). Whatever does not lie in libcuda is left alone.
  *
  * Everything is started by the first address in libcuda that passes by; until then, and in a
- * program without CUDA, nothing happens. No lock is taken by a call that goes through a door;
- * ag_route() takes its lock only to add something.
+ * program without CUDA, nothing happens, except that pointers.c looks at each object that was
+ * loaded. No lock is taken by a call that goes through a door; ag_route() takes its lock only to add
+ * something.
  */
 #ifndef AG_PRELOAD_H
 #define AG_PRELOAD_H
@@ -80,6 +81,9 @@ void *ag_memory_door(unsigned slot);
 /* The C library's dlsym(). Called with a handle, or with RTLD_NEXT for what lies behind us. */
 void *ag_dlsym(void *handle, const char *name);
 
+/* musl's dlsym(). */
+void *ag_musl_dlsym(void);
+
 /*
  * Whether look-ups of the program come to this library's dlsym(): that of another library may stand
  * in front of it, and go on to the C library's.
@@ -93,8 +97,8 @@ bool ag_dlsym_is_asked(void *libcuda);
 void *ag_behind_us(const char *name, const void *caller);
 
 /*
- * Binds anew what refers to a variable named like a function, and was bound to this library; in objects
- * that were loaded since the last call. Before the program is told a function's address.
+ * Binds anew what refers to a variable named like a function, and was bound to this library; in
+ * objects that were loaded since the last call. Before the program is told a function's address.
  */
 void ag_give_pointers_back(void);
 

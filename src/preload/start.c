@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Start, fork and exit. There is no constructor: the first address in libcuda starts everything.
+ * (What is looked at whenever an object was loaded is in pointers.c.)
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -57,6 +59,8 @@ static void in_child(void)
 
 static void configure(void)
 {
+    if (!dlvsym) /* musl.c */
+        return;
     const char *disable = getenv("AUTOGRAPH_DISABLE");
     if (disable && *disable && strcmp(disable, "0") != 0)
         return;
