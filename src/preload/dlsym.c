@@ -213,7 +213,7 @@ static bool decide_once(void *handle, const char *name, const void *caller, void
     }
     int saved = errno;
     inside = true;
-    ag_give_pointers_back();
+    ag_pointers_at_look_up();
     bool decided = decide(handle, name, caller, result);
     inside = false;
     errno = saved;

@@ -276,7 +276,7 @@ static int bind(struct dl_phdr_info *info, size_t size, void *context)
     return 0;
 }
 
-void ag_give_pointers_back(void)
+static void give_back(void)
 {
     int saved = errno;
     struct look look = {0};
@@ -291,11 +291,25 @@ void ag_give_pointers_back(void)
     errno = saved;
 }
 
-/* A sanitizer's runtime is not ready when the first objects start. */
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-void __gmon_start__(void);
-__attribute__((visibility("default"))) void __gmon_start__(void)
-{
-    ag_give_pointers_back();
-}
+/* A sanitizer's runtime is not ready for instrumented code when the first objects start. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static _Atomic bool ready;
+#else
+enum { ready = true };
 #endif
+
+void ag_pointers_at_look_up(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    ready = true;
+#endif
+    give_back();
+}
+
+void __gmon_start__(void);
+__attribute__((visibility("default"), no_sanitize("address,thread,undefined"))) void
+__gmon_start__(void)
+{
+    if (ready)
+        give_back();
+}

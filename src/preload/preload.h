@@ -100,7 +100,7 @@ void *ag_behind_us(const char *name, const void *caller);
  * Binds anew what refers to a variable named like a function, and was bound to this library; in
  * objects that were loaded since the last call. Before the program is told a function's address.
  */
-void ag_give_pointers_back(void);
+void ag_pointers_at_look_up(void);
 
 /* Where an object that dl_iterate_phdr() reports lies in memory. */
 void ag_object_range(const struct dl_phdr_info *info, uintptr_t *start, uintptr_t *end);
