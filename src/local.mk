@@ -16,14 +16,15 @@ observe_sources = \
 	src/observe/tracefile.c src/observe/tracefile.h
 
 lib_LTLIBRARIES = libautograph.la
-libautograph_la_SOURCES = \
+libautograph_la_SOURCES = src/glibc.c src/glibc.h \
 	$(preload_sources) $(driver_sources) $(engine_sources) $(config_sources) $(observe_sources)
 
 AG_CONFIG_CPPFLAGS = -DAG_SYSCONFDIR='"$(sysconfdir)"'
-libautograph_la_CPPFLAGS = $(AM_CPPFLAGS) $(AG_CONFIG_CPPFLAGS) $(INIH_CPPFLAGS)
+libautograph_la_CPPFLAGS = -include $(top_srcdir)/src/glibc.h \
+	$(AM_CPPFLAGS) $(AG_CONFIG_CPPFLAGS) $(INIH_CPPFLAGS)
 libautograph_la_CFLAGS = $(AM_CFLAGS)
 
-libautograph_la_LIBADD = $(INIH_LIBS)
+libautograph_la_LIBADD = $(INIH_LIBS) $(GLIBC_LIBS)
 libautograph_la_DEPENDENCIES = src/libautograph.map
 
 # now: the dynamic linker's lazy resolver must not run inside a dlsym or a launch.

@@ -38,6 +38,13 @@ def config():
     return json.loads((build_dir() / "tests" / "build.json").read_text())
 
 
+def unsanitized(test):
+    """A mark for tests of the file as it is installed."""
+    import pytest  # not for those that use this module without it
+    return pytest.mark.skipif(bool(config()["sanitize"]), reason="a sanitizer adds its runtime "
+                              "library, constructors and versions of symbols")(test)
+
+
 def missing_from_build():
     """The first thing without which no test can run, or None."""
     for path in (build_dir() / "tests" / "build.json", library()):

@@ -5,16 +5,12 @@ import pathlib
 import re
 import subprocess
 
-import pytest
-
+import commands
 import helpers
 
 RUNTIME_DOORS = {name + suffix for suffix in ("", "_ptsz") for name in (
     "cudaLaunchKernel", "__cudaLaunchKernel", "cudaLaunchKernelExC", "cudaLaunchCooperativeKernel")} | \
     {"__cudaPushCallConfiguration", "__cudaPopCallConfiguration"}
-
-unsanitized = pytest.mark.skipif(bool(helpers.config()["sanitize"]),
-                                 reason="a sanitizer adds its runtime library and constructors")
 
 
 def exported(path):
@@ -29,7 +25,7 @@ def dynamic(path):
                       flags=re.M)
 
 
-@unsanitized
+@helpers.unsanitized
 def test_it_needs_nothing_but_libc(library):
     needed = {re.search(r"\[(.*)\]", value).group(1)
               for tag, value in dynamic(library) if tag == "NEEDED"}
@@ -38,7 +34,26 @@ def test_it_needs_nothing_but_libc(library):
         {"ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"} == {"libc.so.6"}
 
 
-@unsanitized
+@helpers.unsanitized
+def test_it_needs_no_newer_glibc_than_2_28(library):
+    """A library that was built on a new system can be taken to an older one."""
+    needed = commands.module("elf").Elf(library).versions_needed()
+    versions = {(file, version) for file, versions in needed.items() for version in versions}
+    assert ("libc.so.6", {"x86_64": "GLIBC_2.2.5", "aarch64": "GLIBC_2.17"}[os.uname().machine]) in versions
+    newer = {(file, version) for file, version in versions
+             if [int(n) for n in re.findall(r"\d+", version)] > [2, 28]}
+    assert newer == set(), "src/glibc.h names the older versions"
+
+
+@helpers.unsanitized
+def test_what_musl_lacks_is_weak(library):
+    """Else it starts no program with this library: a script's children may be for musl."""
+    undefined = helpers.tool("nm", "-D", "--undefined-only", library)
+    weak = {name for kind, name in re.findall(r"(\w) (\w+)@GLIBC", undefined) if kind == "w"}
+    assert {"__register_atfork", "backtrace", "dladdr1", "dlvsym"} <= weak
+
+
+@helpers.unsanitized
 def test_the_only_constructor(library):
     """One remembers what the process began with; frame_dummy is the compiler's, and does nothing."""
     tags = dict(dynamic(library))
@@ -57,7 +72,7 @@ def test_only_doors_and_the_public_api_are_exported(library):
     names = exported(library)
     assert [n for n in names if "@" in n] == [], "a versioned definition would not interpose"
     others = {n for n in names if not re.match(r"cu[A-Z]|autograph_", n)}
-    assert others - RUNTIME_DOORS - {"dlsym", "dlopen", "dlmopen"} == set()
+    assert others - RUNTIME_DOORS - {"dlsym", "dlopen", "dlmopen", "__gmon_start__"} == set()
 
 
 def test_the_public_api_is_that_of_the_header(library):

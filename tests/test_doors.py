@@ -772,6 +772,8 @@ def test_aarch64(tmp_path):
     b.compile("linked", "-DLINKED", PROGRAMS / "door_lookup.c", b.directory / "driver/libcuda.so.1",
               "-ldl")
     b.compile("libuser.so", "-shared", PROGRAMS / "door_third.c", "-ldl")
+    b.compile("hooked", f"-I{helpers.SOURCE}/tests/sim", PROGRAMS / "hooked.c",
+              b.directory / "driver/libcuda.so.1", "-ldl")
     out = b.run("open libuser.so", "thirdnext malloc", OPEN, "hold 1",
                 *(f"{how} {name} call 0x77 events" for how in ("handle", "linked") for name in
                   ("cuMemcpyBatchAsync", "cuEventQuery", "cuDeviceGet")), "accept 1",
@@ -790,6 +792,8 @@ def test_aarch64(tmp_path):
         assert called == f"call: 0 {name} {arguments}" and said == f"events: {event}"
     assert out[-5] == "call: 0" and out[-4].startswith("events: kernel(2 3 4, 5 6 7, 8, 0x77, 0x9 0,")
     assert out[-2:] == [f"call: 0 cuMemcpyBatchAsync {arguments}", "events: "]
+    rules = [line.split() for line in b.run("rules", program="hooked")]
+    assert len(rules) == 16 and {rule for _, rule in rules} == {"far"}
 
 
 # -- Switched off -----------------------------------------------------------------

@@ -153,6 +153,50 @@ def test_programs_that_take_no_library(tmp_path):
     refused(setuid, "ignores LD_PRELOAD")
 
 
+def test_programs_for_other_c_libraries(tmp_path):
+    musl = commands.elf(tmp_path / "musl", interpreter="/lib/ld-musl-x86_64.so.1")
+    script = commands.script(tmp_path / "script", "", interpreter=musl)
+    for path in (musl, script):
+        words = message(autograph(path, status=2))
+        assert "C library musl" in words and "programs for glibc only" in words
+    assert "C library musl" in autograph("doctor", musl, status=1).stdout
+
+
+@helpers.unsanitized
+@pytest.mark.skipif(not shutil.which("musl-gcc"), reason="no musl-gcc")
+def test_a_musl_program_that_a_script_starts(tmp_path):
+    """It runs as without the library, and its look-ups reach musl."""
+    (tmp_path / "p.c").write_text("""
+#include <dlfcn.h>
+#include <stdio.h>
+int curious(void) { return 5; }
+int main(void)
+{
+    int (*found)(void) = (int (*)(void))dlsym(dlopen(NULL, RTLD_NOW), "curious");
+    printf("%d %d\\n", dlsym(RTLD_NEXT, "puts") != NULL, found ? found() : 0);
+    return 3;
+}""")
+    helpers.tool("musl-gcc", "-rdynamic", "-o", tmp_path / "p", tmp_path / "p.c")
+    script = commands.script(tmp_path / "script", f"{tmp_path}/p")
+    plain = helpers.run(script, preload=False, sim=False, status=3)
+    assert plain.stdout == "1 5\n"
+    for env in ({}, {"AUTOGRAPH_REPORT": "stderr"}):
+        ours = autograph(script, status=3, env=env)
+        assert ours.stderr == "" and ours.stdout == plain.stdout
+
+
+@helpers.unsanitized
+def test_a_c_library_that_is_too_old(tmp_path):
+    """It lies beside the program's dynamic linker, as ever."""
+    (tmp_path / "old.map").write_text("GLIBC_2.2.5 { *; };")
+    helpers.tool(*helpers.config()["cc"].split(), "-shared", "-nostdlib", "-x", "c", "/dev/null",
+                 f"-Wl,--version-script={tmp_path}/old.map", "-o", tmp_path / "libc.so.6")
+    old = commands.elf(tmp_path / "old", interpreter=str(tmp_path / "ld-linux-x86-64.so.2"))
+    words = message(autograph(old, status=2))
+    assert re.search(r"C library is too old: this library needs GLIBC_2\.[1-9]\d*; build", words)
+    assert "C library is too old" in autograph("doctor", old, status=1).stdout
+
+
 def test_files_that_are_no_programs(tmp_path):
     def refused(name, content, words):
         (tmp_path / name).write_bytes(content)

@@ -10,7 +10,7 @@ import sys
 import elf
 import launch
 import options
-from common import Failure, Parser, library, printable
+from common import Failure, Parser, library, plural, printable
 
 USABLE, USELESS = 0, 1
 STUB_LIBRARY = 34  # CUDA_ERROR_STUB_LIBRARY
@@ -169,6 +169,23 @@ def opens_namespaces(binary):
     return False
 
 
+def check_pointers(binary, path):
+    """Says which libraries keep functions in variables that are named like them; whether any does."""
+    any_found = False
+    functions = {name for name in elf.Elf(path).defined(elf.STT_FUNC) if name.startswith("cu")}
+    for name, file in sorted(loaded_libraries(binary).items()):
+        try:
+            found = sorted(elf.Elf(file).defined(elf.STT_OBJECT, functions)) if file else []
+        except Failure:
+            continue  # the dynamic linker will say it better
+        any_found = any_found or bool(found)
+        if found:
+            say("pointers", f"{name} has {plural(len(found), 'variable')} with names of driver "
+                f"functions ({found[0]}): the library leaves them alone; if the program crashes, link "
+                f"{name} with -Wl,-Bsymbolic, and report it")
+    return any_found
+
+
 def check_program(command, path):
     """Says what the program is; None if the library is of use to it, else why it is not."""
     binary, scripts = elf.program_of(elf.find(command))
@@ -184,6 +201,7 @@ def check_program(command, path):
     ways, missing = ways_to_cuda(binary)
     for way in ways:
         say("CUDA", way)
+    pointers = check_pointers(binary, path)
     for name in missing:
         say("missing", f"{name} is not found: the program will not start; see LD_LIBRARY_PATH")
     if missing:
@@ -194,7 +212,7 @@ def check_program(command, path):
                     "LD_LIBRARY_PATH, or of the program's RUNPATH")
     if opens_namespaces(binary):
         say("note", "it may load objects with dlmopen(): from then on nothing is held")
-    if ways:
+    if ways or pointers:
         say("seen", "launches, memsets, copies and events of the program and of every library in it")
         say("not seen", "graphs that the program makes itself: they run as they are")
         return None

@@ -8,11 +8,16 @@ import struct
 
 from common import Failure
 
-PT_DYNAMIC, PT_INTERP = 2, 3
-DT_NEEDED, DT_STRTAB, DT_STRSZ, DT_FLAGS_1 = 1, 5, 10, 0x6ffffffb
+PT_LOAD, PT_DYNAMIC, PT_INTERP = 1, 2, 3
+DT_NEEDED, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ = 1, 4, 5, 6, 10
+DT_GNU_HASH, DT_FLAGS_1 = 0x6ffffef5, 0x6ffffffb
+DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM = range(0x6ffffffc, 0x70000000)
+STT_OBJECT, STT_FUNC = 1, 2
 DF_1_PIE = 0x08000000
 ET_EXEC, ET_DYN = 2, 3
 MACHINES = {3: "x86", 40: "arm", 62: "x86-64", 183: "aarch64", 21: "ppc64", 243: "riscv"}
+# How the names of their dynamic linkers begin.
+OTHER_C_LIBRARIES = {"ld-musl": "musl", "ld64-uClibc": "uClibc", "linker64": "Bionic"}
 
 
 class Elf:
@@ -22,6 +27,7 @@ class Elf:
     def __init__(self, path):
         self.path = path
         self.interpreter, self.needed, self.strings, self.flags = None, [], b"", 0
+        self.segments, self.tags = [], {}
         try:
             with open(path, "rb") as file:
                 self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -47,27 +53,91 @@ class Elf:
             return  # cannot take the library anyway
         offset, = self._get("Q", 32)
         size, n = self._get("HH", 54)
-        segments = [self._get("IIQQQQ", offset + i * size) for i in range(n)]
-        for kind, _, at, _, _, length in segments:
+        self.segments = [self._get("IIQQQQ", offset + i * size) for i in range(n)]
+        for kind, _, at, _, _, length in self.segments:
             if kind == PT_INTERP:
                 self.interpreter = os.fsdecode(self._bytes(at, length).split(b"\0")[0])
             elif kind == PT_DYNAMIC:
-                self._dynamic(at, length, segments)
+                self._dynamic(at, length)
 
-    def _dynamic(self, at, length, segments):
+    def _dynamic(self, at, length):
         entries = [self._get("qQ", at + i) for i in range(0, length, 16)]
-        first = {}
         for tag, value in entries:
             if tag == 0:
                 break
-            first.setdefault(tag, value)
-        self.flags = first.get(DT_FLAGS_1, 0)
-        address = first.get(DT_STRTAB, 0)
-        for kind, _, offset, start, _, size in segments:
-            if kind == 1 and start <= address < start + size:
-                self.strings = self._bytes(address - start + offset, first.get(DT_STRSZ, 0))
-        self.needed = [os.fsdecode(self.strings[v:self.strings.index(b"\0", v)])
-                       for tag, v in entries if tag == DT_NEEDED]
+            self.tags.setdefault(tag, value)
+        self.flags = self.tags.get(DT_FLAGS_1, 0)
+        strings = self._offset(DT_STRTAB)
+        if strings is not None:
+            self.strings = self._bytes(strings, self.tags.get(DT_STRSZ, 0))
+        self.needed = [self._string(value) for tag, value in entries if tag == DT_NEEDED]
+
+    def _offset(self, tag):
+        """Where in the file the thing is that a dynamic tag names; None if there is none."""
+        address = self.tags.get(tag, -1)
+        for kind, _, offset, start, _, size in self.segments:
+            if kind == PT_LOAD and start <= address < start + size:
+                return address - start + offset
+        return None
+
+    def _symbol_count(self):
+        """Of the dynamic symbols, which no tag tells: the hash tables do."""
+        at = self._offset(DT_HASH)
+        if at is not None:
+            return self._get("II", at)[1]
+        at = self._offset(DT_GNU_HASH)
+        if at is None:
+            return 0
+        buckets, first, words, _ = self._get("IIII", at)
+        at += 16 + 8 * words
+        last = max(self._get(f"{buckets}I", at), default=0)
+        if last < first:
+            return first
+        while not self._get("I", at + 4 * (buckets + last - first))[0] & 1:
+            last += 1
+        return last + 1
+
+    def defined(self, kind, names=None):
+        """Names of the dynamic symbols of that kind (STT_FUNC, STT_OBJECT) which are defined here; of
+        `names` only, if given. Raises Failure for a damaged file."""
+        if names is not None and not any(name.encode() in self.strings for name in names):
+            return set()
+        try:
+            return {name for name in self._symbols(kind) if names is None or name in names}
+        except (struct.error, IndexError, ValueError, OverflowError, TypeError):
+            raise Failure(f"{self.path}: is a damaged ELF file") from None
+
+    def _symbols(self, kind):
+        at = self._offset(DT_SYMTAB)
+        for i in range(self._symbol_count() if at is not None else 0):
+            name, info, _, section = self._get("IBBH", at + 24 * i)
+            if section != 0 and info & 15 == kind and info >> 4 in (1, 2):  # global, weak
+                yield self._string(name)
+
+    def versions_needed(self):
+        """{file: names of the symbol versions that it must have}."""
+        needed, at = {}, self._offset(DT_VERNEED)
+        for _ in range(self.tags.get(DT_VERNEEDNUM, 0) if at is not None else 0):
+            _, count, file, first, after = self._get("HHIII", at)
+            names, place = needed.setdefault(self._string(file), set()), at + first
+            for _ in range(count):
+                _, _, _, name, step = self._get("IHHII", place)
+                names.add(self._string(name))
+                place += step
+            at += after
+        return needed
+
+    def versions_defined(self):
+        """Names of the symbol versions that this library has."""
+        names, at = set(), self._offset(DT_VERDEF)
+        for _ in range(self.tags.get(DT_VERDEFNUM, 0) if at is not None else 0):
+            _, _, _, _, _, first, after = self._get("HHHHIII", at)
+            names.add(self._string(self._get("I", at + first)[0]))
+            at += after
+        return names
+
+    def _string(self, at):
+        return os.fsdecode(self.strings[at:self.strings.index(b"\0", at)])
 
     def _get(self, layout, at):
         return struct.unpack_from(self.order + layout, self.data, at)
@@ -150,10 +220,29 @@ def obstacle(elf, library):
     if not elf.dynamic:
         return ("it is static: nothing can be preloaded into it; link it dynamically (cudart may "
                 "stay static)")
+    other = next((library for start, library in OTHER_C_LIBRARIES.items()
+                  if os.path.basename(elf.interpreter).startswith(start)), None)
+    if other:
+        return (f"it is for the C library {other}, and this library works with programs for glibc "
+                f"only; build the program for glibc, or start it without autograph")
+    missing = missing_version(elf, ours)
+    if missing:
+        return (f"its C library is too old: this library needs {missing}; build the library on this "
+                f"system")
     if raises_privileges(elf.path):
         return ("it runs with other rights than its user's (setuid, setgid or file capabilities): "
                 "the dynamic linker then ignores LD_PRELOAD")
     return None
+
+
+def missing_version(elf, ours):
+    """The newest symbol version that `ours` needs, and the program's C library does not have; or None."""
+    libc = os.path.join(os.path.dirname(os.path.realpath(elf.interpreter)), "libc.so.6")
+    try:
+        missing = ours.versions_needed().get("libc.so.6", set()) - Elf(libc).versions_defined()
+    except (Failure, struct.error, ValueError):
+        return None  # the dynamic linker finds it elsewhere, and says it
+    return max(missing, key=lambda name: [int(n) for n in re.findall(r"\d+", name)], default=None)
 
 
 def raises_privileges(path):

@@ -6,17 +6,42 @@
 #define AG_ARCH_H
 
 #define AG_SLOT_SIZE     16   /* bytes of struct ag_slot */
-#define AG_THUNK_SIZE    16   /* bytes of a thunk */
+#define AG_THUNK_SIZE    32   /* bytes of a thunk */
 #define AG_SLOTS_UNKNOWN 1024 /* slots for driver functions that this build never heard of */
 
+/*
+ * Tools that hook functions for memory replace the first instructions by a jump of 5 or 12 bytes
+ * (x86-64) or 16 bytes (aarch64), and execute the replaced ones elsewhere. UCX, which hooks all or
+ * none, knows few instructions (its src/ucm/bistro). What a program is given for such a function
+ * begins with instructions that UCX knows, as many as the longest jump replaces.
+ *
+ * So no landing pad (endbr64, bti c) stands before them. None is needed: libcuda is built without,
+ * and assembly without the property's note keeps the linker from marking this library.
+ */
 #ifdef __x86_64__
 #define AG_REGISTER_ARGUMENTS 6
-#define AG_DLSYM_VERSION      "GLIBC_2.2.5"
+#define AG_JUMP               "jmp "
+/* %rax belongs to nobody at a call. */
+#define AG_REPLACEABLE   "movl $0, %eax\n movl $0, %eax\n movl $0, %eax\n"
+#define AG_DLSYM_VERSION "GLIBC_2.2.5"
 #elif defined(__aarch64__)
 #define AG_REGISTER_ARGUMENTS 8
+#define AG_JUMP               "b "
+/* x16 belongs to nobody at a call. */
+#define AG_REPLACEABLE        "mov x16, #0\n mov x16, #0\n mov x16, #0\n mov x16, #0\n"
 #define AG_DLSYM_VERSION      "GLIBC_2.17"
 #else
 #error "the doors are written for x86-64 and aarch64"
+#endif
+
+#ifndef __ASSEMBLER__
+/* Defines the entry of a door that is written in C: begins as such tools know, and jumps to
+ * `function`. */
+#define AG_ENTRY(entry, function)                                                                  \
+    __asm__(".pushsection .text\n .p2align 5\n .globl " #entry "\n .hidden " #entry                \
+            "\n .type " #entry ", %function\n" #entry                                              \
+            ":\n .cfi_startproc\n" AG_REPLACEABLE AG_JUMP #function                                \
+            "\n .cfi_endproc\n .size " #entry ", . - " #entry "\n .popsection")
 #endif
 
 #endif

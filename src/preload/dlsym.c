@@ -24,8 +24,8 @@ UNINSTRUMENTED static void find_real_dlsym(void)
 {
     if (ag_real_dlsym)
         return;
-    void *real = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
-    if (!real)
+    void *real = dlvsym ? dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34") : ag_musl_dlsym();
+    if (!real && dlvsym)
         real = dlvsym(RTLD_NEXT, "dlsym", AG_DLSYM_VERSION);
     ag_real_dlsym = (void *(*)(void *, const char *))real;
 }
@@ -78,7 +78,8 @@ static void *open_object_of(const void *address)
 {
     Dl_info info;
     struct link_map *map = NULL;
-    if (!dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) || !map || !map->l_name[0])
+    if (!dladdr1 || !dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) || !map ||
+        !map->l_name[0])
         return NULL;
     return dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
 }
@@ -225,6 +226,7 @@ static bool decide_once(void *handle, const char *name, const void *caller, void
     }
     int saved = errno;
     inside = true;
+    ag_pointers_at_look_up();
     bool decided = decide(handle, name, caller, result);
     inside = false;
     errno = saved;
@@ -248,5 +250,5 @@ UNINSTRUMENTED __attribute__((used, visibility("hidden"))) bool
 ag_dlsym_door(void *handle, const char *name, const void *caller, void **result)
 {
     find_real_dlsym();
-    return name && may_be_cuda(name) && decide_once(handle, name, caller, result);
+    return name && may_be_cuda(name) && dlvsym && decide_once(handle, name, caller, result);
 }

@@ -12,7 +12,9 @@ preload_sources = \
 	src/preload/doors.S \
 	src/preload/life.c \
 	src/preload/memory.c \
+	src/preload/musl.c \
 	src/preload/ops.c \
+	src/preload/pointers.c \
 	src/preload/preload.h \
 	src/preload/route.c \
 	src/preload/runtime.c \

@@ -25,7 +25,11 @@ static void barrier(const struct ag_slot *slot, const char *name)
         ag_engine_barrier_all(AG_REASON_BARRIER);
 }
 
-#define DOOR(name, parameters) static CUresult door_##name parameters
+/* What the program gets is the entry, which tools may patch (arch.h). */
+#define DOOR(name, parameters)                                                                     \
+    CUresult ag_memory_entry_##name parameters;                                                    \
+    AG_ENTRY(ag_memory_entry_##name, ag_memory_door_##name);                                       \
+    __attribute__((used, visibility("hidden"))) CUresult ag_memory_door_##name parameters
 #define REAL(name, parameters) ((CUresult(*) parameters)ag_slots[AG_SLOT_##name].real)
 
 #define ALLOCATES(name, kind, parameters, arguments, address, bytes)                               \
@@ -78,7 +82,7 @@ void *ag_memory_door(unsigned slot)
     switch (slot) {
 #define ROW(name)                                                                                  \
     case AG_SLOT_##name:                                                                           \
-        return (void *)door_##name;
+        return (void *)ag_memory_entry_##name;
         ROW(cuMemAlloc_v2)
         ROW(cuMemAllocPitch_v2)
         ROW(cuMemMap)

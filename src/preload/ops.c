@@ -9,6 +9,10 @@
 #include "preload/preload.h"
 
 #define DOOR(name) __attribute__((used, visibility("hidden"))) CUresult ag_door_##name
+/* A door that tools may patch (arch.h). */
+#define MEMORY_DOOR(name)                                                                          \
+    AG_ENTRY(ag_door_##name, ag_memory_op_##name);                                                 \
+    __attribute__((used, visibility("hidden"))) CUresult ag_memory_op_##name
 
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
@@ -354,7 +358,7 @@ VALUE_DOOR(cuStreamWaitValue64_v2_ptsz, cuStreamWaitValue64, 64, true, WAIT)
 /* -- Stream-ordered memory --------------------------------------------------- */
 
 #define FREE(name, per_thread)                                                                     \
-    DOOR(name)(CUdeviceptr address, CUstream stream)                                               \
+    MEMORY_DOOR(name)(CUdeviceptr address, CUstream stream)                                        \
     {                                                                                              \
         __typeof__(cuMemFreeAsync) *real = ag_slots[AG_SLOT_##name].real;                          \
         ag_cause = #name;                                                                          \
@@ -373,7 +377,7 @@ FREE(cuMemFreeAsync_ptsz, true)
 
 /* There may be enough memory once what is held, and what is to be freed behind it, is submitted. */
 #define ALLOCATE(name, type, per_thread, parameters, arguments)                                    \
-    DOOR(name) parameters                                                                          \
+    MEMORY_DOOR(name) parameters                                                                   \
     {                                                                                              \
         __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
         ag_cause = #name;                                                                          \

@@ -8,8 +8,9 @@
  * held and jumps on (everything else). Whatever does not lie in libcuda is left alone.
  *
  * Everything is started by the first address in a libcuda that passes by; until then, and in a
- * program without CUDA, nothing happens. No lock is taken by a call that goes through a door;
- * ag_route() takes its lock only to add something.
+ * program without CUDA, nothing happens, except that pointers.c looks at each object that was
+ * loaded. No lock is taken by a call that goes through a door; ag_route() takes its lock only to add
+ * something.
  *
  * A process may have several files of that name: the toolkit's stub, a shim in front of the driver,
  * copies. The engine works with the one of which the program gets functions that do something.
@@ -99,6 +100,9 @@ void *ag_memory_door(unsigned slot);
 /* The C library's dlsym(). Called with a handle, or with RTLD_NEXT for what lies behind us. */
 void *ag_dlsym(void *handle, const char *name);
 
+/* musl's dlsym(). */
+void *ag_musl_dlsym(void);
+
 /*
  * Whether look-ups of the program come to this library's dlsym(): that of another library may stand
  * in front of it, and go on to the C library's.
@@ -113,6 +117,11 @@ void *ag_behind_us(const char *name, const void *caller);
 
 /* A string of a loaded object's dynamic section (DT_SONAME); NULL if it has none. */
 const char *ag_dynamic_string(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag);
+/*
+ * Binds anew what refers to a variable named like a function, and was bound to this library; in
+ * objects that were loaded since the last call. Before the program is told a function's address.
+ */
+void ag_pointers_at_look_up(void);
 
 /* Where an object that dl_iterate_phdr() reports lies in memory. */
 void ag_object_range(const struct dl_phdr_info *info, uintptr_t *start, uintptr_t *end);

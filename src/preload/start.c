@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Start, fork and exit. The first address in libcuda starts everything: the library's only
- * constructor does no more than remember what the process began with (config/initial.h).
+ * constructor does no more than remember what the process began with (config/initial.h). What is
+ * looked at whenever an object was loaded is in pointers.c.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -83,6 +85,8 @@ static void in_child(void)
 
 static void configure(void)
 {
+    if (!dlvsym) /* musl.c */
+        return;
     const char *disable = ag_initial_variable("AUTOGRAPH_DISABLE");
     if (disable && *disable && strcmp(disable, "0") != 0)
         return;

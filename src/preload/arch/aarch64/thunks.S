@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Barrier thunks and exported driver functions, aarch64. Both end in a jump, so that the real
- * function finds registers and stack as the caller left them. x16 and x17 belong to nobody at a call.
+ * function finds registers and stack as the caller left them. x15, x16 and x17 belong to nobody at a
+ * call.
  */
 #include "preload/arch.h"
 
@@ -58,20 +59,20 @@
     .text
     .type   ag_thunk, %function
     .p2align 5
-ag_thunk: /* x16: the slot */
+ag_thunk: /* x16: the slot's distance from the first; ag_held_streams is 0 */
     .cfi_startproc
-    adrp    x17, ag_held_streams
-    ldr     w17, [x17, #:lo12:ag_held_streams]
-    cbnz    w17, ag_thunk_seen
     adrp    x17, ag_curious_streams
     ldr     w17, [x17, #:lo12:ag_curious_streams]
     cbnz    w17, ag_thunk_seen
     adrp    x17, ag_memory_state
     ldr     w17, [x17, #:lo12:ag_memory_state]
     tbnz    w17, #0, ag_thunk_seen
-    ldr     x16, [x16]
+    add     x15, x15, #:lo12:ag_slots
+    ldr     x16, [x15, x16]
     br      x16
 ag_thunk_seen: /* the same, also where nothing is held */
+    add     x15, x15, #:lo12:ag_slots
+    add     x16, x15, x16
     save_arguments
     mov     x0, x16
     add     x1, sp, #SAVED_INTEGERS
@@ -83,11 +84,14 @@ ag_thunk_seen: /* the same, also where nothing is held */
     .cfi_endproc
     .size   ag_thunk, . - ag_thunk
 
+/* The first four instructions may be replaced and executed elsewhere, see arch.h. */
 .macro thunk by=ag_thunk
-    .p2align 4
-    hint    #34 /* bti c */
-    adrp    x16, ag_slots + AG_SLOT_SIZE * index
-    add     x16, x16, #:lo12:(ag_slots + AG_SLOT_SIZE * index)
+    .p2align 5
+    mov     x16, #AG_SLOT_SIZE * index
+    adrp    x17, ag_held_streams
+    ldr     w17, [x17, #:lo12:ag_held_streams]
+    adrp    x15, ag_slots
+    cbnz    w17, ag_thunk_seen
     b       \by
     .set index, index + 1
 .endm
@@ -125,7 +129,13 @@ ag_export: /* w16: index of an exported function that has not been bound yet */
     .cfi_endproc
     .size   ag_export, . - ag_export
 
-/* The load acquires: what the function's slot holds was written before its address. */
+/*
+ * The load acquires: what the function's slot holds was written before its address.
+ *
+ * Without a size: a program that has a copy of a variable of this name begins with the variable's
+ * value, which the dynamic linker copies from the first symbol of the name: from here, as many bytes
+ * as it has.
+ */
 .macro export name
     .globl  \name
     .type   \name, %function
@@ -141,7 +151,6 @@ ag_export: /* w16: index of an exported function that has not been bound yet */
 1:  mov     w16, #index
     b       ag_export
     .cfi_endproc
-    .size   \name, . - \name
     .set index, index + 1
 .endm
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Barrier thunks and exported driver functions, x86-64. Both end in a jump, so that the real
- * function finds registers and stack as the caller left them. %r11 belongs to nobody at a call.
+ * function finds registers and stack as the caller left them. %r11 belongs to nobody at a call, nor
+ * does %rax: no driver function takes a variable number of arguments.
  */
 #include "preload/arch.h"
 
@@ -93,16 +94,17 @@
     .text
     .type   ag_thunk, @function
     .p2align 5
-ag_thunk: /* %r11: the slot */
+ag_thunk: /* %rax: the slot's distance from the first; ag_held_streams is 0 */
     .cfi_startproc
-    cmpl    $0, ag_held_streams(%rip)
-    jne     ag_thunk_seen
     cmpl    $0, ag_curious_streams(%rip)
     jne     ag_thunk_seen
     testb   $1, ag_memory_state(%rip)
     jne     ag_thunk_seen
-    jmp     *(%r11)
+    leaq    ag_slots(%rip), %r11
+    jmp     *(%r11,%rax)
 ag_thunk_seen: /* the same, also where nothing is held */
+    leaq    ag_slots(%rip), %r11
+    addq    %rax, %r11
     save_arguments
     movq    %r11, %rdi
     leaq    SAVED_INTEGERS(%rsp), %rsi
@@ -113,11 +115,16 @@ ag_thunk_seen: /* the same, also where nothing is held */
     .cfi_endproc
     .size   ag_thunk, . - ag_thunk
 
+/* The first three instructions may be replaced and executed elsewhere, see arch.h. */
 .macro thunk by=ag_thunk
-    .p2align 4
-    _CET_ENDBR
-    leaq    ag_slots + AG_SLOT_SIZE * index(%rip), %r11
+    .p2align 5
+    movl    $AG_SLOT_SIZE * index, %eax
+    .byte   0x81, 0x3d /* cmpl $0, ag_held_streams(%rip), the immediate in 4 bytes */
+    .long   ag_held_streams - . - 8
+    .long   0
+    jne     1f
     jmp     \by
+1:  jmp     ag_thunk_seen
     .set index, index + 1
 .endm
 
@@ -154,6 +161,11 @@ ag_export: /* %r11d: index of an exported function that has not been bound yet *
     .cfi_endproc
     .size   ag_export, . - ag_export
 
+/*
+ * Without a size: a program that has a copy of a variable of this name begins with the variable's
+ * value, which the dynamic linker copies from the first symbol of the name: from here, as many bytes
+ * as it has.
+ */
 .macro export name
     .globl  \name
     .type   \name, @function
@@ -168,7 +180,6 @@ ag_export: /* %r11d: index of an exported function that has not been bound yet *
 1:  movl    $index, %r11d
     jmp     ag_export
     .cfi_endproc
-    .size   \name, . - \name
     .set index, index + 1
 .endm
 

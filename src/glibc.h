@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The C library's functions by their oldest versions, so that a library built here can be loaded
+ * where glibc is older: from 2.28 on (tests/test_build.py). Included before all else in each source
+ * of the library.
+ *
+ * These functions got a new version when glibc 2.34 moved them into libc.so.6; nothing else about
+ * them is new. stat() and fstat() became functions in 2.33, see glibc.c.
+ */
+#ifndef AG_GLIBC_H
+#define AG_GLIBC_H
+
+#ifndef __ASSEMBLER__
+#include <errno.h>
+#include <pthread.h>
+
+/*
+ * musl has none of these. Its dynamic linker starts no program with a library that refers to
+ * something else than NULL if it is not there (preload/musl.c). glibc has all of them.
+ */
+#pragma weak backtrace
+#pragma weak dladdr1
+#pragma weak dlvsym
+#pragma weak __register_atfork
+extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
+                             void *object);
+extern void *__dso_handle __attribute__((visibility("hidden")));
+/* glibc's own is a part of each library that calls it, and refers to this function. */
+#define pthread_atfork(prepare, parent, child)                                                     \
+    (__register_atfork ? __register_atfork(prepare, parent, child, &__dso_handle) : ENOSYS)
+
+/* A sanitizer's runtime stands in for some of them, whatever their version. */
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+#ifdef __x86_64__
+#define AG_OLD(name, version) __asm__(".symver " #name ", " #name "@GLIBC_" version);
+#else /* aarch64 began with 2.17 */
+#define AG_OLD(name, version) __asm__(".symver " #name ", " #name "@GLIBC_2.17");
+#endif
+
+AG_OLD(dladdr, "2.2.5")
+AG_OLD(dladdr1, "2.3.3")
+AG_OLD(dlclose, "2.2.5")
+AG_OLD(dlerror, "2.2.5")
+AG_OLD(dlopen, "2.2.5")
+AG_OLD(dlvsym, "2.2.5")
+AG_OLD(pthread_attr_getstacksize, "2.2.5")
+AG_OLD(pthread_attr_setstacksize, "2.2.5")
+AG_OLD(pthread_condattr_setclock, "2.3.3")
+AG_OLD(pthread_create, "2.2.5")
+AG_OLD(pthread_detach, "2.2.5")
+AG_OLD(pthread_getspecific, "2.2.5")
+AG_OLD(pthread_join, "2.2.5")
+AG_OLD(pthread_key_create, "2.2.5")
+AG_OLD(pthread_mutex_trylock, "2.2.5")
+AG_OLD(pthread_once, "2.2.5")
+AG_OLD(pthread_setname_np, "2.12")
+AG_OLD(pthread_setspecific, "2.2.5")
+AG_OLD(pthread_sigmask, "2.2.5")
+
+#endif
+#endif
+
+#endif

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""Libraries with variables that are named like the driver's functions (tests/programs/pointers_lib.c):
+what they and others keep in these variables is theirs, whatever this library exports."""
+import pytest
+
+import helpers
+from commands import autograph
+
+PROGRAMS = helpers.SOURCE / "tests/programs"
+WAYS = pytest.mark.parametrize("env", [{}, {"AUTOGRAPH_DISABLE": "1"}], ids=["on", "off"])
+
+
+def build(place, output, *arguments):
+    helpers.tool(*helpers.config()["cc"].split(), "-g", "-o", place / output, *arguments)
+    return place / output
+
+
+@pytest.fixture(scope="module", name="place", params=["-O0", "-O2", "-O2 -Wl,-z,relro,-z,now"])
+def fixture_place(request, tmp_path_factory):
+    place = tmp_path_factory.mktemp("pointers")
+    library = [*request.param.split(), "-shared", "-fPIC", PROGRAMS / "pointers_lib.c"]
+    here = [f"-L{place}", "-Wl,-rpath,$ORIGIN"]
+    build(place, "liblibrary.so", *library, "-ldl")
+    build(place, "libuser.so", *library, "-DUSER", *here, "-llibrary")
+    build(place, "libplugin.so", *library, "-DLINKED", helpers.sim_dir() / "libcuda.so.1")
+    build(place, "loads", PROGRAMS / "pointers.c", "-ldl")
+    for name, flags in (("linked", []), ("fixed", ["-no-pie", "-fno-pie"]),
+                        ("independent", ["-fPIC", "-pie"])):
+        build(place, name, *request.param.split(), "-DLINKED", *flags, PROGRAMS / "pointers.c", *here,
+              "-llibrary", "-luser")
+    return place
+
+
+def without(*command, env):
+    """The simulated driver needs a sanitizer's runtime also here."""
+    return helpers.run(command, preload=False, env={"LD_PRELOAD": helpers.sanitizer_runtime(), **env})
+
+
+def compare(*command, env):
+    plain = without(*command, env=env)
+    ours = helpers.run(command, env=env)
+    assert ours.stdout == plain.stdout and "-1" not in plain.stdout
+    return plain.stderr, ours.stderr
+
+
+@WAYS
+@pytest.mark.parametrize("program", ["linked", "fixed", "independent"])
+def test_a_program_that_links_them(place, program, env):
+    """Two of these have copies of the variables. All variables begin as NULL."""
+    if program == "independent" and helpers.config()["sanitize"]:
+        pytest.skip("with a sanitizer the library waits for the first look-up")
+    assert compare(place / program, env=env) == ("", "")
+
+
+@WAYS
+def test_a_program_that_loads_them(place, env):
+    assert compare(place / "loads", place / "liblibrary.so", place / "libuser.so", env=env) == ("", "")
+
+
+def test_functions_stay_functions(place):
+    """A plugin that links libcuda is led through the library, before and behind."""
+    plain, ours = compare(place / "loads", place / "liblibrary.so", place / "libuser.so",
+                          place / "libplugin.so", env={})
+    assert plain == 2 * "libcuda.so.1\n" and ours == 2 * "libautograph.so\n"
+
+
+def test_doctor_recognises_them(place):
+    done = autograph("doctor", place / "linked", env=helpers.NO_LEAK_CHECK)  # Usable, whatever the program itself calls
+    lines = [line for line in done.stdout.splitlines() if line.startswith("pointers:")]
+    assert len(lines) == 1 and "liblibrary.so has 4 variables" in lines[0] and "(cuDeviceGet)" in lines[0]
+    other = autograph("doctor", helpers.sample("constant-sim"), env=helpers.NO_LEAK_CHECK)
+    assert "pointers:" not in other.stdout
+
+
+def test_the_launcher_needs_nothing_else(place):
+    assert autograph(place / "linked").stdout == without(place / "linked", env={}).stdout
