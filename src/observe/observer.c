@@ -31,9 +31,8 @@ static bool rest(void)
     return stops;
 }
 
-static void *run(void *unused)
+static void run(void)
 {
-    (void)unused;
     work(false); /* what it begins is there even if the program ends at once */
     for (bool last = false; !last;) {
         last = rest();
@@ -43,7 +42,6 @@ static void *run(void *unused)
     running = false;
     pthread_cond_broadcast(&done);
     pthread_mutex_unlock(&lock);
-    return NULL;
 }
 
 bool ag_observer_start(void (*to_do)(bool last), long interval_ns)
@@ -55,7 +53,10 @@ bool ag_observer_start(void (*to_do)(bool last), long interval_ns)
         pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) != 0 ||
         pthread_cond_init(&wake, &monotonic) != 0 || pthread_cond_init(&done, &monotonic) != 0)
         return false;
-    running = ag_thread_start(run, "ag-observer");
+    static struct ag_own_thread observer = {.name = "ag-observer", .run = run};
+    running = true; /* the thread may have come to its end before this one goes on */
+    if (!ag_thread_start(&observer))
+        running = false;
     return running;
 }
 
