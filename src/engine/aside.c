@@ -66,8 +66,9 @@ static void run(struct job *job)
     free(job);
 }
 
-static void serve(void)
+static void serve(struct ag_own_thread *self)
 {
+    (void)self;
     ag_depth++; /* what the driver calls back is none of the program's */
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* see relax() in submit.c */
     if (ag_real.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)

@@ -17,7 +17,8 @@ enum { NS_PER_S = 1000000000 };
 static _Atomic uint32_t waits; /* for revocations that nobody noticed */
 
 /* How it ends does not matter: the word is looked at again. Errors are none of the program's. */
-static void futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *time)
+static void futex(_Atomic uint32_t *word, int operation, uint32_t value,
+                  const struct timespec *time)
 {
     int saved = errno;
     (void)syscall(SYS_futex, word, operation, value, time);

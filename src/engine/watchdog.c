@@ -184,8 +184,9 @@ static void prepare(void)
     (void)prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
 }
 
-static void run(void)
+static void run(struct ag_own_thread *self)
 {
+    (void)self;
     while (rest()) {
         for (unsigned idle = 0; idle < IDLE_LOOKS; idle++) {
             uint32_t seen = atomic_load(&calls);

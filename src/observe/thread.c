@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,11 +16,22 @@
 /* For calls of the driver; a program may have made the stacks of new threads small. */
 enum { LEAST_STACK = 1 << 20 };
 
+enum { MOST_FILES = 1 << 20 }; /* that are closed one by one: 0.1 s */
+
+/* As in Linux's headers since 5.9. */
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1u << 1)
+#endif
+
 /* How long a thread may take to be prepared, on a busy machine: then its creator goes on. */
 enum { PREPARE_NS = 100000000, PREPARE_TIMES = 10 };
 
 /* However it ends: who waits looks at the word again. */
-static void futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *time)
+static void futex(_Atomic uint32_t *word, int operation, uint32_t value,
+                  const struct timespec *time)
 {
     int saved = errno;
     (void)syscall(SYS_futex, word, operation, value, time);
@@ -31,6 +44,21 @@ void ag_thread_pause(long ns)
     futex(&nobody, FUTEX_WAIT_PRIVATE, 0, &(struct timespec){.tv_nsec = ns});
 }
 
+/* Linux 5.9 does it at once; before, the table is a copy. (A container may allow the former only.)
+ */
+bool ag_thread_own_files(void)
+{
+    struct rlimit most;
+    if (syscall(SYS_close_range, 0, ~0u, CLOSE_RANGE_UNSHARE) == 0)
+        return true;
+    if (getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur > MOST_FILES ||
+        unshare(CLONE_FILES) != 0)
+        return false;
+    for (int fd = 0; fd < (int)most.rlim_cur; fd++)
+        (void)close(fd); /* most of them are not open */
+    return true;
+}
+
 static void *begin(void *argument)
 {
     struct ag_own_thread *thread = argument;
@@ -41,7 +69,7 @@ static void *begin(void *argument)
         thread->prepare();
     atomic_store(&thread->ready, 1);
     futex(&thread->ready, FUTEX_WAKE_PRIVATE, 1, NULL);
-    thread->run();
+    thread->run(thread);
     while (atomic_load(&never) == 0)
         futex(&never, FUTEX_WAIT_PRIVATE, 0, NULL);
     return NULL;
@@ -70,7 +98,7 @@ bool ag_thread_start(struct ag_own_thread *thread)
         return false;
     bool made = create(&id, thread);
     if (made)
-        (void)pthread_setname_np(id, thread->name); /* it never ends: the number is good */
+        (void)pthread_setname_np(id, thread->name);    /* it never ends: the number is good */
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* a mask that was in force is valid */
     for (int i = 0; made && i < PREPARE_TIMES && atomic_load(&thread->ready) == 0; i++)
         futex(&thread->ready, FUTEX_WAIT_PRIVATE, 0, &(struct timespec){.tv_nsec = PREPARE_NS});

@@ -10,19 +10,25 @@
 struct ag_own_thread {
     const char *name;      /* 15 characters at most, for debuggers */
     void (*prepare)(void); /* NULL: nothing to do before ag_thread_start() returns */
-    void (*run)(void);
+    void (*run)(struct ag_own_thread *self);
     _Atomic uint32_t ready; /* a futex */
 };
 
 /*
  * Starts a thread that nobody joins, and waits until it is prepared: what it asks of the system for
  * itself has been asked then, and it may be forbidden from now on. Signals are blocked in the
- * thread: they are the program's. When `run` returns the thread sleeps until the process ends, since
- * to end one takes system calls, too. False: there is no such thread.
+ * thread: they are the program's. When `run` returns the thread sleeps until the process ends,
+ * since to end one takes system calls, too. False: there is no such thread.
  */
 bool ag_thread_start(struct ag_own_thread *thread);
 
-/* Sleeps for a moment, of less than a second, by a system call that every program with threads makes. */
+/* Gives the calling thread, which runs no code of the program, a table of descriptors of its own,
+   an empty one: what it opens then the program cannot close, and what the program opens it does not
+   keep open. False: the kernel refuses it. */
+bool ag_thread_own_files(void);
+
+/* Sleeps for a moment, of less than a second, by a system call that every program with threads
+ * makes. */
 void ag_thread_pause(long ns);
 
 #endif
