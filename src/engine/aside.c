@@ -25,7 +25,7 @@ struct job {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows; a leaf */
 static pthread_cond_t asked = PTHREAD_COND_INITIALIZER, ended;
 static struct job *jobs, **last = &jobs; /* the first one is being run */
-static bool serving; /* there is the thread */
+static bool serving;                     /* there is the thread */
 static _Atomic unsigned lost_jobs;
 
 bool ag_aside_waits(void)

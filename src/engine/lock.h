@@ -16,8 +16,8 @@
  * one wrote.
  *
  * Each revocation doubles how often the lock must be taken in a row, so that their cost stays below
- * what the bias saves. One for which a thread has waited all of the time counts for many, but for the
- * first ones of the process.
+ * what the bias saves. One for which a thread has waited all of the time counts for many, but for
+ * the first ones of the process.
  */
 #ifndef AG_ENGINE_LOCK_H
 #define AG_ENGINE_LOCK_H
@@ -27,8 +27,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How often a lock must be taken in a row for its first bias; how often that is doubled at most, and
-   at least once a thread has waited 1 ms for a revocation, so for 16,384 ops; and how many such
+/* How often a lock must be taken in a row for its first bias; how often that is doubled at most,
+   and at least once a thread has waited 1 ms for a revocation, so for 16,384 ops; and how many such
    waits a process may have before: 8 ms in all. */
 enum { AG_LOCK_RUN = 64, AG_LOCK_DOUBLED = 16, AG_LOCK_SELDOM = 8, AG_LOCK_WAITS = 8 };
 

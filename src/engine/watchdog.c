@@ -201,8 +201,7 @@ static void run(struct ag_own_thread *self)
 
 bool ag_watchdog_start(void)
 {
-    static struct ag_own_thread watchdog = {
-        .name = "ag-watchdog", .prepare = prepare, .run = run};
+    static struct ag_own_thread watchdog = {.name = "ag-watchdog", .prepare = prepare, .run = run};
     atomic_store(&started, ag_thread_start(&watchdog));
     return started;
 }

@@ -19,9 +19,9 @@
 
 /* Memory, locks, output, the end; time where there is no vDSO; and the simulated driver yields. */
 static const unsigned allowed[] = {
-    SYS_futex,        SYS_mmap,          SYS_munmap,        SYS_brk,         SYS_mremap,
-    SYS_write,        SYS_exit_group,    SYS_getpid,        SYS_sched_yield, SYS_clock_gettime,
-    SYS_rt_sigreturn, SYS_restart_syscall,
+    SYS_futex,       SYS_mmap,          SYS_munmap,       SYS_brk,
+    SYS_mremap,      SYS_write,         SYS_exit_group,   SYS_getpid,
+    SYS_sched_yield, SYS_clock_gettime, SYS_rt_sigreturn, SYS_restart_syscall,
 };
 enum { ALLOWED = sizeof allowed / sizeof allowed[0], WORDS = 64, STEPS = 300, BODY = 8 };
 
@@ -29,11 +29,11 @@ static void forbid_the_rest(void)
 {
     struct sock_filter filter[ALLOWED + 3];
     unsigned n = 0;
-    filter[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-                                               offsetof(struct seccomp_data, nr));
+    filter[n++] =
+        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
     for (unsigned i = 0; i < ALLOWED; i++)
-        filter[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i],
-                                                   ALLOWED - i, 0);
+        filter[n++] =
+            (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i], ALLOWED - i, 0);
     filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
     filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     struct sock_fprog program = {(unsigned short)n, filter};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * observe_closes SCENARIO FORBIDDEN: a program that closes descriptors which it has not opened, while
- * a trace is written. FORBIDDEN system calls fail: "-" for none, close_range, or both of that and unshare.
+ * observe_closes SCENARIO FORBIDDEN: a program that closes descriptors which it has not opened,
+ * while a trace is written. FORBIDDEN system calls fail: "-" for none, close_range, or both of that
+ * and unshare.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -76,7 +77,8 @@ static _Atomic unsigned caught, answered;
 /* What the library calls: the program closes all, and opens files, before the kernel writes. */
 ssize_t write(int fd, const void *data, size_t size)
 {
-    if (fd != STDERR_FILENO && atomic_load(&catching) && !pthread_equal(pthread_self(), main_thread)) {
+    if (fd != STDERR_FILENO && atomic_load(&catching) &&
+        !pthread_equal(pthread_self(), main_thread)) {
         unsigned mine = atomic_fetch_add(&caught, 1) + 1;
         while (atomic_load(&catching) && atomic_load(&answered) < mine)
             continue;
@@ -84,7 +86,8 @@ ssize_t write(int fd, const void *data, size_t size)
     return syscall(SYS_write, fd, data, size);
 }
 
-/* Each write of the library meets new files under all low numbers, and under its own if it has one. */
+/* Each write of the library meets new files under all low numbers, and under its own if it has one.
+ */
 static void at_each_write(void)
 {
     atomic_store(&catching, true);
@@ -125,7 +128,8 @@ static void pipes(void)
 {
     int early[2], late[2];
     char byte;
-    CHECK(pipe(early) == 0 && dup2(early[1], STDOUT_FILENO) == STDOUT_FILENO && close(early[1]) == 0);
+    CHECK(pipe(early) == 0 && dup2(early[1], STDOUT_FILENO) == STDOUT_FILENO &&
+          close(early[1]) == 0);
     start();
     OK(cuMemAlloc(&words, 4));
     CHECK(pipe(late) == 0);
