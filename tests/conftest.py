@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Finds the build that is tested: $AG_BUILD, or ./build beside the sources."""
+import os
 import pathlib
 import sys
 
@@ -8,6 +9,9 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import helpers  # noqa: E402  (needs the path above)
+
+
+os.umask(0o022)  # a configuration that others may write is not obeyed
 
 
 def pytest_configure(config):

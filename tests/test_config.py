@@ -164,6 +164,63 @@ def test_with_the_rights_of_another_user(tmp_path):
         assert (values["trace.file"], values["report.file"], done.stderr) == (file, report, "")
 
 
+def stranger(path, kind):
+    """Makes the file one that somebody else may have written; skips if that takes root."""
+    if kind in ("group", "others"):
+        path.chmod(0o664 if kind == "group" else 0o646)
+        return
+    if os.getuid() != 0:
+        pytest.skip("needs files of another user")
+    if kind == "link":
+        path.rename(path.with_name("own.ini"))
+        path.symlink_to("own.ini")
+    os.chown(path, 65534, -1, follow_symlinks=False)
+
+
+@pytest.mark.parametrize("kind", ["owner", "link", "group", "others"])
+@pytest.mark.parametrize("where", ["here", "xdg", "home"])
+def test_a_file_that_somebody_else_may_have_written(tmp_path, where, kind):
+    """It names files to write. One line says that it was passed over, and the next place counts."""
+    here = tmp_path / "here"
+    here.mkdir()
+    place = {"here": here / "autograph.ini", "xdg": tmp_path / "autograph/autograph.ini",
+             "home": tmp_path / ".config/autograph/autograph.ini"}[where]
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("[trace]\nhot = 9\n")
+    env = {"AUTOGRAPH_CONFIG": None, "HOME": tmp_path,
+           "XDG_CONFIG_HOME": tmp_path if where == "xdg" else None}
+    assert options(env, cwd=here)[0]["trace.hot"] == "9"
+    stranger(place, kind)
+    values, complaints = options(env, cwd=here)
+    name = "autograph.ini" if where == "here" else str(place)
+    why = "others may write it" if kind in ("group", "others") else "it belongs to user 65534"
+    assert values == DEFAULTS and len(complaints) == 1
+    assert complaints[0].startswith(f"{name}: passed over, since {why}")
+    if where == "here":  # the next place is looked at
+        home = tmp_path / ".config/autograph/autograph.ini"
+        home.parent.mkdir(parents=True)
+        home.write_text("[trace]\nhot = 8\n")
+        values, again = options(env, cwd=here)
+        assert values["trace.hot"] == "8" and again == complaints
+    values, complaints = options({**env, "AUTOGRAPH_CONFIG": place}, cwd=here)
+    assert (values["trace.hot"], complaints) == ("9", []), "who names it means it"
+
+
+def test_the_file_s_stranger_writes_nothing(tmp_path):
+    """The whole way: in a folder of somebody else's, a run writes over no file that is named there."""
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / "autograph.ini").write_text(f"[report]\nfile = {victim}\n")
+    stranger(tmp_path / "autograph.ini", "others")
+    env = {"AUTOGRAPH_CONFIG": None, "XDG_CONFIG_HOME": None, "HOME": None}
+    done = helpers.run(LOOP, env=env, cwd=tmp_path)
+    assert "passed over" in done.stderr and len(done.stderr.splitlines()) == 1
+    (tmp_path / "autograph.ini").chmod(0o644)
+    done = helpers.run(LOOP, env=env, cwd=tmp_path)
+    assert "and stays" in done.stderr and len(done.stderr.splitlines()) == 1
+    assert victim.read_text() == "mine"
+
+
 def test_a_relative_xdg_directory_is_ignored(tmp_path):
     (tmp_path / "rel/autograph").mkdir(parents=True)
     (tmp_path / "rel/autograph/autograph.ini").write_text("[trace]\nhot = 9\n")

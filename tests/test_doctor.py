@@ -162,6 +162,21 @@ def test_options_and_where_they_come_from(tmp_path):
     assert "autograph.ini:7" in mistakes and "AUTOGRAPH_TRACE_HO" in mistakes
 
 
+def test_a_configuration_that_is_passed_over(tmp_path):
+    file = tmp_path / "autograph.ini"
+    file.write_text("[trace]\nhot = 9\n")
+    file.chmod(0o666)
+    facts, _ = doctor(cwd=tmp_path, env={"AUTOGRAPH_CONFIG": None, "HOME": tmp_path, "XDG_CONFIG_HOME": None})
+    assert facts["configuration"] == ["no file: defaults"] and "option" not in facts
+    assert facts["mistake"] == ["autograph.ini: passed over, since others may write it: chmod go-w; "
+                                "it does not count"]
+    if os.getuid() == 0:
+        file.chmod(0o644)
+        os.chown(file, 65534, -1)
+        facts, _ = doctor(cwd=tmp_path, env={"AUTOGRAPH_CONFIG": None})
+        assert facts["mistake"][0].startswith("autograph.ini: passed over, since it belongs to user 65534")
+
+
 def test_a_set_report_is_above_the_one_in_the_environment():
     facts, _ = doctor("--set", "report.file=set", env={"AUTOGRAPH_REPORT": "given"})
     assert [o.split("   ")[0] for o in facts["option"] if "report" in o] == ["report.file = set"]

@@ -125,11 +125,75 @@ def test_patterns_in_the_name(tmp_path, env, rank):
     assert name == f"{socket.gethostname()}-{rank}-{data['pid']}-%-%x-%"
 
 
+OLDER = '{\n  "format": 2,' + "x" * 10000
+
+
 def test_an_older_report_is_replaced(tmp_path):
     file = tmp_path / "r"
-    file.write_text("x" * 10000)
-    report({"AUTOGRAPH_REPORT": file})
-    assert json.loads(file.read_text())["ops"]["total"] == 1000
+    for older in OLDER, '{\n  "version": "0.1"', "":
+        file.write_text(older)
+        assert report({"AUTOGRAPH_REPORT": file}).stderr == ""
+        assert json.loads(file.read_text())["ops"]["total"] == 1000
+
+
+def left_alone(done, file, before):
+    (line,) = done.stderr.splitlines()
+    assert line.endswith("is not written: what is there is no report of yours, and stays")
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["x", "{}", '{\n "format": 2', '{"format": 2}', "AGTRACE\n", "\n"])
+@pytest.mark.parametrize("linked", [False, True])
+def test_another_file_is_left_alone(tmp_path, text, linked):
+    file, link = tmp_path / "r", tmp_path / "l"
+    file.write_text(text)
+    link.symlink_to(file)
+    done = report({"AUTOGRAPH_REPORT": link if linked else file})
+    left_alone(done, file, text.encode())
+    assert link.is_symlink() and len(os.listdir(tmp_path)) == 2
+
+
+def test_nobody_chooses_what_is_written_over_on_the_way(tmp_path):
+    """The name of the file that becomes the report can be guessed, and linked to another one."""
+    victim = tmp_path / "victim"
+    victim.write_text("theirs")
+    start = tmp_path / "start"
+    start.write_text(f'#!/bin/sh\nln -s {victim} {tmp_path}/r.$$.tmp\nexec "$@"\n')
+    done = helpers.run(["/bin/sh", start, PROBE, "report"], preload=False, sim=False,
+                       env={"AUTOGRAPH_REPORT": tmp_path / "r"})
+    left_alone(done, victim, b"theirs")
+    assert not (tmp_path / "r").exists()
+
+
+def test_what_a_process_of_this_number_left_is_replaced(tmp_path):
+    start = tmp_path / "start"
+    start.write_text(f'#!/bin/sh\nprintf "{{\\n  \\"format\\": 2" >{tmp_path}/r.$$.tmp\nexec "$@"\n')
+    done = helpers.run(["/bin/sh", start, PROBE, "report"], preload=False, sim=False,
+                       env={"AUTOGRAPH_REPORT": tmp_path / "r"})
+    assert done.stderr == "" and json.loads((tmp_path / "r").read_text())["ops"]["total"] == 1000
+    assert sorted(os.listdir(tmp_path)) == ["r", "start"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs files of another user")
+@pytest.mark.parametrize("kind", ["file", "link"])
+@pytest.mark.parametrize("public", [True, False])
+def test_where_everybody_may_write_what_is_somebody_else_s_is_left_alone(tmp_path, kind, public):
+    """It may be readable by them, or lead elsewhere. Elsewhere who may make files there is trusted."""
+    place, target = tmp_path / "place", tmp_path / "target"
+    place.mkdir()
+    os.chmod(place, 0o1777 if public else 0o755)
+    for file in (target, place / "r"):
+        file.write_text(OLDER)
+    if kind == "link":
+        (place / "r").unlink()
+        (place / "r").symlink_to(target)
+    os.chown(place / "r", 65534, 65534, follow_symlinks=False)
+    done = report({"AUTOGRAPH_REPORT": place / "r"})
+    if public:
+        left_alone(done, place / "r", OLDER.encode())
+    else:
+        assert json.loads((place / "r").read_text())["ops"]["total"] == 1000
+    assert target.read_text() == OLDER
 
 
 def test_a_device_is_written_to_and_not_replaced(tmp_path):
@@ -157,7 +221,7 @@ def test_the_program_s_own_output_is_written_to_and_not_replaced(tmp_path, strea
 def test_a_file_that_cannot_be_replaced_is_written_to(tmp_path):
     """A name that nothing else can be made beside."""
     with open(tmp_path / "r", "w+b") as file:
-        file.write(b"x" * 10000)
+        file.write(OLDER.encode())
         file.flush()
         done = helpers.run([PROBE, "report"], preload=False, sim=False, pass_fds=[file.fileno()],
                            env={"AUTOGRAPH_REPORT": f"/proc/self/fd/{file.fileno()}"})
@@ -244,7 +308,7 @@ def test_the_launcher_of_a_parallel_program_leaves_its_ranks_files_alone(tmp_pat
 
 def test_a_report_of_nothing_replaces_an_older_one(tmp_path):
     file = tmp_path / "report.json"
-    file.write_text("older")
+    file.write_text(OLDER)
     os.utime(file, (1, 1))
     helpers.run([compiled.program("observe_launcher"), 0], env={"AUTOGRAPH_REPORT": file})
     assert json.loads(file.read_text())["ops"]["total"] == 0

@@ -390,6 +390,18 @@ def test_files_that_are_no_counters(live, wrong, words):
     assert words in message(autograph("top", "--once", live(**wrong), status=2))
 
 
+def test_counters_that_somebody_else_made(live, tmp_path):
+    """Anybody may make links in /dev/shm, also between a look and the next."""
+    pid = live()
+    path = f"/dev/shm/autograph.{os.getuid()}.{pid}"
+    shutil.move(path, tmp_path / "elsewhere")
+    os.symlink(tmp_path / "elsewhere", path)
+    assert "symbolic links" in message(autograph("top", "--once", pid, status=2))
+    os.unlink(path)
+    os.mkfifo(path)
+    assert "is not of the process's user" in message(autograph("top", "--once", pid, status=2))
+
+
 def test_top_without_counters():
     assert "--set report.live=true" in message(autograph("top", os.getpid(), status=2))
     assert "there is no process" in message(autograph("top", 2**22 + 5, status=2))

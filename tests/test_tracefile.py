@@ -212,9 +212,34 @@ def test_patterns_in_the_name(tmp_path):
 
 
 def test_an_older_file_is_replaced(tmp_path):
-    (tmp_path / "trace").write_bytes(b"x" * 5_000_000)
+    (tmp_path / "trace").write_bytes(b"AGTRACE\n" + b"x" * 5_000_000)
     _, trace = traced(tmp_path, "constant", LOOP)
     assert trace.complete and (tmp_path / "trace").stat().st_size < 5_000_000
+
+
+@pytest.mark.parametrize("text", [b"x", b"AGTRACE", b"{\n", b"AGTRACe\n" + bytes(100)])
+@pytest.mark.parametrize("linked", [False, True])
+def test_another_file_is_left_alone(tmp_path, text, linked, expected):
+    file, link = tmp_path / "t", tmp_path / "l"
+    file.write_bytes(text)
+    link.symlink_to(file)
+    done = run({"AUTOGRAPH_TRACE_FILE": link if linked else file})
+    (line,) = done.stderr.splitlines()
+    assert line.endswith("is not written: what is there is no trace of yours, and stays")
+    assert file.read_bytes() == text and checksum(done) == expected
+
+
+def test_a_link_to_nothing_makes_nothing(tmp_path, expected):
+    (tmp_path / "l").symlink_to(tmp_path / "t")
+    done = run({"AUTOGRAPH_TRACE_FILE": tmp_path / "l"})
+    assert done.stderr.endswith("cannot be written: No such file or directory\n")
+    assert not (tmp_path / "t").exists() and checksum(done) == expected
+
+
+def test_an_empty_file_is_written(tmp_path):
+    (tmp_path / "t").touch()
+    assert run({"AUTOGRAPH_TRACE_FILE": tmp_path / "t"}).stderr == ""
+    assert Trace(tmp_path / "t").complete
 
 
 @pytest.mark.parametrize("name,message", [
@@ -235,63 +260,15 @@ def test_a_full_disk(expected):
     assert checksum(done) == expected
 
 
-CLOSES_ALL = """
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include "sim_test.h"
-
-enum { FILES = 64 };
-
-static void work(CUdeviceptr buffer)
-{
-    for (int i = 0; i < 100; i++)
-        OK(launch_mix(buffer, 1, 7, 0));
-    OK(cuCtxSynchronize());
-    usleep(100000); /* so that it has been written */
-}
-
-int main(void)
-{
-    CUdeviceptr buffer;
-    struct stat st;
-    start();
-    OK(cuMemAlloc(&buffer, 4));
-    work(buffer);
-    for (int fd = 3; fd < FILES; fd++)
-        close(fd);
-    while (fileno(tmpfile()) < FILES)
-        continue;
-    work(buffer);
-    if (fork() == 0) {
-        for (int fd = 3; fd < FILES; fd++)
-            CHECK(fstat(fd, &st) == 0);
-        return 0;
-    }
-    wait(NULL);
-    for (int fd = 3; fd < FILES; fd++)
-        CHECK(fstat(fd, &st) == 0 && st.st_size == 0);
-    return 0;
-}
-"""
-
-
-def test_a_program_that_closes_all_descriptors(tmp_path):
-    """What it opens then may have the number of the trace's: it stays the program's."""
-    done = helpers.run(compiled.text(CLOSES_ALL), env={"AUTOGRAPH_TRACE_FILE": tmp_path / "trace",
-                                                       **helpers.NO_LEAK_CHECK})
-    (line,) = done.stderr.splitlines()
-    assert line.endswith(" cannot be written: Bad file descriptor")
-    assert Trace(tmp_path / "trace").ops
-
-
 def test_a_file_that_another_process_writes_is_left_alone(tmp_path):
     file = tmp_path / "trace"
-    file.write_text("theirs")
+    theirs = b"AGTRACE\n and so on"
+    file.write_bytes(theirs)
     with open(file, "rb") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         done = run({"AUTOGRAPH_TRACE_FILE": file})
     assert "is being written by another process: %p in its name" in done.stderr
-    assert len(done.stderr.splitlines()) == 1 and file.read_text() == "theirs"
+    assert len(done.stderr.splitlines()) == 1 and file.read_bytes() == theirs
 
 
 NO_STDOUT = """

@@ -4,6 +4,7 @@ import collections
 import difflib
 import os
 import re
+import stat
 
 from common import Failure, Installation
 
@@ -97,7 +98,8 @@ def assignments(texts):
 # -- What a program would be given ------------------------------------------------
 
 def config_file(environ):
-    """(path or None, complaint or None): the first file of the library's search order."""
+    """(path or None, complaint or None): the first file of the library's search order that is the
+    caller's own or root's."""
     named = environ.get("AUTOGRAPH_CONFIG")
     if named is not None:
         if named in ("", "/dev/null"):
@@ -110,11 +112,26 @@ def config_file(environ):
         places.append(environ["XDG_CONFIG_HOME"] + "/autograph/autograph.ini")
     elif environ.get("HOME"):
         places.append(environ["HOME"] + "/.config/autograph/autograph.ini")
-    places.append(os.path.join(Installation.sysconfdir, "autograph.ini"))
+    complaint = None
     for place in places:
         if os.path.isfile(place) and os.access(place, os.R_OK):
-            return place, None
-    return None, None
+            reason = stranger(place)
+            if reason is None:
+                return place, complaint
+            complaint = complaint or f"{place}: passed over, since {reason}"
+    place = os.path.join(Installation.sysconfdir, "autograph.ini")
+    there = os.path.isfile(place) and os.access(place, os.R_OK)
+    return place if there else None, complaint
+
+
+def stranger(path):
+    """Why a file that nobody has named is not obeyed, or None: it names files to write."""
+    for found in (os.stat(path), os.lstat(path)):
+        if found.st_uid not in (0, os.geteuid()):
+            return (f"it belongs to user {found.st_uid}; AUTOGRAPH_CONFIG names a file to be read")
+    if os.stat(path).st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "others may write it: chmod go-w"
+    return None
 
 
 def lines(path):

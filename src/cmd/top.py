@@ -3,6 +3,7 @@
 import collections
 import glob
 import os
+import stat
 import struct
 import sys
 import time
@@ -27,6 +28,21 @@ def find(pid):
             return path
     raise Failure(f"process {pid} shows no counters: start it with "
                   "autograph --set report.live=true (and it must have used CUDA)")
+
+
+def own_file(path):
+    """The file, open. Anybody may make files and links beside it: its name says whose it must be."""
+    owner = int(path.split(".")[-2])
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as e:
+        raise Failure(f"{path}: {e.strerror}") from None
+    file = os.fdopen(fd, "rb", buffering=0)
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != owner:
+        file.close()
+        raise Failure(f"{path}: is not of the process's user")
+    return file
 
 
 def read(file, path):
@@ -87,11 +103,7 @@ def main(arguments):
     parser.add_argument("--interval", metavar="SECONDS", type=number(0.1, float), default=1.0)
     given = parser.parse_args(arguments)
     path = find(given.pid)
-    try:
-        file = open(path, "rb", buffering=0)
-    except OSError as e:
-        raise Failure(f"{path}: {e.strerror}") from None
-    with file:
+    with own_file(path) as file:
         before = None
         while True:
             now = read(file, path)

@@ -39,7 +39,7 @@ char ag_config_path[AG_PATH_MAX];
 static const struct option {
     enum { BOOL, INT, CHOICE, STRING } type;
     const char *section, *key;
-    size_t offset; /* in struct ag_options */
+    size_t offset;     /* in struct ag_options */
     long min, max;     /* INT only */
     const char *words; /* CHOICE only: "one|other" */
 } options[] = {
@@ -47,7 +47,7 @@ static const struct option {
     {BOOL, #section, #key, offsetof(struct ag_options, section##_##key), 0, 0, NULL},
 #define AG_OPT_INT(section, key, value, min, max, help)                                            \
     {INT, #section, #key, offsetof(struct ag_options, section##_##key), min, max, NULL},
-#define AG_OPT_CHOICE(section, key, words, help)                                            \
+#define AG_OPT_CHOICE(section, key, words, help)                                                   \
     {CHOICE, #section, #key, offsetof(struct ag_options, section##_##key), 0, 0, words},
 #define AG_OPT_STRING(section, key, value, help)                                                   \
     {STRING, #section, #key, offsetof(struct ag_options, section##_##key), 0, 0, NULL},
@@ -320,34 +320,64 @@ static int handle(void *user, const char *section, const char *key, const char *
     return 1;
 }
 
-/* A name that does not begin with a slash is meant from where the process began. */
-static int open_initial(const char *name, int flags)
+/* A name that does not begin with a slash is meant from where the process began. False: too long. */
+static bool initial_path(const char *name, char path[2 * AG_PATH_MAX])
 {
-    char path[2 * AG_PATH_MAX];
-    size_t used = *name == '/' ? 0 : ag_initial_directory(path, sizeof path);
-    if (used + strlen(name) >= sizeof path) {
+    size_t used = *name == '/' ? 0 : ag_initial_directory(path, AG_PATH_MAX);
+    if (used + strlen(name) >= 2 * AG_PATH_MAX) {
         errno = ENAMETOOLONG;
-        return -1;
+        return false;
     }
     strcpy(path + used, name);
-    return open(path, flags);
+    return true;
+}
+
+/* Whose word a place is: the caller has named the file, or it was found, or installed. */
+enum origin { NAMED, FOUND, INSTALLED };
+
+/*
+ * Whether a file that was found is the caller's own, or the administrator's: it names files to
+ * write. So must be a symbolic link to it. `path` is the name to tell of it.
+ */
+static bool is_trusted(const char *file, const char *path, const struct stat *st)
+{
+    struct stat link;
+    bool is_link = lstat(file, &link) == 0 && S_ISLNK(link.st_mode);
+    uid_t owner = st->st_uid;
+
+    if (is_link && (owner == geteuid() || owner == 0))
+        owner = link.st_uid;
+    if (owner != geteuid() && owner != 0)
+        ag_log(AG_LOG_ALWAYS,
+               "%.800s: passed over, since it belongs to user %ld; AUTOGRAPH_CONFIG names a file "
+               "to be read",
+               path, (long)owner);
+    else if (st->st_mode & (S_IWGRP | S_IWOTH))
+        ag_log(AG_LOG_ALWAYS, "%.800s: passed over, since others may write it: chmod go-w", path);
+    else
+        return true;
+    return false;
 }
 
 /* Tries one place. False: there is no file there that could be read. */
-static bool read_file(const char *path, bool named)
+static bool read_file(const char *path, enum origin origin)
 {
     struct source s = {.path = path, .unknown_section = "]" /* no section's name */};
     struct stat st;
+    bool named = origin == NAMED;
+    char from_start[2 * AG_PATH_MAX];
 
     /* O_NONBLOCK: opening a FIFO must not wait for a writer. */
-    s.fd = open_initial(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    s.fd = initial_path(path, from_start)
+               ? open(from_start, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+               : -1;
     if (s.fd < 0 || fstat(s.fd, &st) != 0) {
         if (named)
             ag_log(AG_LOG_ALWAYS, "AUTOGRAPH_CONFIG=%.900s: cannot be read: %m", path);
     } else if (!S_ISREG(st.st_mode)) {
         if (named)
             ag_log(AG_LOG_ALWAYS, "AUTOGRAPH_CONFIG=%.900s: is not a regular file", path);
-    } else {
+    } else if (origin != FOUND || is_trusted(from_start, path, &st)) {
         snprintf(ag_config_path, sizeof ag_config_path, "%s", path);
         int result = ini_parse_stream(get_line, &s, handle, &s);
         char where[AG_PATH_MAX];
@@ -383,18 +413,18 @@ static void read_first_file(void)
     if (named) {
         /* Both ask for no file at all. */
         if (*named && strcmp(named, "/dev/null") != 0)
-            read_file(named, true);
+            read_file(named, NAMED);
         return;
     }
-    if (read_file("autograph.ini", false))
+    if (read_file("autograph.ini", FOUND))
         return;
     if (xdg && *xdg == '/') /* a relative one is to be ignored, says the XDG specification */
         n = snprintf(path, sizeof path, "%s/autograph/autograph.ini", xdg);
     else if (home && *home)
         n = snprintf(path, sizeof path, "%s/.config/autograph/autograph.ini", home);
-    if (n > 0 && n < (int)sizeof path && read_file(path, false))
+    if (n > 0 && n < (int)sizeof path && read_file(path, FOUND))
         return;
-    read_file(SYSTEM_FILE, false);
+    read_file(SYSTEM_FILE, INSTALLED);
 }
 
 /* -- Environment ---------------------------------------------------------- */
@@ -447,7 +477,7 @@ void ag_config_load(void)
     int saved = errno;
     /* With the rights of another user, as by setuid, nothing is written where the caller says. */
     if (getauxval(AT_SECURE)) {
-        read_file(SYSTEM_FILE, false);
+        read_file(SYSTEM_FILE, INSTALLED);
     } else {
         read_first_file();
         read_environment();

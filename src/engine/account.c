@@ -182,10 +182,12 @@ void ag_engine_peek(struct ag_counters *sum, uint64_t *streams)
                                 .ops = atomic_load(&ag_unfollowed_ops) + ag_young_ops()};
     *streams = 0;
     pthread_mutex_lock(&peek_lock);
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next)
+        ag_lock_revoke(&stream->lock, &ag_self);
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
         /* Whoever has the lock for longer may wait for the GPU. */
         int tries = 0;
-        while (tries < TRIES && !ag_stream_trylock(stream))
+        while (tries < TRIES && !ag_stream_lock_soon(stream))
             tries++;
         if (tries < TRIES) {
             see(stream);

@@ -25,7 +25,7 @@ struct job {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows; a leaf */
 static pthread_cond_t asked = PTHREAD_COND_INITIALIZER, ended;
 static struct job *jobs, **last = &jobs; /* the first one is being run */
-static bool serving;
+static bool serving;                     /* there is the thread */
 static _Atomic unsigned lost_jobs;
 
 bool ag_aside_waits(void)
@@ -66,8 +66,9 @@ static void run(struct job *job)
     free(job);
 }
 
-static void *serve(void *unused)
+static void serve(struct ag_own_thread *self)
 {
+    (void)self;
     ag_depth++; /* what the driver calls back is none of the program's */
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* see relax() in submit.c */
     if (ag_real.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
@@ -80,21 +81,21 @@ static void *serve(void *unused)
         pthread_mutex_unlock(&lock);
         run(job);
     }
-    return unused;
 }
 
-/* The lock is held. */
-static bool start(void)
+bool ag_aside_start(void)
 {
+    static struct ag_own_thread thread = {.name = "ag-aside", .run = serve};
     pthread_condattr_t monotonic;
-    if (serving)
-        return true;
     if (pthread_condattr_init(&monotonic) != 0)
         return false;
-    serving = pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0 &&
-              pthread_cond_init(&ended, &monotonic) == 0 && ag_thread_start(serve, "ag-aside");
+    bool made = pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0 &&
+                pthread_cond_init(&ended, &monotonic) == 0 && ag_thread_start(&thread);
     pthread_condattr_destroy(&monotonic);
-    return serving;
+    pthread_mutex_lock(&lock);
+    serving = made;
+    pthread_mutex_unlock(&lock);
+    return made;
 }
 
 /* Waits until a job has ended, or some time; false: it is over. The lock is held, and a thread that
@@ -119,7 +120,7 @@ static bool ask(struct job *job)
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&lock);
-    if (!start()) {
+    if (!serving) {
         pthread_mutex_unlock(&lock);
         job->result = job->run(job);
         return true;

@@ -21,6 +21,10 @@
 /* Such a call takes some 20 to 300 us, a few ms where many threads make them. */
 enum { AG_PATIENCE_MS = 20 };
 
+/* Starts the thread, once, before any of the calls below. False: there is none, and who asks makes
+   the call. */
+bool ag_aside_start(void);
+
 /* Makes the exec of a trace that has none yet; what is not ready is destroyed with the trace, which
    is not the caller's any more. */
 CUresult ag_aside_instantiate(struct ag_context *context, struct ag_trace *trace);

@@ -232,6 +232,14 @@ void ag_engine_barrier_copy(bool ptsz, enum ag_reason reason)
         ag_order_behind_all(NULL);
 }
 
+/* One wait is for all locks that have been biased to other threads. */
+static void revoke_all(void)
+{
+    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;)
+        if (atomic_load_explicit(&stream->held, memory_order_relaxed) != 0)
+            ag_lock_revoke(&stream->lock, &ag_self);
+}
+
 /* False: this thread may not submit, and the watchdog has done it. */
 static bool barrier(enum ag_reason reason, int ns)
 {
@@ -242,6 +250,8 @@ static bool barrier(enum ag_reason reason, int ns)
     }
     struct ag_stream *stream = NULL;
     bool any = ag_watchdog_watches(); /* or nothing is held, and only this thread's sequences end */
+    if (any && ag_many_threads && ns != 0)
+        revoke_all();
     while ((stream = any ? ag_stream_next_busy(stream) : ag_stream_next_touched(stream)) != NULL)
         flush_within(stream, reason, ns);
     return true;

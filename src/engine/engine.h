@@ -388,6 +388,13 @@ void ag_engine_capture_begun(CUstream stream, bool ptsz);
 void ag_engine_capture_refused(void); /* in place of begun: it has not begun */
 void ag_engine_capture_ended(CUstream stream, bool ptsz);
 
+/*
+ * The program has a context, or uses a stream. The first time, all is asked of the system that a
+ * sandbox may forbid, and that the program may be killed for, once it has set itself up: threads and
+ * what they want for themselves. Where something is refused nothing is ever held.
+ */
+void ag_engine_context_begins(void);
+
 /* Before cuCtxDestroy: flushes and forgets the context. Before a primary context of `device` is
    released or reset: forgets every context of that device. */
 void ag_engine_context_destroy(CUcontext ctx);

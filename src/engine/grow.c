@@ -8,10 +8,9 @@
  * only when the program has just waited for work itself, no stream that it uses has anything left
  * to do, and no other thread issues work, which could bring a kernel in between.
  */
-#include <sched.h>
-
 #include "driver/driver.h"
 #include "engine/young.h"
+#include "observe/thread.h"
 
 _Atomic bool ag_unfollowed;
 
@@ -85,10 +84,12 @@ void ag_stream_take_over(struct ag_stream *stream)
     ag_stream_wait_for_growth();
 }
 
+enum { GROWING_LOOK_NS = 20000 };
+
 void ag_stream_wait_for_growth(void)
 {
     while (atomic_load(&growing) != 0 && atomic_load(&ag_captures) == 0)
-        (void)sched_yield();
+        ag_thread_pause(GROWING_LOOK_NS);
 }
 
 /* This thread's young streams get states, to be asked as others; no capture begins meanwhile.

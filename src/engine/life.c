@@ -2,7 +2,7 @@
 /* What begins and ends: streams, captures, contexts, modules, the process. */
 #include "engine/event.h"
 
-#include <sched.h>
+#include <pthread.h>
 
 #include "driver/driver.h"
 #include "engine/account.h"
@@ -13,6 +13,8 @@
 #include "engine/young.h"
 #include "graph/setting.h"
 #include "observe/callsite.h"
+#include "observe/log.h"
+#include "observe/thread.h"
 
 /* -- Streams ----------------------------------------------------------------- */
 
@@ -75,6 +77,7 @@ void ag_engine_stream_attributes(CUstream handle, bool ptsz)
 _Atomic unsigned ag_beginning;
 
 enum { MAKING_NS = 1000000000 }; /* how long a capture waits for who makes a graph */
+enum { MAKING_LOOK_NS = 20000 }; /* between two looks whether that is done */
 
 /*
  * While the program captures, nothing is held anywhere: launches may be illegal then, and only the
@@ -87,7 +90,7 @@ void ag_engine_capture_prepare(CUstream handle, bool ptsz)
     atomic_fetch_add(&ag_beginning, 1);
     uint64_t began = ag_pace_now();
     while (atomic_load(&ag_making) != 0 && ag_pace_now() - began < MAKING_NS)
-        (void)sched_yield();
+        ag_thread_pause(MAKING_LOOK_NS);
     if (atomic_load(&ag_held_streams) != 0)
         ag_engine_barrier_all(AG_REASON_CAPTURE);
 }
@@ -290,6 +293,29 @@ const char *ag_engine_stopped(void)
     return atomic_load(&stopped);
 }
 
+/* The first reason stays. */
+static void note_stop(const char *why)
+{
+    const char *none = NULL;
+    (void)atomic_compare_exchange_strong(&stopped, &none, why);
+}
+
+/* Nothing has been held by then. */
+static void prepare(void)
+{
+    if (ag_aside_start() && ag_watchdog_start())
+        return;
+    note_stop("there is no thread for the watchdog");
+    ag_log(AG_LOG_WARNING, "nothing is held: %s", ag_engine_stopped());
+    atomic_fetch_add(&ag_captures, 1); /* as during a capture that does not end */
+}
+
+void ag_engine_context_begins(void)
+{
+    static pthread_once_t prepared = PTHREAD_ONCE_INIT;
+    pthread_once(&prepared, prepare);
+}
+
 void ag_engine_start(void)
 {
     ag_contexts_start();
@@ -305,8 +331,7 @@ void ag_engine_start(void)
 
 void ag_engine_stop(const char *why)
 {
-    const char *none = NULL;
-    (void)atomic_compare_exchange_strong(&stopped, &none, why);
+    note_stop(why);
     if (!ag_engine_on)
         return;
     /* As during a capture: other threads go on, and each flushes before it launches eagerly. */

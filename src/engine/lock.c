@@ -4,39 +4,34 @@
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <linux/membarrier.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "observe/thread.h"
-
 /* Looks before a thread sleeps: usually the other one is inside for as long as an op takes. */
 enum { SPINS = 100 };
 
-static _Atomic bool usable;
+enum { NS_PER_S = 1000000000 };
 
-static void *prepare(void *unused)
-{
-    (void)unused;
-    atomic_store(&usable,
-                 syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0);
-    return NULL;
-}
+static _Atomic uint32_t waits; /* for revocations that nobody noticed */
 
-void ag_lock_prepare(void)
-{
-    (void)ag_thread_start(prepare, "ag-locks");
-}
-
-/* Errors are dealt with here, and are none of the program's. */
-static long quietly(long number, long first, long second, long third)
+/* How it ends does not matter: the word is looked at again. Errors are none of the program's. */
+static void futex(_Atomic uint32_t *word, int operation, uint32_t value,
+                  const struct timespec *time)
 {
     int saved = errno;
-    long result = syscall(number, first, second, third, NULL);
+    (void)syscall(SYS_futex, word, operation, value, time);
     errno = saved;
-    return result;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    int saved = errno;
+    bool told = clock_gettime(CLOCK_MONOTONIC, &now) == 0;
+    errno = saved;
+    return told ? (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec : 0;
 }
 
 static bool is_inside(struct ag_lock *lock)
@@ -47,30 +42,73 @@ static bool is_inside(struct ag_lock *lock)
 /* Whether the mutex alone does not make its owner the owner of the lock. */
 static bool is_contested(struct ag_lock *lock)
 {
-    return atomic_load_explicit(&lock->biased, memory_order_relaxed) != NULL || is_inside(lock);
+    return atomic_load_explicit(&lock->biased, memory_order_relaxed) != NULL ||
+           atomic_load_explicit(&lock->unnoticed, memory_order_relaxed) != 0 || is_inside(lock);
 }
 
-/* Revokes the bias, if there is one. Wants the mutex. */
-static void unbias(struct ag_lock *lock)
+/* By the thread that had the bias, outside, where it has found it gone. It gets none until it has
+   been through here: so what it says is about the last revocation. */
+static void notice(struct ag_lock *lock)
+{
+    atomic_thread_fence(memory_order_acquire);
+    if (atomic_exchange(&lock->unnoticed, 0) != 0)
+        futex(&lock->unnoticed, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+static void notice_own(struct ag_lock *lock, const void *self)
+{
+    if (atomic_load_explicit(&lock->owner, memory_order_relaxed) == self &&
+        atomic_load_explicit(&lock->unnoticed, memory_order_relaxed) != 0)
+        notice(lock);
+}
+
+/* Revokes the bias; false: there is none. Wants the mutex. */
+static bool take_bias(struct ag_lock *lock)
 {
     if (atomic_load_explicit(&lock->biased, memory_order_relaxed) == NULL)
-        return;
-    atomic_store(&lock->biased, NULL);
+        return false;
+    lock->revoked = now_ns();
     if (lock->doubled < AG_LOCK_DOUBLED)
         lock->doubled++;
-    if (quietly(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) {
-        /* Forbidden since it was registered: what that thread has written comes out by itself. */
-        atomic_store(&usable, false);
-        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    }
+    atomic_store(&lock->unnoticed, 1);
+    atomic_store(&lock->biased, NULL);
+    return true;
 }
 
-static __attribute__((noinline)) void unbias_and_wait(struct ag_lock *lock)
+/* The ns until it is certain that the thread that had the bias does not believe to have it still.
+   Wants the mutex. */
+static uint64_t unsettled_ns(struct ag_lock *lock)
 {
-    unbias(lock);
+    if (atomic_load_explicit(&lock->unnoticed, memory_order_acquire) == 0)
+        return 0;
+    uint64_t since = now_ns() - lock->revoked;
+    if (since < AG_LOCK_VISIBLE_NS)
+        return AG_LOCK_VISIBLE_NS - since;
+    atomic_store(&lock->unnoticed, 0);
+    return 0;
+}
+
+static __attribute__((noinline)) void revoke_and_wait(struct ag_lock *lock)
+{
+    uint64_t ns, waited = 0;
+    (void)take_bias(lock);
+    for (; (ns = unsettled_ns(lock)) != 0; waited = ns)
+        futex(&lock->unnoticed, FUTEX_WAIT_PRIVATE, 1, &(struct timespec){.tv_nsec = (long)ns});
+    if (waited != 0 && now_ns() - lock->revoked >= AG_LOCK_VISIBLE_NS &&
+        atomic_fetch_add(&waits, 1) >= AG_LOCK_WAITS && lock->doubled < AG_LOCK_SELDOM)
+        lock->doubled = AG_LOCK_SELDOM;
     for (unsigned i = 0; is_inside(lock); i++)
-        if (i >= SPINS) /* however the wait ends: it is looked again */
-            (void)quietly(SYS_futex, (long)&lock->inside, FUTEX_WAIT_PRIVATE, 1);
+        if (i >= SPINS)
+            futex(&lock->inside, FUTEX_WAIT_PRIVATE, 1, NULL);
+}
+
+void ag_lock_revoke(struct ag_lock *lock, const void *self)
+{
+    const void *biased = atomic_load_explicit(&lock->biased, memory_order_relaxed);
+    if (biased == NULL || biased == self || pthread_mutex_trylock(&lock->mutex) != 0)
+        return;
+    (void)take_bias(lock);
+    pthread_mutex_unlock(&lock->mutex);
 }
 
 /* The thread has the mutex, and no other is inside. */
@@ -85,18 +123,27 @@ static void own(struct ag_lock *lock, const void *self)
 
 void ag_lock_take_slow(struct ag_lock *lock, const void *self)
 {
+    notice_own(lock, self);
     pthread_mutex_lock(&lock->mutex);
     if (is_contested(lock))
-        unbias_and_wait(lock);
+        revoke_and_wait(lock);
     own(lock, self);
+}
+
+/* Who tries does not wait: the lock is as good as taken until the revocation has settled. */
+static __attribute__((noinline)) bool revoked_at_once(struct ag_lock *lock)
+{
+    if (take_bias(lock))
+        return false;
+    return unsettled_ns(lock) == 0 && !is_inside(lock);
 }
 
 bool ag_lock_try_slow(struct ag_lock *lock, const void *self)
 {
+    notice_own(lock, self);
     if (pthread_mutex_trylock(&lock->mutex) != 0)
         return false;
-    unbias(lock);
-    if (is_inside(lock)) {
+    if (is_contested(lock) && !revoked_at_once(lock)) {
         pthread_mutex_unlock(&lock->mutex);
         return false;
     }
@@ -107,7 +154,7 @@ bool ag_lock_try_slow(struct ag_lock *lock, const void *self)
 static __attribute__((noinline)) void bias(struct ag_lock *lock, const void *self)
 {
     lock->run = 0;
-    if (!atomic_load(&usable) || (lock->owner != NULL && lock->owner != self))
+    if (lock->owner != NULL && lock->owner != self)
         return;
     atomic_store(&lock->owner, self);
     atomic_store(&lock->biased, self);
@@ -129,10 +176,12 @@ void ag_lock_disown(struct ag_lock *lock, const void *self)
        itself, and while it is the owner no other thread becomes that. */
     const void *mine = self;
     (void)atomic_compare_exchange_strong(&lock->biased, &mine, NULL);
+    notice(lock);
     atomic_store(&lock->owner, NULL);
 }
 
 void ag_lock_wake(struct ag_lock *lock)
 {
-    (void)quietly(SYS_futex, (long)&lock->inside, FUTEX_WAKE_PRIVATE, 1);
+    notice(lock);
+    futex(&lock->inside, FUTEX_WAKE_PRIVATE, 1, NULL);
 }

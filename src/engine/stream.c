@@ -17,6 +17,7 @@
 #include "engine/observe.h"
 #include "engine/young.h"
 #include "graph/function.h"
+#include "observe/thread.h"
 
 _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
 _Atomic int ag_captures;
@@ -47,14 +48,15 @@ struct ag_stream *ag_stream_all(void)
     return atomic_load_explicit(&streams, memory_order_acquire);
 }
 
+enum { LOCK_LOOK_NS = 20000 }; /* between two looks at a lock that is taken */
+
 bool ag_stream_lock_within(struct ag_stream *stream, uint64_t ns)
 {
-    const struct timespec moment = {.tv_nsec = 20000};
     uint64_t began = ag_pace_now();
     while (!ag_stream_trylock(stream)) {
         if (ag_pace_now() - began > ns)
             return false;
-        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
+        ag_thread_pause(LOCK_LOOK_NS);
     }
     return true;
 }
@@ -236,7 +238,7 @@ static void thread_exits(void *self)
 static void begin(void)
 {
     exit_key_made = pthread_key_create(&exit_key, thread_exits) == 0;
-    ag_lock_prepare();
+    ag_engine_context_begins(); /* of a program that has not made it by a function known here */
 }
 
 bool ag_stream_watch_thread(void)

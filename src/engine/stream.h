@@ -352,6 +352,13 @@ static inline void ag_stream_unlock(struct ag_stream *stream)
 /* Takes the lock unless another thread, which may wait for the GPU, has it for longer than `ns`. */
 bool ag_stream_lock_within(struct ag_stream *stream, uint64_t ns);
 
+/* Takes the lock unless another thread has it; waits a moment if the lock is biased to one. */
+static inline bool ag_stream_lock_soon(struct ag_stream *stream)
+{
+    return ag_stream_trylock(stream) || (ag_lock_is_settling(&stream->lock) &&
+                                         ag_stream_lock_within(stream, 2 * AG_LOCK_VISIBLE_NS));
+}
+
 /* Whether the thread remembers the stream there. */
 static inline bool ag_stream_is_found(const struct ag_found *found, CUstream handle, bool ptsz,
                                       CUcontext current)
@@ -487,8 +494,11 @@ bool ag_barrier_last(void);
 /* Bounds (hold.bound_us) that a hold may take in all, while it gets longer in each of them. */
 enum { AG_MOST_BOUNDS = 4 };
 
-/* A hold begins that may stay: wakes the watchdog if it sleeps, starting it if need be. False: it
-   could not be started, and nothing may be held. And: that hold has ended. */
+/* Starts the watchdog, once; it sleeps. False: there is none. */
+bool ag_watchdog_start(void);
+
+/* A hold begins that may stay: wakes the watchdog if it sleeps. False: there is none, and nothing may
+   be held. And: that hold has ended. */
 bool ag_watchdog_watch(void);
 void ag_watchdog_unwatch(void);
 

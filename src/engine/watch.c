@@ -17,7 +17,7 @@
 enum { TRACE_NS = 2000000, SHOW_NS = 100000000 };
 
 static uint64_t began; /* ns; constant once CUDA is initialised */
-static bool live, observed;
+static bool live, observed, traced;
 
 static void report(bool complete)
 {
@@ -45,17 +45,19 @@ static void show(void)
 /* What the observer does. It waits for no lock that a thread may hold while it waits for CUDA. */
 static void work(bool last)
 {
-    static uint64_t shown;
-    uint64_t now = ag_trace_clock();
-    ag_trace_work(last);
-    if (!last && now - shown < SHOW_NS)
-        return;
-    shown = now;
+    ag_trace_complain();
     if (live)
         show();
     if (last || ag_signal_taken())
         report(last);
 }
+
+static struct ag_observer observer = {
+    .thread.name = "ag-observer", .work = work, .interval = SHOW_NS};
+static struct ag_observer tracer = {.thread.name = "ag-tracer",
+                                    .thread.prepare = ag_trace_prepare,
+                                    .work = ag_trace_work,
+                                    .interval = TRACE_NS};
 
 void ag_watch_start(void)
 {
@@ -68,11 +70,13 @@ void ag_watch_start(void)
     bool trace = ag_trace_open();
     live = ag_opt.report_live && ag_live_open();
     bool any = trace || live || ag_opt.report_signal || *ag_opt.report_file;
-    observed = any && ag_observer_start(work, trace ? TRACE_NS : SHOW_NS);
-    if (any && !observed) {
+    observed = any && ag_observer_start(&observer);
+    traced = trace && observed && ag_observer_start(&tracer);
+    if ((any && !observed) || (trace && !traced)) {
         ag_log(AG_LOG_ALWAYS, "there is no thread for trace file, live counters and reports");
         ag_trace_child();
-        ag_live_close();
+        if (!observed)
+            ag_live_close();
         return;
     }
     if (trace) {
@@ -84,8 +88,10 @@ void ag_watch_start(void)
 void ag_watch_stop(void)
 {
     ag_trace_stop();
+    if (traced)
+        ag_observer_stop(&tracer);
     if (observed) /* the report is its last work: this thread may have any lock, see the engine */
-        ag_observer_stop();
+        ag_observer_stop(&observer);
     else
         report(true);
     ag_live_close();
@@ -97,5 +103,6 @@ void ag_watch_child(void)
 {
     atomic_store(&ag_unwatched, true);
     ag_trace_child();
-    ag_observer_child();
+    ag_observer_child(&observer);
+    ag_observer_child(&tracer);
 }

@@ -33,7 +33,6 @@ enum { IDLE_LOOKS = 32 };
 /* How long a thread waits for a flush, and between two looks whether it is done. */
 enum { FLUSH_NS = 1000000000, FLUSH_LOOK_NS = 20000 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the start */
 static _Atomic bool started;
 static _Atomic uint32_t calls; /* times that it was woken; a futex */
 static _Atomic bool stop;
@@ -76,7 +75,7 @@ static void look(void)
     for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;) {
         /* A lock that is taken: somebody works on the stream, it is not forgotten, and this thread
            must not wait for a driver call that waits for the GPU. */
-        if (!is_due(stream) || !ag_stream_trylock(stream))
+        if (!is_due(stream) || !ag_stream_lock_soon(stream))
             continue;
         bool pushed;
         if (stream->held != 0 && stream->epoch == stream->epoch_seen &&
@@ -102,7 +101,7 @@ static void serve(void)
         if (stream->served == last || atomic_load(&stream->stuck))
             continue;
         if (atomic_load_explicit(&stream->held, memory_order_acquire) != 0) {
-            if (!ag_stream_trylock(stream)) {
+            if (!ag_stream_lock_soon(stream)) {
                 all = false;
                 continue;
             }
@@ -117,7 +116,6 @@ static void serve(void)
 
 bool ag_watchdog_flush(enum ag_reason reason)
 {
-    const struct timespec moment = {.tv_nsec = FLUSH_LOOK_NS};
     if (!ag_anything_held() || !atomic_load(&started)) /* then nothing stays held */
         return true;
     atomic_store(&requested, reason);
@@ -127,7 +125,7 @@ bool ag_watchdog_flush(enum ag_reason reason)
     while ((int)(atomic_load(&done) - mine) < 0) {
         if (atomic_load(&stop) || ag_pace_now() - began > FLUSH_NS)
             return false;
-        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
+        ag_thread_pause(FLUSH_LOOK_NS);
     }
     return true;
 }
@@ -151,13 +149,14 @@ static bool rest(void)
     return true;
 }
 
-/* The time between two looks. */
-static struct timespec tick_now(void)
+static struct timespec tick; /* the time between two looks; constant once it runs */
+
+static void set_tick(void)
 {
     cpu_set_t cpus;
     bool alone = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) == 1;
-    long ns = ag_opt.hold_bound_us * 1000 / LOOKS * (alone ? ALONE : 1);
-    return (struct timespec){.tv_nsec = ns}; /* less than a second: the bound is 0.1 s at most */
+    /* Less than a second: the bound is 0.1 s at most. */
+    tick.tv_nsec = ag_opt.hold_bound_us * 1000 / LOOKS * (alone ? ALONE : 1);
 }
 
 /*
@@ -176,14 +175,19 @@ static void outrank(void)
     (void)sched_setaffinity(0, sizeof all, &all);
 }
 
-static void *run(void *unused)
+/* What it asks of the system, once: a sandbox may forbid it later. */
+static void prepare(void)
 {
-    (void)unused;
     outrank();
+    set_tick();
     /* A thread may oversleep by 50 us otherwise, half of the time between two looks. */
     (void)prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+}
+
+static void run(struct ag_own_thread *self)
+{
+    (void)self;
     while (rest()) {
-        struct timespec tick = tick_now();
         for (unsigned idle = 0; idle < IDLE_LOOKS; idle++) {
             uint32_t seen = atomic_load(&calls);
             serve();
@@ -193,7 +197,13 @@ static void *run(void *unused)
             look();
         }
     }
-    return NULL;
+}
+
+bool ag_watchdog_start(void)
+{
+    static struct ag_own_thread watchdog = {.name = "ag-watchdog", .prepare = prepare, .run = run};
+    atomic_store(&started, ag_thread_start(&watchdog));
+    return started;
 }
 
 /* False: there is no watchdog. */
@@ -201,16 +211,11 @@ static bool awake(void)
 {
     if (__builtin_expect(!atomic_load(&asleep), 1))
         return true;
-    pthread_mutex_lock(&lock);
-    if (!started && !stop)
-        started = ag_thread_start(run, "ag-watchdog");
-    bool runs = started && !stop;
-    pthread_mutex_unlock(&lock);
-    if (runs) {
-        atomic_store(&asleep, false); /* it will be: the next hold need not say so, too */
-        wake_up();
-    }
-    return runs;
+    if (!started || stop)
+        return false;
+    atomic_store(&asleep, false); /* it will be: the next hold need not say so, too */
+    wake_up();
+    return true;
 }
 
 bool ag_watchdog_watch(void)

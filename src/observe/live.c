@@ -67,7 +67,7 @@ static int make(void)
 bool ag_live_open(void)
 {
     int saved = errno;
-    snprintf(path, sizeof path, "/dev/shm/autograph.%ld.%ld", (long)getuid(), (long)getpid());
+    snprintf(path, sizeof path, "/dev/shm/autograph.%ld.%ld", (long)geteuid(), (long)getpid());
     int error = make();
     if (error) {
         errno = error;

@@ -19,6 +19,7 @@
 #include "observe/log.h"
 #include "observe/name.h"
 #include "observe/region.h"
+#include "observe/target.h"
 #include "observe/tracefile.h"
 
 /* -- Output --------------------------------------------------------------- */
@@ -387,9 +388,9 @@ static bool is_of(int fd, const struct stat *st)
     return fstat(fd, &open) == 0 && open.st_dev == st->st_dev && open.st_ino == st->st_ino;
 }
 
-static int write_at(const char *name, int flags, const struct ag_account *account)
+/* Takes the descriptor. */
+static int write_and_close(int fd, const struct ag_account *account)
 {
-    int fd = open(name, O_WRONLY | O_CLOEXEC | O_NOCTTY | flags, 0666);
     if (fd < 0)
         return errno;
     int error = write_to(fd, account);
@@ -398,11 +399,37 @@ static int write_at(const char *name, int flags, const struct ag_account *accoun
     return error;
 }
 
+/* How a report begins, and how it did before it had a format. */
+static int look(const char *name, struct ag_target *target)
+{
+    return ag_target_look(name, "{\n  \"format\": ", "{\n  \"version\": ", target);
+}
+
+static int write_over(const char *name, const struct ag_target *target,
+                      const struct ag_account *account)
+{
+    int fd = ag_target_open(name, target, O_NONBLOCK); /* a FIFO may have no reader */
+    if (fd >= 0 && S_ISREG(target->st.st_mode) && ftruncate(fd, 0) != 0) {
+        int error = errno;
+        close(fd); /* nothing was written to it */
+        return error;
+    }
+    return write_and_close(fd, account);
+}
+
 static int replace(const char *name, const struct ag_account *account)
 {
     char temporary[AG_PATH_MAX + 32];
+    struct ag_target left;
     snprintf(temporary, sizeof temporary, "%s.%ld.tmp", name, (long)getpid());
-    int error = write_at(temporary, O_CREAT | O_TRUNC, account);
+    int error = look(temporary, &left);
+    if (!error && left.exists && unlink(temporary) != 0) /* of a process that had this number */
+        error = errno;
+    left.exists = false;
+    int fd = error ? -1 : ag_target_open(temporary, &left, 0);
+    if (fd < 0)
+        return error ? error : errno;
+    error = write_and_close(fd, account);
     if (!error && rename(temporary, name) != 0)
         error = errno;
     if (error)
@@ -413,25 +440,26 @@ static int replace(const char *name, const struct ag_account *account)
 static int write_file(const char *name, const struct ag_account *account)
 {
     static bool written; /* by this process */
-    struct stat st;
-    bool exists = stat(name, &st) == 0, regular = !exists || S_ISREG(st.st_mode);
-    int error;
+    struct ag_target target;
+    int error = look(name, &target);
+    bool exists = target.exists, regular = !exists || S_ISREG(target.st.st_mode);
+    /* /dev/stdout and the like may be any file, to which the program writes, too. */
+    if (exists && regular && is_of(STDOUT_FILENO, &target.st))
+        return write_to(STDOUT_FILENO, account);
+    if (exists && regular && is_of(STDERR_FILENO, &target.st))
+        return write_to(STDERR_FILENO, account);
+    if (error)
+        return error;
     /* The launcher of a parallel program may have its first rank's name, and nothing to tell. */
-    if (exists && regular && !written && account->counters.ops == 0 && is_newer(&st, account))
+    if (exists && regular && !written && account->counters.ops == 0 &&
+        is_newer(&target.st, account))
         return 0;
-    /* A device or a pipe is written to, not replaced by a file; nor is /dev/stdout. */
-    if (!regular)
-        error = write_at(name, O_NONBLOCK, account); /* a FIFO may have no reader */
-    else if (exists && is_of(STDOUT_FILENO, &st))
-        error = write_to(STDOUT_FILENO, account);
-    else if (exists && is_of(STDERR_FILENO, &st))
-        error = write_to(STDERR_FILENO, account);
-    else
-        error = replace(name, account);
+    /* A device or a pipe is written to, not replaced by a file. */
+    error = regular ? replace(name, account) : write_over(name, &target, account);
     /* /proc/self/fd/3, a file that is mounted alone, a directory of somebody else's. */
     bool refused = error == ENOENT || error == EBUSY || error == EACCES || error == EROFS;
     if (exists && regular && refused)
-        error = write_at(name, O_TRUNC, account);
+        error = write_over(name, &target, account);
     written |= !error;
     return error;
 }
@@ -449,9 +477,12 @@ void ag_report_write(const struct ag_account *account)
         error = write_to(STDERR_FILENO, account);
     else if (ag_name_expand(file, name))
         error = write_file(name, account);
-    if (error) {
-        errno = error;
+    errno = error;
+    if (error == EEXIST)
+        ag_log(AG_LOG_ALWAYS,
+               "the report %.900s is not written: what is there is no report of yours, and stays",
+               file);
+    else if (error)
         ag_log(AG_LOG_ALWAYS, "the report %.900s cannot be written: %m", file);
-    }
     errno = saved;
 }

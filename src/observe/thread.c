@@ -1,14 +1,81 @@
 /* SPDX-License-Identifier: MIT */
 #include "observe/thread.h"
 
+#include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
-#include <stddef.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 /* For calls of the driver; a program may have made the stacks of new threads small. */
 enum { LEAST_STACK = 1 << 20 };
 
-static bool create(pthread_t *thread, void *(*run)(void *))
+enum { MOST_FILES = 1 << 20 }; /* that are closed one by one: 0.1 s */
+
+/* As in Linux's headers since 5.9. */
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1u << 1)
+#endif
+
+/* How long a thread may take to be prepared, on a busy machine: then its creator goes on. */
+enum { PREPARE_NS = 100000000, PREPARE_TIMES = 10 };
+
+/* However it ends: who waits looks at the word again. */
+static void futex(_Atomic uint32_t *word, int operation, uint32_t value,
+                  const struct timespec *time)
+{
+    int saved = errno;
+    (void)syscall(SYS_futex, word, operation, value, time);
+    errno = saved;
+}
+
+void ag_thread_pause(long ns)
+{
+    _Atomic uint32_t nobody = 0;
+    futex(&nobody, FUTEX_WAIT_PRIVATE, 0, &(struct timespec){.tv_nsec = ns});
+}
+
+/* Linux 5.9 does it at once; before, the table is a copy. (A container may allow the former only.)
+ */
+bool ag_thread_own_files(void)
+{
+    struct rlimit most;
+    if (syscall(SYS_close_range, 0, ~0u, CLOSE_RANGE_UNSHARE) == 0)
+        return true;
+    if (getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur > MOST_FILES ||
+        unshare(CLONE_FILES) != 0)
+        return false;
+    for (int fd = 0; fd < (int)most.rlim_cur; fd++)
+        (void)close(fd); /* most of them are not open */
+    return true;
+}
+
+static void *begin(void *argument)
+{
+    struct ag_own_thread *thread = argument;
+    _Atomic uint32_t never = 0;
+    void *volatile piece = malloc(1); /* the C library makes an arena for each thread, now */
+    free(piece);
+    if (thread->prepare != NULL)
+        thread->prepare();
+    atomic_store(&thread->ready, 1);
+    futex(&thread->ready, FUTEX_WAKE_PRIVATE, 1, NULL);
+    thread->run(thread);
+    while (atomic_load(&never) == 0)
+        futex(&never, FUTEX_WAIT_PRIVATE, 0, NULL);
+    return NULL;
+}
+
+static bool create(pthread_t *id, struct ag_own_thread *thread)
 {
     pthread_attr_t attributes;
     size_t size;
@@ -16,23 +83,24 @@ static bool create(pthread_t *thread, void *(*run)(void *))
         return false;
     bool made = pthread_attr_getstacksize(&attributes, &size) == 0 &&
                 (size >= LEAST_STACK || pthread_attr_setstacksize(&attributes, LEAST_STACK) == 0) &&
-                pthread_create(thread, &attributes, run, NULL) == 0;
+                pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0 &&
+                pthread_create(id, &attributes, begin, thread) == 0;
     pthread_attr_destroy(&attributes);
     return made;
 }
 
-bool ag_thread_start(void *(*run)(void *), const char *name)
+bool ag_thread_start(struct ag_own_thread *thread)
 {
     sigset_t all, before;
-    pthread_t thread;
+    pthread_t id;
     sigfillset(&all);
     if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
         return false;
-    bool made = create(&thread, run);
-    if (made) {
-        (void)pthread_setname_np(thread, name);
-        pthread_detach(thread);
-    }
+    bool made = create(&id, thread);
+    if (made)
+        (void)pthread_setname_np(id, thread->name);    /* it never ends: the number is good */
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* a mask that was in force is valid */
+    for (int i = 0; made && i < PREPARE_TIMES && atomic_load(&thread->ready) == 0; i++)
+        futex(&thread->ready, FUTEX_WAIT_PRIVATE, 0, &(struct timespec){.tv_nsec = PREPARE_NS});
     return made;
 }

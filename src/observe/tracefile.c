@@ -17,7 +17,10 @@
 #include "config/config.h"
 #include "observe/log.h"
 #include "observe/name.h"
+#include "observe/target.h"
+#include "observe/thread.h"
 
+#define MAGIC "AGTRACE\n"
 enum { CHUNK_MAGIC = 0x4b434741, END_ROOM = 4096 };
 
 _Atomic bool ag_trace_on;
@@ -231,15 +234,22 @@ uint32_t ag_trace_string(const char *name)
 
 /* -- The file ------------------------------------------------------------------ */
 
-/* The observer's, but for what says otherwise. */
+/* The tracer's, but for what says otherwise. */
 static int fd = -1;
-static struct stat file;           /* of the descriptor when it was opened */
 static bool wanted;                /* the file, once there is something to write */
 static char path[AG_PATH_MAX];     /* constant once the trace is on */
 static uint64_t limit;             /* likewise */
 static uint64_t began, began_wall; /* likewise */
 static _Atomic uint64_t bytes;
 static _Atomic int failure; /* errno */
+
+/* What went wrong, to be said by a thread that has the program's stderr. */
+enum { NONE, TAKEN, OTHER, SHARED, UNWRITABLE, FULL };
+static _Atomic int complaint;
+
+/* The thread that writes has descriptors of its own, and `fd` is of these; constant once it works.
+ */
+static bool own_files;
 
 static bool put(const void *data, size_t size)
 {
@@ -327,12 +337,12 @@ static uint64_t lost_in_all(void)
     return sum;
 }
 
-/* -- The observer's work ---------------------------------------------------------- */
+/* -- The tracer's work ---------------------------------------------------------- */
 
 static bool put_header(void)
 {
     struct file_header header = {
-        .magic = "AGTRACE\n",
+        .magic = MAGIC,
         .version = 1,
         .size = sizeof header,
         .monotonic = began,
@@ -360,29 +370,10 @@ static void finish(bool full)
     if (close(fd) != 0 && !atomic_load(&failure))
         atomic_store(&failure, errno);
     fd = -1;
-    if ((errno = atomic_load(&failure)) != 0)
-        ag_log(AG_LOG_ALWAYS, "the trace %.900s cannot be written: %m", path);
+    if (atomic_load(&failure))
+        atomic_store(&complaint, UNWRITABLE);
     else if (full)
-        ag_log(AG_LOG_WARNING, "the trace %.900s has reached its size, %ld MiB, and ends here",
-               path, ag_opt.trace_file_mb);
-}
-
-/* A program that closes all descriptors may have given the number to a file of its own. */
-static bool is_open(void)
-{
-    struct stat st;
-    return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == file.st_dev && st.st_ino == file.st_ino;
-}
-
-/* The same beyond the numbers of stdin, stdout and stderr, also where the program has none. */
-static int beyond_streams(int low)
-{
-    if (low < 0 || low > STDERR_FILENO)
-        return low;
-    int high = fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
-    close(low); /* nothing was written to it */
-    errno = error;
-    return high;
+        atomic_store(&complaint, FULL);
 }
 
 /* Whether another process is writing the file. Some file systems have no locks, and cannot tell. */
@@ -391,14 +382,30 @@ static bool is_taken(void)
     return flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
+/* The file at the name, made if there is none; 0, or the errno of what failed. */
+static int open_name(void)
+{
+    struct ag_target target;
+    int error = ag_target_look(path, MAGIC, NULL, &target);
+    if (error)
+        return error;
+    /* O_NONBLOCK: a FIFO without a reader must not stop the thread. */
+    fd = ag_target_open(path, &target, O_NONBLOCK);
+    return fd < 0 ? errno : 0;
+}
+
 /* 0, or the errno of what failed. A file that another process is writing is left alone. */
 static int open_file(void)
 {
-    /* O_NONBLOCK: a FIFO without a reader must not stop the program. */
-    fd = beyond_streams(open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666));
-    if (fd < 0 || fstat(fd, &file) != 0 || fcntl(fd, F_SETFL, 0) != 0)
+    struct stat st;
+    int error = open_name();
+    if (error == EEXIST) /* it may have come between a look and the next */
+        error = open_name();
+    if (error)
+        return error;
+    if (fstat(fd, &st) != 0 || fcntl(fd, F_SETFL, 0) != 0)
         return errno;
-    if (S_ISREG(file.st_mode) && (is_taken() || ftruncate(fd, 0) != 0))
+    if (S_ISREG(st.st_mode) && (is_taken() || ftruncate(fd, 0) != 0))
         return errno;
     return 0;
 }
@@ -406,15 +413,44 @@ static int open_file(void)
 static void fail(int error)
 {
     atomic_store(&failure, error);
-    errno = error;
-    if (error == EWOULDBLOCK)
+    atomic_store(&complaint, error == EWOULDBLOCK  ? TAKEN
+                             : error == EEXIST     ? OTHER
+                             : error == EOPNOTSUPP ? SHARED
+                                                   : UNWRITABLE);
+    if (fd >= 0)
+        close(fd); /* nothing was written to it */
+    ag_trace_child();
+}
+
+void ag_trace_complain(void)
+{
+    int kind = atomic_exchange(&complaint, NONE), saved = errno;
+    errno = atomic_load(&failure);
+    if (kind == TAKEN)
         ag_log(AG_LOG_ALWAYS,
                "the trace %.900s is being written by another process: %%p in its name makes "
                "one for each",
                ag_opt.trace_file);
-    else
+    else if (kind == OTHER)
+        ag_log(AG_LOG_ALWAYS,
+               "the trace %.900s is not written: what is there is no trace of yours, and stays",
+               ag_opt.trace_file);
+    else if (kind == SHARED)
+        ag_log(AG_LOG_ALWAYS,
+               "the trace %.900s is not written: a thread gets no descriptors of its own here, by "
+               "close_range (Linux 5.9) or unshare",
+               ag_opt.trace_file);
+    else if (kind == UNWRITABLE)
         ag_log(AG_LOG_ALWAYS, "the trace %.900s cannot be written: %m", ag_opt.trace_file);
-    ag_trace_child();
+    else if (kind == FULL)
+        ag_log(AG_LOG_WARNING, "the trace %.900s has reached its size, %ld MiB, and ends here",
+               path, ag_opt.trace_file_mb);
+    errno = saved;
+}
+
+void ag_trace_prepare(void)
+{
+    own_files = ag_thread_own_files();
 }
 
 static bool is_anything_recorded(void)
@@ -429,16 +465,13 @@ void ag_trace_work(bool last)
 {
     if (wanted && is_anything_recorded()) {
         wanted = false;
-        int error = open_file();
+        /* What is in the program's table the program may close, and give the number to another. */
+        int error = own_files ? open_file() : EOPNOTSUPP;
         if (error)
             fail(error);
     }
     if (fd < 0)
         return;
-    if (!is_open()) {
-        fail(EBADF);
-        return;
-    }
     bool good = (atomic_load(&bytes) != 0 || put_header()) && drain();
     if (last || !good)
         finish(!good);
@@ -458,8 +491,10 @@ bool ag_trace_open(void)
     int error = ag_name_expand(ag_opt.trace_file, path)
                     ? pthread_key_create(&end_of_thread, thread_ends)
                     : ENAMETOOLONG;
-    if (error)
+    if (error) {
         fail(error);
+        ag_trace_complain();
+    }
     wanted = !error;
     atomic_store(&ag_trace_on, !error);
     errno = saved;
@@ -474,9 +509,7 @@ void ag_trace_stop(void)
 void ag_trace_child(void)
 {
     atomic_store(&ag_trace_on, false);
-    if (is_open())
-        close(fd); /* nothing was written through it by this process */
-    fd = -1;
+    fd = -1; /* a descriptor that this process does not have */
     wanted = false;
 }
 

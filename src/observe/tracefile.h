@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The trace file: records go from the threads that make them, by a ring each that takes no lock, to
- * the observer, which writes them. docs/formats.md is what the file looks like.
+ * the tracer, which writes them. docs/formats.md is what the file looks like.
  *
  * A full ring loses the record and counts it: no thread of the program ever waits for the disk.
  * Definitions (strings, functions, streams, traces) are rare, take a lock, and are never lost.
@@ -55,14 +55,20 @@ enum { AG_RECORD_MOST = 65520, AG_TRACE_ARGUMENTS = 1024 };
 
 /*
  * Records are wanted for the file that the option trace.file names. False: there will be no trace,
- * as the option is empty, or since something failed, which gives one line on stderr. The file itself
- * is opened with the first records: the launcher of a parallel program may ask for the devices only,
- * and have its first rank's name.
+ * as the option is empty, or since something failed, which gives one line on stderr. The file
+ * itself is opened with the first records: the launcher of a parallel program may ask for the
+ * devices only, and have its first rank's name.
  */
 bool ag_trace_open(void);
 
-/* The observer's part: writes what there is, and ends the file if this is the last time. */
+/* The part of the thread that writes: before it works; then, each time, it writes what there is,
+   and ends the file if this is the last time. */
+void ag_trace_prepare(void);
 void ag_trace_work(bool last);
+
+/* Says what went wrong. For a thread with the program's descriptors, which the one above has not.
+ */
+void ag_trace_complain(void);
 
 /* No more records are wanted; what there is will be written by the last ag_trace_work(). */
 void ag_trace_stop(void);

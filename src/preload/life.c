@@ -80,6 +80,7 @@ static bool is_counted(CUdevice device)
 
 static void retained(CUdevice device, CUcontext context)
 {
+    ag_engine_context_begins();
     if (!is_counted(device))
         return;
     atomic_store(&primary[device].context, context);
@@ -274,6 +275,8 @@ CURRENT(cuCtxPopCurrent_v2, (CUcontext *context), (context))
             barrier();                                                                             \
         CUresult result = REAL(name) arguments;                                                    \
         ag_engine_forget_current();                                                                \
+        if (result == CUDA_SUCCESS && !passive())                                                  \
+            ag_engine_context_begins();                                                            \
         return result;                                                                             \
     }
 

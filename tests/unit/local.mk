@@ -20,7 +20,7 @@ tests_unit_test_audit_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_function_SOURCES = tests/unit/test_function.c tests/unit/test.h src/graph/function.c src/graph/setting.c
 tests_unit_test_function_CPPFLAGS = $(UNIT_CPPFLAGS)
 
-tests_unit_test_lock_SOURCES = tests/unit/test_lock.c tests/unit/test.h src/engine/lock.c src/observe/thread.c
+tests_unit_test_lock_SOURCES = tests/unit/test_lock.c tests/unit/test.h src/engine/lock.c
 tests_unit_test_lock_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_log_SOURCES = tests/unit/test_log.c tests/unit/test.h src/observe/log.c \

@@ -145,6 +145,9 @@ TEST(others_are_called_for)
 {
     begin(CUDA_SUCCESS);
     struct ag_trace *trace = trace_of(3);
+    CHECK(ag_aside_instantiate(&context, trace) == CUDA_SUCCESS && made == 1 && !elsewhere);
+    CHECK(ag_aside_start());
+    made = 0;
     CHECK(ag_aside_instantiate(&context, trace) == CUDA_SUCCESS && made == 1 && elsewhere);
     CHECK(ag_aside_destroy(&context, trace) == CUDA_SUCCESS && destroyed == 1 && given == 3);
     CUevent event;

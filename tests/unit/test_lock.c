@@ -6,7 +6,7 @@
 #include "engine/lock.h"
 #include "unit/test.h"
 
-enum { LOCKS = 100, REVOCATIONS = AG_LOCK_DOUBLED - 2 };
+enum { LOCKS = 100, REVOCATIONS = AG_LOCK_SELDOM };
 
 static const char first = 1, second = 2, third = 3; /* names of threads */
 
@@ -23,40 +23,19 @@ static const void *biased(struct ag_lock *lock)
     return atomic_load(&lock->biased);
 }
 
-/* Whether the machine has it: else the locks are mutexes, and there is nothing to see here. */
-static bool prepared(void)
-{
-    static bool asked;
-    struct ag_lock lock = {0};
-    if (!asked)
-        ag_lock_prepare();
-    asked = true;
-    for (int i = 0; biased(&lock) == NULL && i < 1000; i++) {
-        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-        take_often(&lock, &first, AG_LOCK_RUN);
-    }
-    if (biased(&lock) == NULL)
-        puts("not tested: locks stay mutexes here");
-    return biased(&lock) != NULL;
-}
-
-/* Before any other test: they prepare it. */
-TEST(a_mutex_until_it_is_prepared)
+TEST(a_mutex_at_first)
 {
     struct ag_lock lock = {0};
-    take_often(&lock, &first, AG_LOCK_RUN * 2);
+    take_often(&lock, &first, AG_LOCK_RUN - 1);
     CHECK(biased(&lock) == NULL);
     CHECK(ag_lock_try(&lock, &first) && !ag_lock_try(&lock, &second));
     ag_lock_give(&lock, &first);
-    CHECK(ag_lock_try(&lock, &second));
-    ag_lock_give(&lock, &second);
+    CHECK(biased(&lock) == &first);
 }
 
 TEST(who_takes_it_in_a_row_gets_it)
 {
     struct ag_lock lock = {0};
-    if (!prepared())
-        return;
     for (int i = 0; i < AG_LOCK_RUN; i++) {
         take_often(&lock, &first, AG_LOCK_RUN - 1);
         take_often(&lock, &second, 1);
@@ -68,25 +47,89 @@ TEST(who_takes_it_in_a_row_gets_it)
     CHECK(biased(&lock) == &first);
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    return clock_gettime(CLOCK_MONOTONIC, &now) == 0 ? now.tv_sec * 1000000000ull + now.tv_nsec : 0;
+}
+
+/* The bias goes, and comes back once the lock has been taken so often. */
+static bool comes_back(struct ag_lock *lock, int times)
+{
+    if (biased(lock) != NULL)
+        return false;
+    take_often(lock, &first, times - 1);
+    if (biased(lock) != NULL)
+        return false;
+    take_often(lock, &first, 1);
+    return biased(lock) == &first;
+}
+
 TEST(never_to_a_second_thread_and_later_each_time)
 {
     struct ag_lock lock = {0};
-    if (!prepared())
-        return;
     take_often(&lock, &first, AG_LOCK_RUN);
-    take_often(&lock, &second, AG_LOCK_RUN * 10);
-    CHECK(biased(&lock) == NULL);
-    take_often(&lock, &first, AG_LOCK_RUN * 2 - 1);
-    CHECK(biased(&lock) == NULL);
-    take_often(&lock, &first, 1);
+    for (int times = AG_LOCK_RUN * 2; times < AG_LOCK_RUN * 16; times *= 2) {
+        CHECK(!ag_lock_try(&lock, &second));
+        take_often(&lock, &first, 1); /* it notices */
+        take_often(&lock, &second, AG_LOCK_RUN * 20);
+        CHECK(comes_back(&lock, times));
+    }
+}
+
+/* The thread might be about to enter: only time tells that it is not. */
+TEST(who_does_not_notice_is_waited_for_and_seldom_again)
+{
+    struct ag_lock lock;
+    for (int i = 0; i <= AG_LOCK_WAITS; i++) {
+        lock = (struct ag_lock){0};
+        take_often(&lock, &first, AG_LOCK_RUN);
+        uint64_t began = now_ns();
+        take_often(&lock, &second, 1);
+        CHECK(now_ns() - began >= AG_LOCK_VISIBLE_NS);
+    }
+    CHECK(comes_back(&lock, AG_LOCK_RUN << AG_LOCK_SELDOM));
+    uint64_t began = now_ns();
+    CHECK(!ag_lock_try(&lock, &second) && ag_lock_is_settling(&lock));
+    while (!ag_lock_try(&lock, &second))
+        continue;
+    CHECK(now_ns() - began >= AG_LOCK_VISIBLE_NS && !ag_lock_is_settling(&lock));
+    ag_lock_give(&lock, &second);
+    CHECK(comes_back(&lock, AG_LOCK_RUN << (AG_LOCK_SELDOM + 1)));
+    lock = (struct ag_lock){0};
+    take_often(&lock, &first, AG_LOCK_RUN);
+    while (!ag_lock_try(&lock, &second))
+        continue;
+    ag_lock_give(&lock, &second);
+    CHECK(comes_back(&lock, AG_LOCK_RUN << 1)); /* nobody has waited */
+}
+
+TEST(it_is_revoked_without_a_wait)
+{
+    struct ag_lock lock = {0};
+    take_often(&lock, &first, AG_LOCK_RUN);
+    ag_lock_revoke(&lock, &first);
     CHECK(biased(&lock) == &first);
+    ag_lock_revoke(&lock, &second);
+    CHECK(biased(&lock) == NULL && ag_lock_is_settling(&lock));
+    take_often(&lock, &first, 1);
+    CHECK(!ag_lock_is_settling(&lock) && ag_lock_try(&lock, &second));
+    ag_lock_give(&lock, &second);
+}
+
+TEST(who_ends_has_noticed)
+{
+    struct ag_lock lock = {0};
+    take_often(&lock, &first, AG_LOCK_RUN);
+    CHECK(!ag_lock_try(&lock, &second));
+    ag_lock_disown(&lock, &first);
+    CHECK(ag_lock_try(&lock, &second));
+    ag_lock_give(&lock, &second);
 }
 
 TEST(to_a_second_thread_when_the_first_has_ended)
 {
     struct ag_lock lock = {0};
-    if (!prepared())
-        return;
     take_often(&lock, &first, AG_LOCK_RUN);
     ag_lock_disown(&lock, &second);
     CHECK(biased(&lock) == &first);
@@ -99,8 +142,6 @@ TEST(to_a_second_thread_when_the_first_has_ended)
 TEST(who_is_inside_is_seen)
 {
     struct ag_lock lock = {0};
-    if (!prepared())
-        return;
     take_often(&lock, &first, AG_LOCK_RUN);
     ag_lock_take(&lock, &first);
     CHECK(!ag_lock_try(&lock, &second) && !ag_lock_try(&lock, &second));
@@ -122,8 +163,6 @@ TEST(a_thread_knows_what_it_has)
     CHECK(is_only_of_the_first(&lock));
     ag_lock_give(&lock, &first);
     CHECK(!ag_lock_is_mine(&lock, &first));
-    if (!prepared())
-        return;
     take_often(&lock, &first, AG_LOCK_RUN);
     CHECK(!ag_lock_is_mine(&lock, &first));
     ag_lock_take(&lock, &first);
@@ -216,8 +255,6 @@ static void *disturb(void *self)
 /* The usual thread enters all the time, and all others as soon as it has the bias. */
 TEST(one_at_a_time)
 {
-    if (!prepared())
-        return;
     pthread_t threads[2];
     CHECK(pthread_create(&threads[0], NULL, disturb, (void *)&second) == 0);
     CHECK(pthread_create(&threads[1], NULL, disturb, (void *)&third) == 0);

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* Looks before something is written over. */
+#include "observe/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config/config.h"
+
+enum { BEGINNING_BYTES = 16 };
+
+static bool is_own(const struct stat *st)
+{
+    return st->st_uid == geteuid();
+}
+
+/* Whether everybody may make files and links beside it. */
+static bool is_public(const char *name)
+{
+    char directory[AG_PATH_MAX] = ".";
+    const char *slash = strrchr(name, '/');
+    struct stat st;
+    size_t length = slash == NULL ? 0 : slash == name ? 1 : (size_t)(slash - name);
+    if (length >= sizeof directory)
+        return true;
+    if (length != 0) {
+        memcpy(directory, name, length);
+        directory[length] = '\0';
+    }
+    return stat(directory, &st) != 0 || (st.st_mode & S_IWOTH) != 0;
+}
+
+/* Whether the file is empty or begins so. What cannot be read is not known to. */
+static bool begins(int fd, const char *ours, const char *older)
+{
+    char text[BEGINNING_BYTES + 1] = "";
+    ssize_t n;
+    do
+        n = read(fd, text, BEGINNING_BYTES);
+    while (n < 0 && errno == EINTR);
+    return n == 0 || (n > 0 && (strncmp(text, ours, strlen(ours)) == 0 ||
+                                (older != NULL && strncmp(text, older, strlen(older)) == 0)));
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static int look_inside(const char *name, const char *ours, const char *older,
+                       const struct stat *expected)
+{
+    struct stat st;
+    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0)
+        return errno == ENOENT ? ENOENT : EEXIST;
+    bool fits = fstat(fd, &st) == 0 && is_same(&st, expected) && begins(fd, ours, older);
+    close(fd); /* it was only read */
+    return fits ? 0 : EEXIST;
+}
+
+int ag_target_look(const char *name, const char *ours, const char *older, struct ag_target *target)
+{
+    struct stat link;
+    *target = (struct ag_target){.exists = false};
+    if (lstat(name, &link) != 0)
+        return errno == ENOENT ? 0 : errno;
+    if (stat(name, &target->st) != 0)
+        return errno; /* a link to nothing */
+    target->exists = true;
+    if (S_ISDIR(target->st.st_mode))
+        return EISDIR;
+    if (S_ISBLK(target->st.st_mode))
+        return EEXIST;
+    bool trusted = is_own(&link) || (S_ISLNK(link.st_mode) && link.st_uid == 0);
+    if (!trusted && is_public(name))
+        return EEXIST;
+    return S_ISREG(target->st.st_mode) ? look_inside(name, ours, older, &target->st) : 0;
+}
+
+int ag_target_open(const char *name, const struct ag_target *target, int flags)
+{
+    struct stat st;
+    flags |= O_WRONLY | O_CLOEXEC | O_NOCTTY;
+    if (!target->exists)
+        return open(name, flags | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+    int fd = open(name, flags);
+    if (fd >= 0 && (fstat(fd, &st) != 0 || !is_same(&st, &target->st))) {
+        close(fd); /* nothing was written to it */
+        errno = EEXIST;
+        return -1;
+    }
+    return fd;
+}
