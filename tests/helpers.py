@@ -109,8 +109,10 @@ def run(command, preload=True, sim=True, env=None, timeout=TIMEOUT, status=0, **
 Run = collections.namedtuple("Run", "stdout stderr report log")
 
 
-# The watchdog waits: what is counted does not depend on how busy the machine is.
-PATIENT = {"AUTOGRAPH_HOLD_BOUND_US": "100000"}
+# The watchdog waits for 10 s, and lengths do not go by the clock: what is counted does not depend on how
+# busy the machine is.
+PATIENT = {"AUTOGRAPH_HOLD_BOUND_US": "10000000"}
+HELD = {**PATIENT, "AUTOGRAPH_TRACE_LENGTH": "fixed"}
 HASTY = {"AUTOGRAPH_HOLD_BOUND_US": None}  # as in real life
 
 

@@ -19,7 +19,7 @@ PAYS = re.compile("following stream .* pays")
 def live(scenario, env):
     """The report, and how many streams were found not to pay, and to pay."""
     command = [compiled.program("live_audit"), scenario]
-    env = {"AUTOGRAPH_TRACE_TRIAL": None, "AUTOGRAPH_HOLD_BOUND_US": 20000, "AUTOGRAPH_LOG_LEVEL": 2,
+    env = {"AUTOGRAPH_TRACE_TRIAL": None, **helpers.PATIENT, "AUTOGRAPH_LOG_LEVEL": 2,
            "AGSIM_DELAY_US": 0, **env}
     plain = helpers.run_logged(command, preload=False, env=env)
     done = helpers.run_logged(command, env=env)

@@ -20,7 +20,7 @@ def report(tmp_path, words, **env):
     """Of the benchmark's loop."""
     file = tmp_path / "report.json"
     helpers.run(helpers.build_dir() / "tests/bench/worker-sim", input=f"eager {words} warmup=0\n",
-                env={"AUTOGRAPH_REPORT": file, "AUTOGRAPH_HOLD_BOUND_US": 20000, "AGSIM_DELAY_US": 0, **env})
+                env={"AUTOGRAPH_REPORT": file, **helpers.PATIENT, "AGSIM_DELAY_US": 0, **env})
     return json.loads(file.read_text())
 
 
@@ -147,7 +147,7 @@ def test_several_streams_of_a_thread(tmp_path):
 def test_two_threads_that_share_a_stream():
     """The time between ops is known although each thread counts its own: one has issued far more before."""
     done = helpers.run_logged([compiled.program("live_shared"), 60, 200],
-                              env={"AUTOGRAPH_HOLD_BOUND_US": 50000, "AGSIM_DELAY_US": 0})
+                              env={"AGSIM_DELAY_US": 0})
     slow = [trace for trace in done.report["trace_list"] if trace["stream"] == 2]
     assert sum(t["replays"] for t in slow if t["length"] <= 4) > 300
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from helpers import HASTY, run, run_logged, sample
+from helpers import HASTY, HELD, run, run_logged, sample
 
 # Few enough operations for random delays between them, enough iterations for a loop to get hot.
 LOOP = ["--iterations", "60", "--warmup", "4", "--kernels", "8", "--size", "40"]
@@ -155,7 +155,6 @@ def test_events_cut_no_sequence_once_submitted():
     that is still looked for in a sequence long submitted would end the sequences of later ones."""
     name, options = VARIANTS["events"]
     report = run_logged([sample(f"{name}-sim"), *options, "--iterations", "400"],
-                        env={"AGSIM_DELAY_US": 0, "AUTOGRAPH_TRACE_LENGTH": "fixed",
-                             "AUTOGRAPH_HOLD_BOUND_US": 20000}).report  # not by the clock
+                        env={"AGSIM_DELAY_US": 0, **HELD}).report
     assert report["ops"]["replayed"] > report["ops"]["total"] * 0.9
     assert report["replays"] <= 2 * 404

@@ -156,8 +156,8 @@ static struct timespec tick_now(void)
 {
     cpu_set_t cpus;
     bool alone = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) == 1;
-    long ns = ag_opt.hold_bound_us * 1000 / LOOKS * (alone ? ALONE : 1);
-    return (struct timespec){.tv_nsec = ns}; /* less than a second: the bound is 0.1 s at most */
+    long us = ag_opt.hold_bound_us * (alone ? ALONE : 1) / LOOKS;
+    return (struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
 }
 
 /*
