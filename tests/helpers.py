@@ -70,10 +70,10 @@ NO_LEAK_CHECK = {"ASAN_OPTIONS": "detect_leaks=0"}
 ON_SIMULATOR = {"AUTOGRAPH_TRACE_TRIAL": "false", "AUTOGRAPH_GRAPH_CREDIT_MS": "1000000"}
 
 
-def environment(preload=True, sim=True, env=None):
+def environment(preload=True, sim=True, env=None, clock=None):
     """The environment of a program under test: nothing of the caller's configuration shows through.
 
-    A value of None in `env` takes the variable away.
+    A value of None in `env` takes the variable away. `clock`: a library with a clock of its own.
     """
     result = {k: v for k, v in os.environ.items()
               if not k.startswith(("AUTOGRAPH_", "AGSIM_")) and k != "LD_PRELOAD"}
@@ -85,7 +85,7 @@ def environment(preload=True, sim=True, env=None):
         paths = [str(sim_dir()), os.environ.get("LD_LIBRARY_PATH")]
         result["LD_LIBRARY_PATH"] = ":".join(p for p in paths if p)
     if preload:
-        result["LD_PRELOAD"] = ":".join(p for p in (sanitizer_runtime(), str(library())) if p)
+        result["LD_PRELOAD"] = ":".join(p for p in (sanitizer_runtime(), str(library()), clock) if p)
     for key, value in (env or {}).items():
         if value is None:
             result.pop(key, None)
@@ -94,11 +94,11 @@ def environment(preload=True, sim=True, env=None):
     return result
 
 
-def run(command, preload=True, sim=True, env=None, timeout=TIMEOUT, status=0, **options):
+def run(command, preload=True, sim=True, env=None, timeout=TIMEOUT, status=0, clock=None, **options):
     """Runs a program and returns its subprocess.CompletedProcess; fails unless it ends with `status`
     (None: any)."""
     command = [str(c) for c in (command if isinstance(command, (list, tuple)) else [command])]
-    done = subprocess.run(command, env=environment(preload, sim, env), timeout=timeout,
+    done = subprocess.run(command, env=environment(preload, sim, env, clock), timeout=timeout,
                           capture_output=True, text=True, **options)
     if status is not None and done.returncode != status:
         raise AssertionError(f"{' '.join(command)} ended with {done.returncode}, not {status}\n"
