@@ -61,7 +61,7 @@ def test_finds_a_swap_and_shrinks_it(tmp_path):
     assert swapped
     seed, how = swapped[0]
     program = bench.program(seed)
-    smaller = bench.shrink(program, how, seconds=60)
+    smaller = bench.shrink(program, how, seconds=600)
     assert programs.size(programs.parse(smaller)) <= 12, smaller
     assert bench.rate(smaller, bench.settings(smaller), repeat=2)[1] == "difference"
     path = fuzzing.save(smaller, seed, "difference", how, tmp_path)
