@@ -28,13 +28,17 @@ begin_failures() {
     : >"$AG_FAILURES"
 }
 
+python_of() { sed -n 's/^PYTHON = //p' "$1/Makefile"; }
+
+# Pytest's arguments that have BUILD's tests run on all processors, where its xdist is there.
+on_all_processors() { ! "$(python_of "$1")" -c 'import xdist' 2>/dev/null || echo "-n $jobs"; }
+
 # run_tests BUILD ARGUMENT...: runs the tests of BUILD; the arguments go to pytest. Its summary names and
 # counts what the list of failures has from other builds, too (tests/conftest.py).
 run_tests() {
     build=$1
     shift
-    AG_BUILD=$PWD/$build PYTHONDONTWRITEBYTECODE=1 \
-        "$(sed -n 's/^PYTHON = //p' "$build/Makefile")" -m pytest -q --durations=10 "$@"
+    AG_BUILD=$PWD/$build PYTHONDONTWRITEBYTECODE=1 "$(python_of "$build")" -m pytest -q --durations=10 "$@"
 }
 
 configured_with() { [ -x build/config.status ] && build/config.status --config | grep -qF -e "$1"; }

@@ -176,9 +176,11 @@ def tree_with_fakes(tmp_path):
             self.add("configure", "#!/bin/sh\necho 'PYTHON = python' >Makefile\n")
             self.add("bin/make", '#!/bin/sh\ncase " $BROKEN " in *" $2 "*) echo no luck; exit 1 ;; esac\n')
             self.add("bin/python", f'''#!/bin/sh
+[ "$1 $2" = "-c import xdist" ] && exit "${{XDIST:-1}}"
 build=${{AG_BUILD#{tmp_path}/}}
 case " $FAILING " in *" $build "*) echo "$build: test_some" >>"$AG_FAILURES"; status=1 ;; esac
 echo "tests of $build, failed: $(wc -l <"$AG_FAILURES")"
+echo "arguments $*"
 exit $status
 ''')
 
@@ -187,14 +189,14 @@ exit $status
             (tmp_path / name).write_text(text)
             (tmp_path / name).chmod(0o755)
 
-        def run(self, name="check", *arguments, **env):
-            """The status, and what was printed about tests."""
+        def run(self, name="check", *arguments, of=("tests of", "failed:"), **env):
+            """The status, and what was printed about tests, or lines that begin with `of`."""
             done = subprocess.run([tmp_path / "scripts" / name, *arguments], capture_output=True, text=True,
                                   env={**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
                                        "AG_CONFIGURE": "", "AG_FAILURES": "", **env},
                                   timeout=helpers.TIMEOUT, check=False)
             return done.returncode, [line for line in (done.stdout + done.stderr).splitlines()
-                                     if line.startswith(("tests of", "failed:"))]
+                                     if line.startswith(of)]
     return Tree()
 
 
@@ -215,6 +217,13 @@ def test_what_cannot_be_built_is_a_failure_of_the_check(tree):
     assert lines[:2] == ["tests of build, failed: 0", "tests of build/address, failed: 1"]
     status, lines = tree.run("sanitize", BROKEN="build/thread build/address")
     assert status == 1 and lines[-2:] == ["failed: thread: the build", "failed: address: the build"]
+
+
+def test_tests_run_on_all_processors_where_pytest_can(tree):
+    jobs = f" -n {len(os.sched_getaffinity(0))} "
+    for xdist, number in (("0", 3), ("1", 0)):
+        lines = tree.run(of="arguments", XDIST=xdist)[1]
+        assert len(lines) == 3 and sum(jobs in line + " " for line in lines) == number, lines
 
 
 def test_chosen_tests_run_in_the_plain_build_alone(tree):
