@@ -116,12 +116,16 @@ HELD = {**PATIENT, "AUTOGRAPH_TRACE_LENGTH": "fixed"}
 HASTY = {"AUTOGRAPH_HOLD_BOUND_US": None}  # as in real life
 
 
-def run_logged(command, preload=True, env=None, **options):
-    """Runs a program on the simulated driver, with a patient watchdog: its output, its exit report
-    (None without the library), and what the device executed."""
+def run_logged(command, preload=True, env=None, own_clock=True, **options):
+    """Runs a program on the simulated driver: its output, its exit report (None without the library), and
+    what the device executed. The watchdog is patient; while it is, the library's clock does not go by the
+    machine's (own_clock_preload.c), unless the program's pauses matter."""
+    import compiled  # which imports this module
     with tempfile.TemporaryDirectory() as scratch:
         report, log = pathlib.Path(scratch, "report.json"), pathlib.Path(scratch, "log")
         extra = {"AUTOGRAPH_REPORT": report, "AGSIM_LOG": log, **PATIENT, **(env or {})}
+        if preload and own_clock and extra["AUTOGRAPH_HOLD_BOUND_US"] == PATIENT["AUTOGRAPH_HOLD_BOUND_US"]:
+            options["clock"] = compiled.clock()
         done = run(command, preload=preload, env=extra, **options)
         return Run(done.stdout, done.stderr,
                    json.loads(report.read_text()) if preload else None,

@@ -22,7 +22,7 @@ def live(scenario, env):
     env = {"AUTOGRAPH_TRACE_TRIAL": None, **helpers.PATIENT, "AUTOGRAPH_LOG_LEVEL": 2,
            "AGSIM_DELAY_US": 0, **env}
     plain = helpers.run_logged(command, preload=False, env=env)
-    done = helpers.run_logged(command, env=env, clock=compiled.clock())
+    done = helpers.run_logged(command, env=env)
     assert (done.stdout, done.log) == (plain.stdout, plain.log)
     assert done.report["errors"] == 0
     return done.report, len(DOES_NOT_PAY.findall(done.stderr)), len(PAYS.findall(done.stderr))

@@ -22,8 +22,7 @@ def run(tmp_path, ops, phases, streams=1, rounds=1, launch_us=0, instantiate_us=
                                             "AGSIM_LAUNCH_US": launch_us,
                                             "AGSIM_INSTANTIATE_US": instantiate_us,
                                             "AUTOGRAPH_TRACE_LENGTH": "fixed",
-                                            "AUTOGRAPH_TRACE_UNROLL": 128, **env},
-                              clock=compiled.clock())
+                                            "AUTOGRAPH_TRACE_UNROLL": 128, **env})
     assert (done.stdout, done.stderr, done.log) == (plain.stdout, "", plain.log)
     assert done.report["errors"] == 0
     calls = dict(line.split() for line in (tmp_path / "calls").read_text().splitlines())

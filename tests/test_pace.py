@@ -147,7 +147,7 @@ def test_several_streams_of_a_thread(tmp_path):
 def test_two_threads_that_share_a_stream():
     """The time between ops is known although each thread counts its own: one has issued far more before."""
     done = helpers.run_logged([compiled.program("live_shared"), 60, 200],
-                              env={"AGSIM_DELAY_US": 0})
+                              env={"AGSIM_DELAY_US": 0}, own_clock=False)
     slow = [trace for trace in done.report["trace_list"] if trace["stream"] == 2]
     assert sum(t["replays"] for t in slow if t["length"] <= 4) > 300
 

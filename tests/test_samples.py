@@ -5,7 +5,6 @@ import re
 
 import pytest
 
-from compiled import clock
 from helpers import HASTY, HELD, run, run_logged, sample
 
 # Few enough operations for random delays between them, enough iterations for a loop to get hot.
@@ -132,7 +131,7 @@ def test_without_parameter_layouts(variant, way):
     """The same results, the same order, and half or more is replayed, as it is with layouts."""
     env = {**KEPT[way], "AUTOGRAPH_TRACE_LENGTH": "fixed"}
     plain = run_logged(command(variant), preload=False, env=env)
-    library = run_logged(command(variant), env=env, clock=clock())  # no graph takes too long
+    library = run_logged(command(variant), env=env)
     assert values(library.stdout) == values(plain.stdout)
     assert library.stderr == "" and library.report["errors"] == 0
     assert sequences(variant, library.log) == sequences(variant, plain.log)
