@@ -188,7 +188,8 @@ static void *relay_thread(void *arg)
         note(launch_word(flag, &words[BEGUN], step, CU_STREAM_PER_THREAD));
         note(launch_word(spin, &words[RELEASED], 1, CU_STREAM_PER_THREAD));
         note(launch_mix(buffer[0], N, step, CU_STREAM_PER_THREAD));
-        while (step == STEPS && get_word(&words[BEGUN]) != STEPS)
+        /* A fault may keep it from going out. */
+        for (int ms = 0; step == STEPS && get_word(&words[BEGUN]) != STEPS && ms < 10000; ms++)
             usleep(1000);
         note(launch_mix(buffer[0], N, 3, CU_STREAM_PER_THREAD));
         note(launch_word(flag, &words[ENDED], step, CU_STREAM_PER_THREAD));
