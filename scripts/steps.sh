@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Sourced by demo and check: goes to the top of the tree, and does what both have to do first.
+# Sourced by demo, check and sanitize: goes to the top of the tree; what more than one of them does.
 # AG_CONFIGURE in the environment: more arguments for configure.
 # shellcheck shell=sh
 set -eu
@@ -17,6 +17,28 @@ step() {
         tail -n 40 "build/$name.log" >&2
         exit 1
     fi
+}
+
+# The list of what failed begins anew, unless the calling script has begun it. A line each: PART: TEST.
+begin_failures() {
+    [ -z "${AG_FAILURES:-}" ] || return 0
+    AG_FAILURES=$PWD/build/failures
+    export AG_FAILURES
+    mkdir -p build
+    : >"$AG_FAILURES"
+}
+
+python_of() { sed -n 's/^PYTHON = //p' "$1/Makefile"; }
+
+# Pytest's arguments that have BUILD's tests run on all processors, where its xdist is there.
+on_all_processors() { ! "$(python_of "$1")" -c 'import xdist' 2>/dev/null || echo "-n $jobs"; }
+
+# run_tests BUILD ARGUMENT...: runs the tests of BUILD; the arguments go to pytest. Its summary names and
+# counts what the list of failures has from other builds, too (tests/conftest.py).
+run_tests() {
+    build=$1
+    shift
+    AG_BUILD=$PWD/$build PYTHONDONTWRITEBYTECODE=1 "$(python_of "$build")" -m pytest -q --durations=10 "$@"
 }
 
 configured_with() { [ -x build/config.status ] && build/config.status --config | grep -qF -e "$1"; }

@@ -77,10 +77,10 @@ NO_LEAK_CHECK = {"ASAN_OPTIONS": "detect_leaks=0"}
 ON_SIMULATOR = {"AUTOGRAPH_TRACE_TRIAL": "false", "AUTOGRAPH_GRAPH_CREDIT_MS": "1000000"}
 
 
-def environment(preload=True, sim=True, env=None):
+def environment(preload=True, sim=True, env=None, clock=None):
     """The environment of a program under test: nothing of the caller's configuration shows through.
 
-    A value of None in `env` takes the variable away.
+    A value of None in `env` takes the variable away. `clock`: a library with a clock of its own.
     """
     result = {k: v for k, v in os.environ.items()
               if not k.startswith(("AUTOGRAPH_", "AGSIM_")) and k != "LD_PRELOAD"}
@@ -92,7 +92,7 @@ def environment(preload=True, sim=True, env=None):
         paths = [str(sim_dir()), os.environ.get("LD_LIBRARY_PATH")]
         result["LD_LIBRARY_PATH"] = ":".join(p for p in paths if p)
     if preload:
-        result["LD_PRELOAD"] = ":".join(p for p in (sanitizer_runtime(), str(library())) if p)
+        result["LD_PRELOAD"] = ":".join(p for p in (sanitizer_runtime(), str(library()), clock) if p)
     for key, value in (env or {}).items():
         if value is None:
             result.pop(key, None)
@@ -101,11 +101,11 @@ def environment(preload=True, sim=True, env=None):
     return result
 
 
-def run(command, preload=True, sim=True, env=None, timeout=TIMEOUT, status=0, **options):
+def run(command, preload=True, sim=True, env=None, timeout=TIMEOUT, status=0, clock=None, **options):
     """Runs a program and returns its subprocess.CompletedProcess; fails unless it ends with `status`
     (None: any)."""
     command = [str(c) for c in (command if isinstance(command, (list, tuple)) else [command])]
-    done = subprocess.run(command, env=environment(preload, sim, env), timeout=timeout,
+    done = subprocess.run(command, env=environment(preload, sim, env, clock), timeout=timeout,
                           capture_output=True, text=True, **options)
     if status is not None and done.returncode != status:
         raise AssertionError(f"{' '.join(command)} ended with {done.returncode}, not {status}\n"
@@ -116,17 +116,23 @@ def run(command, preload=True, sim=True, env=None, timeout=TIMEOUT, status=0, **
 Run = collections.namedtuple("Run", "stdout stderr report log")
 
 
-# The watchdog waits: what is counted does not depend on how busy the machine is.
-PATIENT = {"AUTOGRAPH_HOLD_BOUND_US": "100000"}
+# The watchdog waits for 10 s, and lengths do not go by the clock: what is counted does not depend on how
+# busy the machine is.
+PATIENT = {"AUTOGRAPH_HOLD_BOUND_US": "10000000"}
+HELD = {**PATIENT, "AUTOGRAPH_TRACE_LENGTH": "fixed"}
 HASTY = {"AUTOGRAPH_HOLD_BOUND_US": None}  # as in real life
 
 
-def run_logged(command, preload=True, env=None, **options):
-    """Runs a program on the simulated driver, with a patient watchdog: its output, its exit report
-    (None without the library), and what the device executed."""
+def run_logged(command, preload=True, env=None, own_clock=True, **options):
+    """Runs a program on the simulated driver: its output, its exit report (None without the library), and
+    what the device executed. The watchdog is patient; while it is, the library's clock does not go by the
+    machine's (own_clock_preload.c), unless the program's pauses matter."""
+    import compiled  # which imports this module
     with tempfile.TemporaryDirectory() as scratch:
         report, log = pathlib.Path(scratch, "report.json"), pathlib.Path(scratch, "log")
         extra = {"AUTOGRAPH_REPORT": report, "AGSIM_LOG": log, **PATIENT, **(env or {})}
+        if preload and own_clock and extra["AUTOGRAPH_HOLD_BOUND_US"] == PATIENT["AUTOGRAPH_HOLD_BOUND_US"]:
+            options["clock"] = compiled.clock()
         done = run(command, preload=preload, env=extra, **options)
         return Run(done.stdout, done.stderr,
                    json.loads(report.read_text()) if preload else None,

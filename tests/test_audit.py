@@ -19,7 +19,7 @@ PAYS = re.compile("following stream .* pays")
 def live(scenario, env):
     """The report, and how many streams were found not to pay, and to pay."""
     command = [compiled.program("live_audit"), scenario]
-    env = {"AUTOGRAPH_TRACE_TRIAL": None, "AUTOGRAPH_HOLD_BOUND_US": 20000, "AUTOGRAPH_LOG_LEVEL": 2,
+    env = {"AUTOGRAPH_TRACE_TRIAL": None, **helpers.PATIENT, "AUTOGRAPH_LOG_LEVEL": 2,
            "AGSIM_DELAY_US": 0, **env}
     plain = helpers.run_logged(command, preload=False, env=env)
     done = helpers.run_logged(command, env=env)
@@ -35,15 +35,14 @@ def test_nothing_changes(scenario):
 
 
 def test_a_stream_that_does_not_pay_rests():
-    """Its traces are gone, and are made anew when it is followed again. A busy machine may see no loss:
-    tried more than once."""
-    assert any(lost and report["replays"] > 0 for report, lost, _ in (live("copies", SLOW) for _ in range(4)))
+    """Its traces are gone, and are made anew when it is followed again."""
+    report, lost, _ = live("copies", SLOW)
+    assert lost and report["replays"] > 0
     assert live("copies", {**SLOW, "AUTOGRAPH_TRACE_TRIAL": "false"})[1] == 0
 
 
 @pytest.mark.parametrize("scenario", ["in_step", "apart"])
 def test_threads_in_step_are_asked_about_though_all_is_replayed(scenario):
-    """Launches are so slow that heads stay, but on a machine that is busy with something else: tried more
-    than once. Apart: neither holds its waits for the other."""
-    assert any(report["given_up"] == lost and lost + paid > 0
-               for report, lost, paid in (live(scenario, {"AGSIM_LAUNCH_US": 40}) for _ in range(4)))
+    """Launches are so slow that heads stay. Apart: neither holds its waits for the other."""
+    report, lost, paid = live(scenario, {"AGSIM_LAUNCH_US": 40})
+    assert report["given_up"] == lost and lost + paid > 0

@@ -22,7 +22,7 @@ import shapes  # noqa: E402
 
 def run(*options, build=None, status=0, **more):
     command = [sys.executable, BENCH / "benchmark.py", "--build", build or helpers.build_dir(), *options]
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=120,
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=4 * helpers.TIMEOUT,
                           check=False, **more)
     assert done.returncode == status, done.stdout + done.stderr
     return done
@@ -54,17 +54,23 @@ def test_what_the_library_adds_to_a_launch_that_passes():
 @needs_no_sanitizer
 def test_calls_beside_a_launch_that_waits_for_room():
     """Those that wait on the simulated driver are those that wait with driver 580 (docs/design.md, fact 23)."""
-    done = helpers.run([helpers.build_dir() / "tests/bench/room-sim", 200], preload=False)
-    lines = [line.split() for line in done.stdout.splitlines()]
+    waiting = {"cudaEventCreate", "cudaEventDestroy", "cudaStreamCreate", "cudaStreamDestroy", "cudaMalloc",
+               "cudaMallocHost", "cudaLaunchHostFunc", "cudaGraphInstantiate", "cudaGraphExecDestroy"}
+    for patience_ms in (200, 1000, 3000):  # a call that is late is taken for one that waits
+        done = helpers.run([helpers.build_dir() / "tests/bench/room-sim", patience_ms], preload=False,
+                           timeout=4 * helpers.TIMEOUT)
+        lines = [line.split() for line in done.stdout.splitlines()]
+        found = {(what, place, call) for what, place, call, _, us in lines if us == "waits"}
+        filled = all(entries == "1023" for *_, entries, _ in lines)
+        if filled and found == {(what, "same", call) for what in ("kernels", "graphs") for call in waiting}:
+            break
     assert {(what, place) for what, place, *_ in lines} == {
         (what, place) for what in ("kernels", "graphs") for place in ("same", "other")}
     assert len({call for _, _, call, *_ in lines}) == 32 and len(lines) == 4 * 32
-    assert all(entries == "1023" and (us == "waits" or float(us) > 0) for *_, entries, us in lines)
+    assert filled and all(us == "waits" or float(us) > 0 for *_, us in lines)
     for what in ("kernels", "graphs"):
-        assert {(place, call) for filled, place, call, _, us in lines if us == "waits" and filled == what} == {
-            ("same", call) for call in (
-                "cudaEventCreate", "cudaEventDestroy", "cudaStreamCreate", "cudaStreamDestroy", "cudaMalloc", "cudaMallocHost",
-                "cudaLaunchHostFunc", "cudaGraphInstantiate", "cudaGraphExecDestroy")}
+        assert {(place, call) for filled, place, call in found if filled == what} == {
+            ("same", call) for call in waiting}
 
 
 # -- The program ------------------------------------------------------------------
@@ -252,7 +258,7 @@ def publish_into(tree, found, status=0):
     (tree / "bench.json").write_text(found if isinstance(found, str) else json.dumps(found))
     done = subprocess.run([sys.executable, BENCH / "publish.py", "--root", tree, "--library", "commit 7",
                            tree / "bench.json"],
-                          capture_output=True, text=True, timeout=60, check=False)
+                          capture_output=True, text=True, timeout=helpers.TIMEOUT, check=False)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stderr
 

@@ -8,7 +8,7 @@ def test_work_submitted_in_a_host_function():
     """It comes behind what the other stream holds, though nothing can be submitted from there."""
     program = compiled.program("live_callback")
     plain = helpers.run_logged([program], preload=False)
-    library = helpers.run_logged([program], env={"AUTOGRAPH_HOLD_BOUND_US": 20_000})
+    library = helpers.run_logged([program])
     assert library.stdout == plain.stdout
     assert library.log == plain.log
     assert library.report["errors"] == 0 and library.report["replays"] > 0

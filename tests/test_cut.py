@@ -13,8 +13,7 @@ def run(*arguments, **env):
     without = helpers.run_logged([compiled.program("long_loop"), *arguments], preload=False,
                                  env={"AGSIM_DELAY_US": 0})
     done = helpers.run_logged([compiled.program("long_loop"), *arguments],
-                              env={"AUTOGRAPH_HOLD_BOUND_US": 50000, "AGSIM_DELAY_US": 0,
-                                   "AUTOGRAPH_TRACE_LENGTH": "fixed", "AUTOGRAPH_TRACE_UNROLL": 16,
+                              env={"AGSIM_DELAY_US": 0, **helpers.HELD, "AUTOGRAPH_TRACE_UNROLL": 16,
                                    "AUTOGRAPH_TRACE_MAX_LENGTH": 16, "AUTOGRAPH_TRACE_TRIAL": "false",
                                    "AUTOGRAPH_GRAPH_CREDIT_MS": 1000, **env})
     assert done.stdout == without.stdout

@@ -9,14 +9,12 @@ STEPS = 300
 # How many ops are replayed at least.
 KINDS = {"one": 0.95, "kinds": 0.95, "crowd": 0.95, "priorities": 0.55, "modules": 0.7, "contexts": 0.7,
          "threads": 0.95, "last": 0.95}
-HELD = {"HOLD_BOUND_US": 20000, "TRACE_LENGTH": "fixed"}  # not by the clock
 
 
 def run(kind, steps=STEPS, **env):
     command = [compiled.program("step_streams"), kind, steps]
     without = helpers.run_logged(command, preload=False)
-    done = helpers.run_logged(command, env={f"AUTOGRAPH_{name}": value
-                                            for name, value in (HELD | env).items()})
+    done = helpers.run_logged(command, env={**helpers.HELD, **{f"AUTOGRAPH_{name}": value for name, value in env.items()}})
     assert (done.stdout, done.stderr) == (without.stdout, "")
     assert done.log == without.log
     assert done.report["errors"] == 0

@@ -4,19 +4,18 @@ import json
 import os
 import re
 import signal
-import time
 
 import pytest
 
 import compiled
 import helpers
 
-LIMIT = 20  # seconds, then the program's own alarm ends it
+LIMIT = 60  # seconds, then the program's own alarm ends it
 # Short traces get hot soon, and their loops are held over several rounds.
 SHORT = {"AUTOGRAPH_TRACE_UNROLL": 9}
-HELD = {"AUTOGRAPH_HOLD_BOUND_US": 20000, "AUTOGRAPH_TRACE_LENGTH": "fixed"}  # not by the clock
+HELD = helpers.HELD
 BOUND = 50_000  # microseconds: so long that it cannot be mistaken for a busy machine
-SLACK = 2_000_000
+SLACK = 5_000_000
 
 
 def live(scenario, env=None, limit=LIMIT, status=0, **options):
@@ -31,7 +30,7 @@ SPINNING = ["legacy", "blocking", "nonblocking", "per_thread", "callback", "poll
 
 @pytest.mark.parametrize("scenario", [*SPINNING, "threads", "streams", "poll_event"])
 def test_host_waits_without_saying_so(scenario):
-    done, _, median = live(scenario)
+    done, _, median = live(scenario, {"AUTOGRAPH_HOLD_BOUND_US": BOUND})
     assert done.stderr == "" and done.report["errors"] == 0
     assert median < SLACK
     if scenario != "streams":  # there are more of them than graphs
@@ -162,17 +161,10 @@ LOOKS = """
 #include <stdbool.h>
 #include "sim_test.h"
 
-int main(int argc, char **argv)
+/* How often the watchdog has gone to sleep. */
+static int looks(void)
 {
-    CUdeviceptr buffer;
-    start();
-    OK(cuMemAlloc(&buffer, 4));
-    for (int step = 0; argc == 2 && step < 300; step++) {
-        for (int i = 0; i < atoi(argv[1]); i++)
-            OK(launch_mix(buffer, 1, 7, 0));
-        OK(cuCtxSynchronize());
-    }
-    usleep(50000);
+    int found = 0;
     DIR *tasks = opendir("/proc/self/task");
     for (struct dirent *task; (task = readdir(tasks)) != NULL;) {
         char path[300], line[100];
@@ -182,12 +174,31 @@ int main(int argc, char **argv)
         while (file != NULL && fgets(line, sizeof line, file) != NULL) {
             is = is || strcmp(line, "Name:\\tag-watchdog\\n") == 0;
             if (is && strncmp(line, "voluntary_ctxt_switches:", 24) == 0)
-                fputs(line + 24, stdout);
+                found = atoi(line + 24);
         }
         if (file != NULL)
             fclose(file);
     }
     closedir(tasks);
+    return found;
+}
+
+/* KERNELS MS: says whether the watchdog looks, which may take so long to begin. */
+int main(int argc, char **argv)
+{
+    CUdeviceptr buffer;
+    CHECK(argc == 3);
+    start();
+    OK(cuMemAlloc(&buffer, 4));
+    int step = 0, ms = atoi(argv[2]);
+    do {
+        for (int i = 0; i < atoi(argv[1]); i++)
+            OK(launch_mix(buffer, 1, 7, 0));
+        OK(cuCtxSynchronize());
+        if (step >= 300 && ms-- > 0)
+            usleep(1000);
+    } while (++step < 300 || (ms > 0 && looks() <= 16));
+    puts(looks() > 16 ? "looks" : "sleeps");
     return 0;
 }
 """
@@ -201,9 +212,9 @@ int main(int argc, char **argv)
 def test_the_watchdog_looks_only_where_something_stays_held(kernels, hot, replays, looks):
     """It looks up every 100 us, which takes time from threads on the same core."""
     env = {"AGSIM_DELAY_US": 0, "AUTOGRAPH_TRACE_TRIAL": "false", "AUTOGRAPH_TRACE_HOT": hot, **helpers.HASTY}
-    done = helpers.run_logged([compiled.text(LOOKS), kernels], env=env)
+    done = helpers.run_logged([compiled.text(LOOKS), kernels, 30000 if looks else 50], env=env)
     assert (done.report["replays"] > 0) == replays
-    assert (int(done.stdout) > 16) == looks, "times that it went to sleep"
+    assert done.stdout == ("looks\n" if looks else "sleeps\n")
 
 
 PER_THREAD = """
@@ -427,8 +438,7 @@ def test_what_another_thread_waits_for_is_replayed():
 @AS_FAST_AS_IT_IS
 def test_where_it_waits_anywhere_sequences_end_nowhere_else():
     """Twelve ops in a step are one graph, once nobody else waits."""
-    report = issued_for_another("scattered_events", AUTOGRAPH_TRACE_LENGTH="fixed",
-                                AUTOGRAPH_HOLD_BOUND_US=20000)
+    report = issued_for_another("scattered_events", **HELD)
     assert report["ops"]["replayed"] > 8 * report["replays"]
 
 
@@ -539,17 +549,19 @@ def test_exit_in_a_signal_handler(reports, length, tmp_path):
     env = {"AGSIM_DELAY_US": 0, "AGSIM_LAUNCH_US": 4, **helpers.NO_LEAK_CHECK,
            "AUTOGRAPH_TRACE_LENGTH": length,
            **({"AUTOGRAPH_REPORT": report} if reports else {})}
-    replays = 0
-    soon = 150_000 if helpers.config()["sanitize"] else 30_000  # us: enough for a first graph
-    for i in range(30):
-        done = helpers.run([compiled.text(LEAVES), soon + i * 37], env=env, status=3)
+    runs = replays = 0
+    soon = 150_000 if helpers.config()["sanitize"] else 30_000  # us: mostly enough for a first graph
+    while runs < 30 or (reports and replays == 0):
+        us = soon + runs * 37 if runs < 30 else 900_000
+        done = helpers.run([compiled.text(LEAVES), us], env=env, status=3)
         assert done.stderr == ""
+        runs += 1
+        assert runs < 40
         if reports:
             counters = json.loads(report.read_text())
             assert counters["complete"]
             replays += counters["replays"]
             report.unlink()
-    assert replays > 0 or not reports
 
 
 HOLDS_AND_LEAVES = """
@@ -574,18 +586,12 @@ int main(void)
 
 @pytest.mark.skipif(bool(helpers.config()["sanitize"]), reason="a program starts slowly with it")
 def test_exit_does_not_wait_for_the_watchdogs_next_look(tmp_path):
-    """Which comes after 0.3 s here: the longest bound, on one CPU."""
+    """Which comes after 33 s here: the longest bound, on one CPU."""
     report = tmp_path / "report.json"
     cpu = min(os.sched_getaffinity(0))
-    program = compiled.text(HOLDS_AND_LEAVES)
-
-    def seconds():
-        began = time.monotonic()
-        helpers.run(program, env={"AGSIM_DELAY_US": 0, **helpers.PATIENT,
-                                  "AUTOGRAPH_REPORT": report},
-                    preexec_fn=lambda: os.sched_setaffinity(0, {cpu}))
-        return time.monotonic() - began
-    assert min(seconds() for _ in range(3)) < 0.25
+    helpers.run(compiled.text(HOLDS_AND_LEAVES), timeout=30, env={
+        "AGSIM_DELAY_US": 0, **helpers.PATIENT, "AUTOGRAPH_REPORT": report},
+        preexec_fn=lambda: os.sched_setaffinity(0, {cpu}))
     counters = json.loads(report.read_text())
     assert counters["replays"] > 0 and counters["flushes"]["exit"] > 0
 
@@ -656,8 +662,7 @@ def test_memory_stays_flat():
 def test_captures(scenario):
     """Beside other threads' graphs; and one that ends on another thread."""
     command = [compiled.program("live_capture"), scenario]
-    env = {"AUTOGRAPH_HOLD_BOUND_US": 20000, "AUTOGRAPH_TRACE_LENGTH": "fixed",
-           "AUTOGRAPH_TRACE_TRIAL": "false", "AUTOGRAPH_GRAPH_CREDIT_MS": 1000000}
+    env = {**HELD, "AUTOGRAPH_TRACE_TRIAL": "false", "AUTOGRAPH_GRAPH_CREDIT_MS": 1000000}
     without = helpers.run(command, preload=False)
     done = helpers.run_logged(command, env=env)
     assert (done.stdout, done.stderr) == (without.stdout, without.stderr)

@@ -83,7 +83,7 @@ def test_streams_for_a_few_copies_do_not_ask(tmp_path):
 @pytest.mark.parametrize("scenario", ["relayed", "ahead", "elsewhere"])
 def test_calls_that_must_not_come_ahead_of_what_is_held(scenario):
     command = [compiled.program("live_pool"), scenario]
-    env = {"AGSIM_REUSE": 1, "AUTOGRAPH_HOLD_BOUND_US": 20000, "AUTOGRAPH_TRACE_LENGTH": "fixed",
+    env = {"AGSIM_REUSE": 1, **helpers.HELD,
            "AUTOGRAPH_TRACE_TRIAL": "false", "AUTOGRAPH_GRAPH_CREDIT_MS": 1000000}
     without = helpers.run_logged(command, preload=False, env=env)
     done = helpers.run_logged(command, env=env)

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import re
+import select
 import socket
 import stat
 import subprocess
@@ -243,6 +244,7 @@ def test_a_pipe_gets_all_of_it(tmp_path):
         env = {"AUTOGRAPH_REPORT": tmp_path / "fifo", "AUTOGRAPH_TRACE_FILE": "\1" * 1000}
         with subprocess.Popen([PROBE, "report"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
                               env=helpers.environment(False, False, env)) as process:
+            assert select.select([reader], [], [], helpers.TIMEOUT)[0]
             time.sleep(0.2)
             os.set_blocking(reader.fileno(), True)
             assert json.loads(reader.read())["options"]["trace.file"] == "\1" * 1000

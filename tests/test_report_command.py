@@ -326,7 +326,7 @@ def test_a_page_that_cannot_be_written(shown):
 @pytest.fixture
 def live():
     """A process that sleeps, and a function that writes its file of counters."""
-    process = subprocess.Popen(["sleep", "60"])
+    process = subprocess.Popen(["sleep", "1000"])
     path = f"/dev/shm/autograph.{os.getuid()}.{process.pid}"
 
     def write(version=1, magic=b"AGLIVE\n\0", sequence=2, size=4096):
@@ -377,7 +377,7 @@ def test_top_ends_with_a_process_that_is_killed(live):
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         try:
-            assert top.communicate(timeout=10)[0].endswith("The process has ended.\n")
+            assert top.communicate(timeout=helpers.TIMEOUT)[0].endswith("The process has ended.\n")
         finally:
             top.kill()
     assert top.returncode == 0

@@ -136,3 +136,95 @@ def test_compare_says_why_a_program_failed(tmp_path):
                            "/bin/false"], capture_output=True, text=True, timeout=helpers.TIMEOUT,
                           check=False)
     assert done.returncode == 1 and "/bin/false ended with status 1" in done.stderr
+
+
+# -- The check ------------------------------------------------------------------
+
+PASSES, FAILS = "def test_passes():\n    pass\n", "def test_fails():\n    assert False\n"
+
+
+def test_a_failure_is_named_at_once_and_counted_with_those_of_other_builds(tmp_path):
+    for name in ("conftest.py", "helpers.py"):
+        (tmp_path / name).write_text((helpers.SOURCE / "tests" / name).read_text())
+    (tmp_path / "test_it.py").write_text(FAILS + PASSES)
+    (tmp_path / "test_broken.py").write_text("import nowhere\n")
+    failures = tmp_path / "failures"
+    failures.write_text("thread: tests/test_other.py::test_race\n")
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path,
+                           "--continue-on-collection-errors", tmp_path], capture_output=True, text=True,
+                          env={**os.environ, "AG_FAILURES": str(failures), "AG_BUILD": str(helpers.build_dir())},
+                          cwd=tmp_path, timeout=helpers.TIMEOUT, check=False)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 1
+    assert lines.index("failed: test_it.py::test_fails") < lines.index("    def test_fails():")
+    assert "FAILED thread: tests/test_other.py::test_race" in lines
+    assert lines[-1].startswith("2 failed, 1 passed, 1 error in ")
+    build = helpers.config()["sanitize"] or "plain"
+    assert failures.read_text().splitlines() == [
+        "thread: tests/test_other.py::test_race", f"{build}: test_broken.py", f"{build}: test_it.py::test_fails"]
+
+
+@pytest.fixture(name="tree")
+def tree_with_fakes(tmp_path):
+    """A tree with this one's check, and a make and a Python that do nothing but what they are told to."""
+    class Tree:
+        def __init__(self):
+            for name in ("scripts/check", "scripts/sanitize", "scripts/steps.sh"):
+                self.add(name, (SCRIPTS.parent / name).read_text())
+            self.add("scripts/setup", "#!/bin/sh\n")
+            self.add("configure.ac", "")
+            self.add("configure", "#!/bin/sh\necho 'PYTHON = python' >Makefile\n")
+            self.add("bin/make", '#!/bin/sh\ncase " $BROKEN " in *" $2 "*) echo no luck; exit 1 ;; esac\n')
+            self.add("bin/python", f'''#!/bin/sh
+[ "$1 $2" = "-c import xdist" ] && exit "${{XDIST:-1}}"
+build=${{AG_BUILD#{tmp_path}/}}
+case " $FAILING " in *" $build "*) echo "$build: test_some" >>"$AG_FAILURES"; status=1 ;; esac
+echo "tests of $build, failed: $(wc -l <"$AG_FAILURES")"
+echo "arguments $*"
+exit $status
+''')
+
+        def add(self, name, text):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text)
+            (tmp_path / name).chmod(0o755)
+
+        def run(self, name="check", *arguments, of=("tests of", "failed:"), **env):
+            """The status, and what was printed about tests, or lines that begin with `of`."""
+            done = subprocess.run([tmp_path / "scripts" / name, *arguments], capture_output=True, text=True,
+                                  env={**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
+                                       "AG_CONFIGURE": "", "AG_FAILURES": "", **env},
+                                  timeout=helpers.TIMEOUT, check=False)
+            return done.returncode, [line for line in (done.stdout + done.stderr).splitlines()
+                                     if line.startswith(of)]
+    return Tree()
+
+
+@pytest.mark.parametrize("failing", ["", "build", "build/thread", "build/address", "build build/thread"])
+def test_all_parts_of_the_check_run_whatever_fails(tree, failing):
+    for _ in range(2):  # and what failed in an earlier check is forgotten
+        status, lines = tree.run(FAILING=failing)
+        counts = [len([build for build in builds if build in failing.split()]) for builds in (
+            ["build"], ["build", "build/thread"], ["build", "build/thread", "build/address"])]
+        assert lines == [f"tests of {build}, failed: {count}" for build, count in
+                         zip(("build", "build/thread", "build/address"), counts)]
+        assert status == (1 if failing else 0)
+
+
+def test_what_cannot_be_built_is_a_failure_of_the_check(tree):
+    status, lines = tree.run(BROKEN="build/thread")
+    assert status == 1
+    assert lines[:2] == ["tests of build, failed: 0", "tests of build/address, failed: 1"]
+    status, lines = tree.run("sanitize", BROKEN="build/thread build/address")
+    assert status == 1 and lines[-2:] == ["failed: thread: the build", "failed: address: the build"]
+
+
+def test_tests_run_on_all_processors_where_pytest_can(tree):
+    jobs = f" -n {len(os.sched_getaffinity(0))} "
+    for xdist, number in (("0", 3), ("1", 0)):
+        lines = tree.run(of="arguments", XDIST=xdist)[1]
+        assert len(lines) == 3 and sum(jobs in line + " " for line in lines) == number, lines
+
+
+def test_chosen_tests_run_in_the_plain_build_alone(tree):
+    assert tree.run("check", "-k", "doors") == (0, ["tests of build, failed: 0"])

@@ -146,12 +146,15 @@ def test_what_is_lost_is_counted(tmp_path):
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     command = [helpers.sample("constant-sim"), "--iterations", "1000", "--kernels", "8"]
     env = {"AUTOGRAPH_TRACE_FILE": fifo, "AUTOGRAPH_TRACE_BUFFER_KB": 64}
-    with subprocess.Popen(command, env=helpers.environment(env=env), stdout=subprocess.PIPE) as process:
-        time.sleep(1.5)
+    ours, terminal = os.openpty()  # where a program prints line by line
+    with subprocess.Popen(command, env=helpers.environment(env=env), stdout=terminal) as process:
+        assert os.read(ours, 8) == b"checksum"  # the loop is over
         os.set_blocking(reader, True)
         with open(reader, "rb") as source, open(tmp_path / "trace", "wb") as copy:
             shutil.copyfileobj(source, copy)
         assert process.wait(helpers.TIMEOUT) == 0
+    os.close(terminal)
+    os.close(ours)
     trace = Trace(tmp_path / "trace")
     (end,) = trace.of(tracefile.END)
     (lost,) = struct.unpack_from("<Q", end.body)

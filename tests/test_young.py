@@ -9,14 +9,13 @@ import compiled
 import helpers
 
 SCENARIOS = re.findall(r'\{"(\w+)", \w+\}', pathlib.Path(compiled.PROGRAMS, "live_young.c").read_text())
-PATIENT = {"AUTOGRAPH_HOLD_BOUND_US": 20000, "AUTOGRAPH_TRACE_LENGTH": "fixed"}  # not by the clock
 WAITS = {"AGSIM_GRAPH_FREE": 31}  # for running kernels, where more graphs are made
 LIVES = 600
 
 
 def live(scenario, env=None):
     command = [compiled.program("live_young"), scenario]
-    env = {**PATIENT, **WAITS, **(env or {})}
+    env = {**helpers.HELD, **WAITS, **(env or {})}
     plain = helpers.run_logged(command, preload=False, env=env)
     done = helpers.run_logged(command, env=env)
     assert (done.stdout, done.stderr, done.log) == (plain.stdout, "", plain.log)

@@ -38,7 +38,7 @@ class Runner:
             raise Failure(str(failure)) from None  # not the launcher's 126 and 127
         self.settings = launch.settings(given)
         self.given, self.scratch, self.number = given, scratch, 0
-        for end in (signal.SIGTERM, signal.SIGHUP):  # then too the program is ended: see wait()
+        for end in (signal.SIGTERM, signal.SIGHUP):  # then too the program is ended: see run()
             if signal.getsignal(end) != signal.SIG_IGN:  # as under nohup
                 signal.signal(end, lambda number, _: sys.exit(128 + number))
 
@@ -70,9 +70,8 @@ class Runner:
             with open(self.given.input, "rb") as stdin, open(prefix + "out", "wb") as out, \
                     open(prefix + "err", "wb") as err:
                 start = time.monotonic()
-                process = subprocess.Popen(self.command, env=environ, stdin=stdin, stdout=out,
-                                           stderr=err, start_new_session=True)
-                status = wait(process, self.given.timeout)
+                status = run(self.given.timeout, self.command, env=environ, stdin=stdin, stdout=out,
+                             stderr=err, start_new_session=True)
                 seconds = time.monotonic() - start
         except OSError as e:
             raise Failure(f"{e.filename or self.command[0]}: {e.strerror}") from None
@@ -86,16 +85,38 @@ class Runner:
                    sorted(glob.glob(glob.escape(prefix) + "*.trace"), key=os.path.getmtime))
 
 
-def wait(process, timeout):
-    """The program's status, or None when its time is over; nothing of it is left behind then."""
+class PutOff:
+    """Signals that end this process wait until over() is called."""
+
+    def __init__(self):
+        self.came = []
+        self.before = {number: signal.signal(number, lambda number, _: self.came.append(number))
+                       for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+                       if signal.getsignal(number) not in (signal.SIG_IGN, None)}
+
+    def over(self):
+        while self.before:
+            signal.signal(*self.before.popitem())
+        while self.came:
+            os.kill(os.getpid(), self.came.pop())
+
+
+def run(timeout, *command, **options):
+    """The program's status, or None when its time is over; nothing of it is left behind then, nor when a
+    signal ends this process: until the program is known, signals wait."""
+    signals, process = PutOff(), None
     try:
+        process = subprocess.Popen(*command, **options)
+        signals.over()
         return process.wait(timeout)
     except BaseException as e:
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except OSError:
-            pass
-        process.wait()
+        if process is not None:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except OSError:
+                pass
+            process.wait()
+        signals.over()
         if isinstance(e, subprocess.TimeoutExpired):
             return None
         raise

@@ -164,7 +164,8 @@ void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint6
 /* The most ops that can be held without being late if each takes so many ns, with some slack. */
 static uint32_t most_held(uint32_t op_ns)
 {
-    return AG_MOST_BOUNDS * ag_opt.hold_bound_us * 600u / (op_ns | 1);
+    uint64_t most = AG_MOST_BOUNDS * 600ull * (uint64_t)ag_opt.hold_bound_us / (op_ns | 1);
+    return most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
 }
 
 /* What sequences of so many ops cost between two barriers, ns; see pace.h. Where there are no more

@@ -155,8 +155,8 @@ static void set_tick(void)
 {
     cpu_set_t cpus;
     bool alone = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) == 1;
-    /* Less than a second: the bound is 0.1 s at most. */
-    tick.tv_nsec = ag_opt.hold_bound_us * 1000 / LOOKS * (alone ? ALONE : 1);
+    long us = ag_opt.hold_bound_us * (alone ? ALONE : 1) / LOOKS;
+    tick = (struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
 }
 
 /*

@@ -16,7 +16,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 import helpers  # noqa: E402  (needs the path above)
 import programs  # noqa: E402
 
-STALL = 20  # seconds without a line: it hangs
+STALL = 60  # seconds without a line: it hangs
 DEAD = ("crash", "hang")
 
 

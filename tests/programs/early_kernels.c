@@ -14,7 +14,7 @@ int main(int argc, char **argv)
     CUevent event;
     uint32_t got[STEPS], wrong = 0;
     CHECK(argc == 2);
-    alarm(40);
+    alarm(100);
     start();
     OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
     OK(cuStreamCreate(&beside, CU_STREAM_NON_BLOCKING));

@@ -6,6 +6,7 @@
 #include "sim_test.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 
 enum { N = 32, BUFFERS = 4, STEPS = 24, BODY = 6 };
 
@@ -157,31 +158,41 @@ static void per_thread(void)
     }
 }
 
-static void *release(void *word)
+enum { RELEASED, BEGUN, ENDED, WORDS }; /* written by the host; by the first kernel and the last */
+
+static bool is_lost; /* the order between what was relayed and what comes behind it */
+
+static void *release(void *arg)
 {
-    usleep(100000);
-    set_word(word, 1);
+    volatile uint32_t *words = arg;
+    do
+        usleep(100000);
+    while (is_lost && get_word(&words[ENDED]) != STEPS);
+    set_word(&words[RELEASED], 1);
     return NULL;
 }
 
-/* Once its loop is hot the thread pauses, and work goes out in its name that comes to no end until
-   some time after the thread has gone on. */
+/* Once its loop is hot the thread waits until work has gone out in its name. That work comes to no
+   end until the thread has gone on: some time later, or when what the thread adds has ended. */
 static void *relay_thread(void *arg)
 {
-    volatile uint32_t *word = arg;
+    volatile uint32_t *words = arg;
     pthread_t helper;
     note(cuCtxSetCurrent(ctx));
-    set_word(word, 1);
-    for (uint32_t step = 0; step < STEPS; step++) {
-        if (step == STEPS - 1) {
-            set_word(word, 0);
+    set_word(&words[RELEASED], 1);
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        if (step == STEPS) {
+            set_word(&words[RELEASED], 0);
             CHECK(pthread_create(&helper, NULL, release, arg) == 0);
         }
-        note(launch_word(spin, word, 1, CU_STREAM_PER_THREAD));
+        note(launch_word(flag, &words[BEGUN], step, CU_STREAM_PER_THREAD));
+        note(launch_word(spin, &words[RELEASED], 1, CU_STREAM_PER_THREAD));
         note(launch_mix(buffer[0], N, step, CU_STREAM_PER_THREAD));
-        if (step == STEPS - 1)
-            usleep(50000);
+        /* A fault may keep it from going out. */
+        for (int ms = 0; step == STEPS && get_word(&words[BEGUN]) != STEPS && ms < 10000; ms++)
+            usleep(1000);
         note(launch_mix(buffer[0], N, 3, CU_STREAM_PER_THREAD));
+        note(launch_word(flag, &words[ENDED], step, CU_STREAM_PER_THREAD));
         note(cuStreamSynchronize(CU_STREAM_PER_THREAD));
     }
     CHECK(pthread_join(helper, NULL) == 0);
@@ -191,8 +202,14 @@ static void *relay_thread(void *arg)
 static void relay(void)
 {
     pthread_t t;
-    CHECK(pthread_create(&t, NULL, relay_thread, (void *)host_words(1)) == 0);
+    CHECK(pthread_create(&t, NULL, relay_thread, (void *)host_words(WORDS)) == 0);
     CHECK(pthread_join(t, NULL) == 0);
+}
+
+static void relay_lost(void)
+{
+    is_lost = true;
+    relay();
 }
 
 /* So slow that somebody else submits what the legacy stream and another hold. */
@@ -543,6 +560,7 @@ int main(int argc, char **argv)
                {"legacy", legacy},
                {"per_thread", per_thread},
                {"relay", relay},
+               {"relay_lost", relay_lost},
                {"late", late},
                {"capture", capture},
                {"streams", streams},
@@ -562,7 +580,7 @@ int main(int argc, char **argv)
     while (i < sizeof all / sizeof all[0] && strcmp(all[i].name, argv[1]))
         i++;
     CHECK(i < sizeof all / sizeof all[0]);
-    alarm(20);
+    alarm(100);
     start();
     for (unsigned b = 0; b < BUFFERS; b++) {
         OK(cuMemAlloc(&buffer[b], 4 * N));

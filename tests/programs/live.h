@@ -64,7 +64,7 @@ static void run(const struct scenario *scenario, int argc, char **argv)
     while (scenario->name && strcmp(scenario->name, argv[1]))
         scenario++;
     CHECK(scenario->name);
-    alarm(40);
+    alarm(100);
     start();
     for (unsigned b = 0; b < 4; b++) {
         OK(cuMemAlloc(&buffer[b], 4 * N));

@@ -62,7 +62,7 @@ static void *forks(void *arg)
             alarm(0);
             return arg;
         }
-        for (unsigned i = 0; i < 500 && ended == 0; i++) {
+        for (unsigned i = 0; i < 5000 && ended == 0; i++) {
             ended = waitpid(child, NULL, WNOHANG);
             usleep(10000);
         }

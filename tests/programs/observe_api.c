@@ -96,7 +96,7 @@ int main(void)
 
     pid_t child = fork();
     if (child == 0) {
-        alarm(20);
+        alarm(100);
         autograph_pause();
         autograph_region_begin("child");
         autograph_flush();

@@ -60,7 +60,7 @@ int main(int argc, char **argv)
     pthread_t thread;
     uint32_t want = 1, got, early = 0;
     CHECK(argc >= 2);
-    alarm(40);
+    alarm(100);
     start();
     OK(cuMemAlloc(&here, 4 * N));
     OK(cuDeviceGet(&device, 1));

@@ -209,7 +209,7 @@ int main(int argc, char **argv)
     while (i < sizeof all / sizeof all[0] && strcmp(all[i].name, argv[1]))
         i++;
     CHECK(i < sizeof all / sizeof all[0]);
-    alarm(40);
+    alarm(100);
     prepare();
     for (uint32_t step = 0; step < STEPS + BAD_STEPS; step++) {
         bool bad = step >= STEPS;

@@ -917,12 +917,13 @@ int main(int argc, char **argv)
         {"crash_kernel", part_stale_kernel},
         {"crash_context", part_stale_context},
     };
-    if (argc != 2) {
+    if (argc < 2 || argc > 3) {
         for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
             puts(parts[i].name);
         return argc == 1 ? 0 : 2;
     }
-    alarm(30);
+    alarm(120);
+    patience_ms = argc == 3 ? (unsigned)atoi(argv[2]) : patience_ms;
     for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strcmp(parts[i].name, argv[1])) {
             parts[i].run();

@@ -30,6 +30,7 @@ extern volatile uint32_t *words;
 void rules_capture(void);
 void rules_capture_in_callback(void);
 void rules_graph(void);
+extern unsigned patience_ms; /* a call that takes longer waits for a kernel */
 void rules_waiting(void);
 
 #endif

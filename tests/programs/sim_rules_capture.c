@@ -637,9 +637,11 @@ void rules_capture(void)
 
 /* -- Which calls wait for a running kernel -- */
 
+unsigned patience_ms = 60;
+
 static void *release_word(void *p)
 {
-    usleep(60000);
+    usleep(patience_ms * 1000);
     set_word(p, 1);
     return NULL;
 }
