@@ -19,7 +19,7 @@ HELD = {"AUTOGRAPH_HOLD_BOUND_US": 20000, "AUTOGRAPH_TRACE_LENGTH": "fixed", "AU
 UNREPEATED = {"look_ups", "unload_beside"}
 # What executes is not the same in each run: allocations and the streams of the library's own are in
 # the log, and so is what a thread launches until another one has finished.
-OWN_LOG = {"interleaved", "substream", "captures_beside", "default_streams", "unload_beside", "no_context",
+OWN_LOG = {"interleaved", "substream", "orphan_memory", "captures_beside", "default_streams", "unload_beside", "no_context",
            "thread_locals", "constructor", "child_exits", "exit_calls"}
 STATUS = {"exit_calls": 7}
 
