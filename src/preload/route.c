@@ -368,8 +368,8 @@ static CUresult no_driver(void)
     return CUDA_ERROR_STUB_LIBRARY;
 }
 
-/* Binds an exported function as the dynamic linker would have; called by its first use. */
-__attribute__((used, visibility("hidden"))) void *ag_export_bind(unsigned index, const void *caller)
+/* As the dynamic linker would have; NULL if there is no such function. */
+static void *bound_to(unsigned index, const void *caller)
 {
     void *found = ag_behind_us(names[index], caller);
     if (!found) {
@@ -380,10 +380,43 @@ __attribute__((used, visibility("hidden"))) void *ag_export_bind(unsigned index,
             dlclose(handle);
         }
     }
+    return found;
+}
+
+static void *export_as(unsigned index, void *found)
+{
+    void *given = ag_route(found);
+    atomic_store_explicit(&ag_exports[index], given, memory_order_release);
+    return given;
+}
+
+/*
+ * A look-up takes the loader's lock, which the dynamic linker does not need to bind a call. Whoever
+ * opens a library has that lock, and the library's constructor may wait for a thread that launches.
+ * So the first use of one function binds all that every caller would find.
+ */
+static void bind_others(void)
+{
+    for (unsigned i = 0; i < AG_SLOTS_KNOWN; i++) {
+        if (atomic_load_explicit(&ag_exports[i], memory_order_relaxed))
+            continue;
+        void *found = ag_dlsym(RTLD_NEXT, names[i]);
+        if (found)
+            (void)export_as(i, found);
+    }
+    dlerror(); /* forget what an older driver has not */
+}
+
+/* Called by the first use of an exported function. */
+__attribute__((used, visibility("hidden"))) void *ag_export_bind(unsigned index, const void *caller)
+{
+    static atomic_flag others_are_bound = ATOMIC_FLAG_INIT;
+    void *found = bound_to(index, caller);
     if (!found)
         return (void *)no_driver;
-    found = ag_route(found);
-    atomic_store_explicit(&ag_exports[index], found, memory_order_release);
+    found = export_as(index, found);
+    if (!atomic_flag_test_and_set(&others_are_bound))
+        bind_others();
     return found;
 }
 

@@ -44,9 +44,25 @@ static const char *version_asked(const struct link_map *object)
     return NULL;
 }
 
+/* struct dl_find_object of glibc 2.35, and room for what comes behind it. */
+struct place {
+    unsigned long long flags;
+    void *start, *end;
+    struct link_map *object;
+    unsigned long long others[12];
+};
+
+/* glibc's _dl_find_object(), which takes no lock; NULL before 2.35. */
+typedef int object_finder(void *address, struct place *place);
+static object_finder *_Atomic find_object;
+
 /* The object around an address; NULL if there is none. */
 static struct link_map *object_of(const void *address)
 {
+    object_finder *lock_free = atomic_load_explicit(&find_object, memory_order_relaxed);
+    struct place place;
+    if (lock_free)
+        return lock_free((void *)(uintptr_t)address, &place) == 0 ? place.object : NULL;
     Dl_info info;
     struct link_map *object = NULL;
     return dladdr1(address, &info, (void **)&object, RTLD_DL_LINKMAP) ? object : NULL;
@@ -95,15 +111,12 @@ static int note_runtime(struct dl_phdr_info *info, size_t size, void *context)
     return 0;
 }
 
-/* As the dynamic linker searches: global scope, the object's own, that of what loaded the object.
+/* Where the dynamic linker searches behind the global scope: what the object and its opener need.
  */
-static void *find_runtime(const char *name, const void *caller)
+static void *find_elsewhere(const char *name, const struct link_map *object, const char *version)
 {
-    const struct link_map *object = object_of(caller);
-    const char *version = object ? version_asked(object) : NULL;
-
-    void *found = find(RTLD_NEXT, name, version);
-    if (!found && object && object->l_name[0])
+    void *found = NULL;
+    if (object && object->l_name[0])
         found = find_in(object->l_name, name, version);
     if (!found && version)
         found = find_in(version, name, version); /* a version of the runtime is named as its file */
@@ -142,6 +155,51 @@ static const char *const names[AG_RUNTIME_FUNCTIONS] = {
 
 struct ag_binding ag_bindings[AG_RUNTIME_FUNCTIONS][AG_BINDINGS];
 
+/*
+ * What the global scope has, by version: all objects that ask for one find the same, and what is
+ * loaded later comes behind it. So it is looked up once, all functions together, and a later launch
+ * from a new place needs no look-up. A look-up takes the loader's lock, which whoever opens a
+ * library has while the library's constructor waits for a thread that launches.
+ */
+enum { VERSIONS = 8, VERSION_SIZE = 32 };
+
+static struct version {
+    _Atomic bool ready;       /* constant from then on */
+    char asked[VERSION_SIZE]; /* "" for none */
+    void *function[AG_PUSH_PAIRED];
+} versions[VERSIONS];
+static _Atomic unsigned versions_taken; /* may be more than there are */
+
+static const struct version *known_version(const char *asked)
+{
+    for (unsigned i = 0; i < VERSIONS; i++)
+        if (atomic_load_explicit(&versions[i].ready, memory_order_acquire) &&
+            strcmp(versions[i].asked, asked ? asked : "") == 0)
+            return &versions[i];
+    return NULL;
+}
+
+/* Two threads may learn the same: then it is there twice. */
+static void learn_version(const char *asked)
+{
+    if ((asked && strlen(asked) >= VERSION_SIZE) || atomic_load(&versions_taken) >= VERSIONS)
+        return;
+    unsigned taken = atomic_fetch_add(&versions_taken, 1);
+    if (taken >= VERSIONS)
+        return;
+    struct version *new = &versions[taken];
+    for (unsigned i = 0; i < AG_PUSH_PAIRED; i++) {
+        void *found = find(RTLD_NEXT, names[i], asked);
+        if (found && pin(found)) {
+            new->function[i] = found;
+            (void)ag_runtime_version(found);
+        }
+    }
+    dlerror(); /* forget what an older runtime has not */
+    strcpy(new->asked, asked ? asked : "");
+    atomic_store_explicit(&new->ready, true, memory_order_release);
+}
+
 void ag_runtime_remember(enum ag_runtime_function which, uintptr_t caller, void *function)
 {
     for (unsigned i = 0; i < AG_PROBES; i++) {
@@ -157,8 +215,18 @@ void ag_runtime_remember(enum ag_runtime_function which, uintptr_t caller, void 
 void *ag_runtime_bind(enum ag_runtime_function which, uintptr_t caller)
 {
     int saved = errno;
-    void *found = find_runtime(names[which], (const void *)caller);
-    if (found && pin(found))
+    if (atomic_load_explicit(&versions_taken, memory_order_relaxed) == 0)
+        atomic_store(&find_object, (object_finder *)ag_dlsym(RTLD_NEXT, "_dl_find_object"));
+    const struct link_map *object = object_of((const void *)caller);
+    const char *asked = object ? version_asked(object) : NULL;
+    const struct version *version = known_version(asked);
+    void *known = version ? version->function[which] : NULL;
+    void *found = known ? known : find(RTLD_NEXT, names[which], asked);
+    if (found && !version)
+        learn_version(asked);
+    if (!found)
+        found = find_elsewhere(names[which], object, asked);
+    if (found && (known || pin(found)))
         ag_runtime_remember(which, caller, found);
     errno = saved;
     return found;

@@ -2,7 +2,8 @@
 /*
  * Which function of a CUDA runtime a call means. A process can hold several runtimes, and what a
  * call would have been bound to without this library depends on the object that it stands in. So
- * it is looked up once for each call instruction, which is known by its return address.
+ * it is asked once for each call instruction, which is known by its return address. What the global
+ * scope answers is looked up once, for all functions and call instructions.
  *
  * Any thread may call these; there are no locks.
  */

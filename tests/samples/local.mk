@@ -69,3 +69,4 @@ endif
 CLEANFILES += $(SIM_SAMPLES) $(SAMPLE_BINARIES) $(GPU_OBJECTS) tests/samples/harness.o
 
 include tests/samples/patterns/local.mk
+include tests/samples/reports/local.mk

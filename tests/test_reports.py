@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+"""What public reports say goes wrong with interposers, graphs and launch order: docs/reports.md names
+them. Each has a small program, whose output is the same with the library as without it."""
+import re
+
+import pytest
+
+import compiled
+import helpers
+
+DOCUMENT = helpers.SOURCE / "docs/reports.md"
+SAMPLES = helpers.SOURCE / "tests/samples/reports"
+PROGRAMS = ["report_order", "report_graph", "report_life"]
+SCENARIOS = [(program, scenario) for program in PROGRAMS for scenario in
+             re.findall(r'\{"(\w+)", \w+\}', (compiled.PROGRAMS / f"{program}.c").read_text())]
+ELSEWHERE = {"remapped"}  # needs a GPU
+HELD = {"AUTOGRAPH_HOLD_BOUND_US": 20000, "AUTOGRAPH_TRACE_LENGTH": "fixed", "AUTOGRAPH_TRACE_UNROLL": 12}
+# Nothing of these has to be replayed: they ask and do not launch, or launch what is soon gone.
+UNREPEATED = {"look_ups", "unload_beside"}
+# What executes is not the same in each run: allocations and the streams of the library's own are in
+# the log, and so is what a thread launches until another one has finished.
+OWN_LOG = {"interleaved", "substream", "orphan_memory", "captures_beside", "default_streams", "unload_beside", "no_context",
+           "thread_locals", "constructor", "child_exits", "exit_calls"}
+STATUS = {"exit_calls": 7}
+
+
+def options(scenario, **env):
+    plugin = compiled.program("report_plugin.so", "-shared", source="report_plugin")
+    return {"env": {"REPORT_PLUGIN": plugin, "AGSIM_DEVICES": 2, "AGSIM_GRAPH_FREE": 31,
+                    **helpers.NO_LEAK_CHECK, **env},
+            "status": STATUS.get(scenario, 0)}
+
+
+@pytest.mark.parametrize("program, scenario",
+                         [pair for pair in SCENARIOS if pair[1] not in ELSEWHERE])
+def test_report(program, scenario):
+    command = [compiled.program(program), scenario]
+    plain = helpers.run_logged(command, preload=False, **options(scenario))
+    assert plain.stdout != "" and plain.stderr == ""
+    for settings in ({}, HELD):
+        done = helpers.run_logged(command, **options(scenario, **settings))
+        assert (done.stdout, done.stderr) == (plain.stdout, "")
+        if scenario not in OWN_LOG:
+            assert done.log == plain.log
+        assert done.report["errors"] == 0
+        assert done.report["replays"] > 0 or scenario in UNREPEATED
+
+
+@pytest.mark.parametrize("sample", ["last_error", "loader"])
+def test_report_of_the_runtime(sample):
+    command = [helpers.sample(f"reports/{sample}-sim")]
+    plain = helpers.run_logged(command, preload=False, **options(sample))
+    done = helpers.run_logged(command, **options(sample))
+    assert (done.stdout, done.stderr, done.log) == (plain.stdout, "", plain.log)
+    assert done.report["errors"] == 0 and done.report["replays"] > 0
+
+
+def rows():
+    """The programs that the document's table names, as its third column says."""
+    for line in DOCUMENT.read_text().splitlines():
+        if line.startswith("| https://"):
+            yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_the_document_names_each_program():
+    named = {name for row in rows() for name in re.findall(r"`([\w ]+)`", row[2])}
+    there = {" ".join(pair) for pair in SCENARIOS} | {path.stem for path in SAMPLES.glob("*.cu")}
+    assert named == there
+
+
+def test_each_report_has_an_address_of_its_own():
+    addresses = [row[0] for row in rows()]
+    assert len(addresses) == len(set(addresses)) >= 20
+    assert all(re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+/(issues|pull)/\d+", address)
+               for address in addresses)
