@@ -381,8 +381,8 @@ static struct ag_stream *make(CUstream name, CUcontext current, bool late, uint3
     if (stream != NULL)
         *life = stream->life;
     pthread_mutex_unlock(&registry);
-    if (ag_stream_is_default(name)) /* one's own may come to have a relay */
-        ag_order_place(context, kind == AG_STREAM_PER_THREAD ? 2 : 1);
+    if (ag_stream_is_default(name)) /* others are placed when they are made */
+        ag_order_place(context);
     return stream;
 }
 

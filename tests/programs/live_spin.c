@@ -10,7 +10,7 @@
 #include <sched.h>
 #include <time.h>
 
-enum { STEPS = 60, MOST_STREAMS = 300, N = 16 };
+enum { STEPS = 60, MOST_STREAMS = 30, N = 16 };
 
 static CUdeviceptr buffer;
 static volatile uint32_t *word;
