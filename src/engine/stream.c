@@ -49,9 +49,12 @@ struct ag_stream *ag_stream_all(void)
 
 bool ag_stream_lock_within(struct ag_stream *stream, uint64_t ns)
 {
+    enum { SPINS = 100 }; /* usually the other thread has it for as long as an op takes */
     const struct timespec moment = {.tv_nsec = 20000};
     uint64_t began = ag_pace_now();
-    while (!ag_stream_trylock(stream)) {
+    for (unsigned i = 0; !ag_stream_trylock(stream); i++) {
+        if (i < SPINS && ns != 0)
+            continue;
         if (ag_pace_now() - began > ns)
             return false;
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
