@@ -83,7 +83,7 @@ def environment(preload=True, sim=True, env=None, clock=None):
     A value of None in `env` takes the variable away. `clock`: a library with a clock of its own.
     """
     result = {k: v for k, v in os.environ.items()
-              if not k.startswith(("AUTOGRAPH_", "AGSIM_")) and k != "LD_PRELOAD"}
+              if not k.startswith(("AUTOGRAPH_", "AGSIM_", "CUDA_DEVICE_MAX_")) and k != "LD_PRELOAD"}
     result["AUTOGRAPH_CONFIG"] = ""  # no file
     result.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")  # not just a message
     result.setdefault("TSAN_OPTIONS", "atexit_sleep_ms=50")  # not a second in each process

@@ -30,10 +30,11 @@ SPINNING = ["legacy", "blocking", "nonblocking", "per_thread", "callback", "poll
 
 @pytest.mark.parametrize("scenario", [*SPINNING, "threads", "streams", "poll_event"])
 def test_host_waits_without_saying_so(scenario):
-    done, _, median = live(scenario, {"AUTOGRAPH_HOLD_BOUND_US": BOUND})
+    done, _, median = live(scenario, {"AUTOGRAPH_HOLD_BOUND_US": BOUND,
+                                      "CUDA_DEVICE_MAX_CONNECTIONS": 32})  # no two streams share one
     assert done.stderr == "" and done.report["errors"] == 0
     assert median < SLACK
-    if scenario != "streams":  # there are more of them than graphs
+    if scenario != "streams":  # there are more sequences than graphs
         assert done.report["replays"] > 0
     if scenario != "poll_event":
         assert done.report["flushes"]["watchdog"] > 0, "nothing was held when the host waited"

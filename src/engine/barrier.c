@@ -130,10 +130,10 @@ static void order_before(const struct ag_stream *before, const struct ag_context
     }
 }
 
-void ag_order_place(struct ag_context *context, unsigned streams)
+void ag_order_place(struct ag_context *context)
 {
     CUcontext current;
-    if (!ag_context_place(context, streams) || ag_context_refused(&current))
+    if (!ag_context_place(context) || ag_context_refused(&current))
         return;
     /* What is held has not been counted as it is from now on. */
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
@@ -160,7 +160,7 @@ void ag_order_before_unknown(CUstream handle, bool ptsz, CUcontext current)
         return;
     if (is_default && !legacy && ag_self.placed != context) {
         ag_self.placed = context;
-        ag_order_place(context, 1);
+        ag_order_place(context);
     }
     order_before(NULL, context, legacy ? AG_STREAM_LEGACY : AG_STREAM_BLOCKING,
                  is_default && ag_context_is_full(context));

@@ -128,10 +128,19 @@ static void find_queues(struct ag_context *context, CUcontext ctx, bool few)
     atomic_store(&context->shares, atomic_load(&context->placed) > context->queues);
 }
 
-bool ag_context_place(struct ag_context *context, unsigned streams)
+bool ag_context_place(struct ag_context *context)
 {
-    unsigned placed = atomic_fetch_add(&context->placed, streams) + streams;
-    return placed > context->queues && !atomic_exchange(&context->shares, true);
+    unsigned before = atomic_fetch_add(&context->placed, 1);
+    return before >= context->queues && !atomic_exchange(&context->shares, true);
+}
+
+bool ag_context_reserve(struct ag_context *context)
+{
+    unsigned placed = atomic_load(&context->placed);
+    while (placed < context->queues)
+        if (atomic_compare_exchange_weak(&context->placed, &placed, placed + 1))
+            return true;
+    return false;
 }
 
 /* -- Finding and making ---------------------------------------------------- */

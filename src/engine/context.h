@@ -70,8 +70,11 @@ static inline _Atomic unsigned *ag_context_ahead(struct ag_context *context,
 /* Before any is found: the driver is initialised. */
 void ag_contexts_start(void);
 
-/* So many streams have been made in the context. Whether its streams share queues since. */
-bool ag_context_place(struct ag_context *context, unsigned streams);
+/* One more stream has been made in the context. Whether its streams share queues since. */
+bool ag_context_place(struct ag_context *context);
+
+/* The same for one of the library's own, if it need not share a queue. */
+bool ag_context_reserve(struct ag_context *context);
 
 /* Whether the next one has to share a queue. */
 static inline bool ag_context_is_full(const struct ag_context *context)

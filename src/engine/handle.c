@@ -31,7 +31,7 @@ void ag_engine_stream_created(CUstream handle, unsigned flags)
     CUcontext current = ag_engine_ask_current(); /* what it says is relied on later */
     struct ag_context *context = ag_context_find(current);
     if (context != NULL)
-        ag_order_place(context, 1);
+        ag_order_place(context);
     created.handle = context != NULL && atomic_load(&context->green) ? NULL : handle;
     created.context = current;
     created.flags = flags;

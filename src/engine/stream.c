@@ -52,8 +52,11 @@ enum { LOCK_LOOK_NS = 20000 }; /* between two looks at a lock that is taken */
 
 bool ag_stream_lock_within(struct ag_stream *stream, uint64_t ns)
 {
+    enum { SPINS = 100 }; /* usually the other thread has it for as long as an op takes */
     uint64_t began = ag_pace_now();
-    while (!ag_stream_trylock(stream)) {
+    for (unsigned i = 0; !ag_stream_trylock(stream); i++) {
+        if (i < SPINS && ns != 0)
+            continue;
         if (ag_pace_now() - began > ns)
             return false;
         ag_thread_pause(LOCK_LOOK_NS);
@@ -383,8 +386,8 @@ static struct ag_stream *make(CUstream name, CUcontext current, bool late, uint3
     if (stream != NULL)
         *life = stream->life;
     pthread_mutex_unlock(&registry);
-    if (ag_stream_is_default(name)) /* one's own may come to have a relay */
-        ag_order_place(context, kind == AG_STREAM_PER_THREAD ? 2 : 1);
+    if (ag_stream_is_default(name)) /* others are placed when they are made */
+        ag_order_place(context);
     return stream;
 }
 

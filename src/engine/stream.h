@@ -167,7 +167,6 @@ struct ag_stream {
     CUstream relay;
     CUevent mark, done;
     CUevent placeholder; /* in execs, for events that have been destroyed; NULL: not needed yet */
-    bool unmarked;       /* `done` could not be recorded behind the relayed work */
 
     struct ag_counters seen; /* account.c: the counters when somebody peeked */
     bool seen_live;
@@ -482,9 +481,10 @@ void ag_order_before_unknown(CUstream handle, bool ptsz, CUcontext current);
 /* Submits what all streams but this one, if it is not NULL, hold. No lock held. */
 void ag_order_behind_all(const struct ag_stream *stream);
 
-/* Streams have been made in the context, so many. If its streams share queues from now on, submits
-   what they hold. No lock held. */
-void ag_order_place(struct ag_context *context, unsigned streams);
+/* One more stream has been made in the context, or used, if it is a default one. If its streams
+   share queues from now on, submits what they hold. No lock held. */
+void ag_order_place(struct ag_context *context);
+
 /* Behind a capture that has begun: submits what all streams hold, and ends their sequences. True:
    nothing is held, and nothing will be before that capture ends. */
 bool ag_barrier_last(void);

@@ -5,9 +5,10 @@
  * A per-thread default stream has no handle that another thread could use. When the watchdog or
  * another thread's barrier must submit what such a stream holds, it goes into the stream's `relay`,
  * a blocking stream of ours, behind the event `mark`, which the owner recorded when the hold began;
- * and the owner makes its stream wait for the event `done` before it uses it again, or waits itself
- * where that event could not be recorded. Both streams are blocking, so the legacy stream's
- * implicit ordering is the same for either.
+ * and before the owner uses its stream again, it records the event `done` there and makes its
+ * stream wait for that, or waits itself where it cannot be recorded. (Not sooner: a record is a
+ * further entry in a queue of the device, and would hold up those behind it.) Both streams are
+ * blocking, so the legacy stream's implicit ordering is the same for either.
  */
 #include <stdlib.h>
 
@@ -70,7 +71,7 @@ static bool relay_make(struct ag_stream *stream)
         return true;
     if (ag_aside_waits())
         return false;
-    if (atomic_fetch_add(&context->relays, 1) >= MOST_RELAYS) {
+    if (atomic_fetch_add(&context->relays, 1) >= MOST_RELAYS || !ag_context_reserve(context)) {
         atomic_fetch_sub(&context->relays, 1);
         return false;
     }
@@ -107,11 +108,13 @@ void ag_stream_absorb(struct ag_stream *stream)
     bool pushed;
     /* The handle means the stream of the context that is current. */
     if (ag_context_enter(stream->context, &pushed)) {
-        if (stream->unmarked)
+        CUresult result = ag_real.cuEventRecord(stream->done, stream->relay);
+        note_error(stream, result, "relaying held ops");
+        if (result == CUDA_SUCCESS)
+            wait_for(stream, stream->handle, stream->done);
+        else
             note_error(stream, ag_real.cuStreamSynchronize(stream->relay),
                        "waiting for relayed work on the host");
-        else
-            wait_for(stream, stream->handle, stream->done);
         ag_context_leave(pushed);
     }
     stream->relayed = false;
@@ -178,10 +181,12 @@ bool ag_stream_mark(struct ag_stream *stream)
     return result == CUDA_SUCCESS;
 }
 
-/* Another thread may have to submit what this per-thread default stream holds from now on. */
+/* Another thread may have to submit what this per-thread default stream holds from now on. Not
+   where streams share queues: there who asks whether the stream is idle would wait with the relay,
+   and so would what is behind that in a queue. */
 static bool relay_prepare(struct ag_stream *stream)
 {
-    if (!relay_make(stream)) {
+    if (atomic_load(&stream->context->shares) || !relay_make(stream)) {
         stream->plain = !ag_aside_waits();
         return false;
     }
@@ -614,9 +619,6 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
         refused(stream, ag_real.cuMemFreeAsync(stream->frees[i], target), "freeing memory");
     stream->free_count = 0;
     if (relay) {
-        CUresult result = ag_real.cuEventRecord(stream->done, target);
-        note_error(stream, result, "relaying held ops");
-        stream->unmarked = result != CUDA_SUCCESS;
         if (!stream->relayed && !stream->open)
             atomic_fetch_add(&ag_held_streams, 1);
         stream->relayed = true;

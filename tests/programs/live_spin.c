@@ -116,13 +116,14 @@ static void threads(void)
 
 static void streams(void)
 {
-    static CUstream s[MOST_STREAMS];
-    for (unsigned i = 0; i < MOST_STREAMS; i++)
+    enum { MANY = 30 }; /* as there are queues: no more may hold at a time */
+    static CUstream s[MANY];
+    for (unsigned i = 0; i < MANY; i++)
         s[i] = made(i % 2 ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT);
     for (uint32_t step = 1; step <= 40; step++) {
-        for (unsigned i = 0; i < MOST_STREAMS; i++)
+        for (unsigned i = 0; i < MANY; i++)
             body(s[i], word + i, step);
-        for (unsigned i = 0; i < MOST_STREAMS; i++)
+        for (unsigned i = 0; i < MANY; i++)
             spin_for(word + i, step);
     }
 }
