@@ -146,6 +146,14 @@ void ag_order_place(struct ag_context *context)
     }
 }
 
+void ag_order_place_own(struct ag_context *context)
+{
+    if (ag_self.placed == context)
+        return;
+    ag_self.placed = context;
+    ag_order_place(context);
+}
+
 void ag_order_before_slow(const struct ag_stream *before)
 {
     order_before(before, context_of(before), kind_of(before), false);
@@ -158,10 +166,8 @@ void ag_order_before_unknown(CUstream handle, bool ptsz, CUcontext current)
     bool is_default = ag_stream_is_default(name), legacy = name == CU_STREAM_LEGACY;
     if (is_default && (context = ag_context_peek(current)) == NULL)
         return;
-    if (is_default && !legacy && ag_self.placed != context) {
-        ag_self.placed = context;
-        ag_order_place(context);
-    }
+    if (is_default && !legacy)
+        ag_order_place_own(context);
     order_before(NULL, context, legacy ? AG_STREAM_LEGACY : AG_STREAM_BLOCKING,
                  is_default && ag_context_is_full(context));
 }

@@ -386,9 +386,14 @@ static struct ag_stream *make(CUstream name, CUcontext current, bool late, uint3
     if (stream != NULL)
         *life = stream->life;
     pthread_mutex_unlock(&registry);
-    if (ag_stream_is_default(name)) /* others are placed when they are made */
+    if (name == CU_STREAM_LEGACY) /* others are placed when they are made */
         ag_order_place(context);
     return stream;
+}
+
+static struct ag_context *context_of(const struct ag_stream *stream)
+{
+    return __atomic_load_n(&stream->context, __ATOMIC_RELAXED);
 }
 
 struct ag_stream *ag_stream_find_slow(CUstream handle, bool ptsz, CUcontext current)
@@ -404,6 +409,8 @@ struct ag_stream *ag_stream_find_slow(CUstream handle, bool ptsz, CUcontext curr
     if (stream == NULL)
         return NULL;
     ag_young_leave(name); /* only now: it must be known in one way or the other */
+    if (ptsz || name == CU_STREAM_PER_THREAD)
+        ag_order_place_own(context_of(stream));
     *ag_stream_slot(handle) = (struct ag_found){
         .stream = stream, .key = handle, .ctx = current, .ptsz = ptsz, .life = life};
     return stream;

@@ -118,7 +118,8 @@ struct ag_stream {
     _Atomic bool open;     /* a sequence is open: counted in ag_held_streams */
     _Atomic bool curious;  /* wants to hear of the next barrier: counted in ag_curious_streams */
     _Atomic bool relayed;  /* ops went out in its name, see submit.c: counted likewise */
-    _Atomic unsigned counted; /* 1: it holds, and its own ops find it among those `ahead` */
+    /* 1: it holds, and its own ops find it among those `ahead`. */
+    _Atomic unsigned counted;
     _Atomic uint64_t sequence;  /* goes up when one ends that has records or waits */
     const void *_Atomic thread; /* the thread that issued the last op */
     _Atomic bool left;          /* which has gone on to another stream since */
@@ -196,7 +197,7 @@ struct ag_thread {
     uint32_t foreign;        /* the last copies that it has seen looked at, and cannot be held */
     struct ag_stream *eager; /* where the op goes that this thread was last told to submit */
     bool watched;            /* its end will be heard of */
-    const struct ag_context *placed; /* where its default stream counts, though it has no state */
+    const struct ag_context *placed; /* the last where its default stream was placed */
     struct ag_young *young; /* where it has found a stream last that is not followed yet, or NULL */
     uint64_t touched; /* bit n: perhaps a state whose index is n modulo 64 says that this is the
                          thread that issued its last op, or its owner */
@@ -488,6 +489,10 @@ void ag_order_place(struct ag_context *context);
 /* Behind a capture that has begun: submits what all streams hold, and ends their sequences. True:
    nothing is held, and nothing will be before that capture ends. */
 bool ag_barrier_last(void);
+
+/* The same for the calling thread's own default stream there, once. A thread that calls the
+   functions which mean that one by NULL has one, though most calls that use it are not seen. */
+void ag_order_place_own(struct ag_context *context);
 
 /* -- Watchdog (watchdog.c) ------------------------------------------------- */
 
