@@ -37,10 +37,12 @@ def test_without_the_variable_launches_are_held(value):
 
 
 def test_the_program_may_set_it_itself():
-    """What the driver finds in cuInit counts, not what the process was started with."""
-    ran = blocking("read", "CUDA_LAUNCH_BLOCKING=1")
-    assert ran.stdout == "stale reads 0\n"
-    assert ran.report["stopped"].startswith("CUDA_LAUNCH_BLOCKING is set: ")
+    """What the driver finds in cuInit, or when it makes a context, counts, not what the process was
+    started with."""
+    for late in [], ["late"]:
+        ran = blocking("read", *late, "CUDA_LAUNCH_BLOCKING=1")
+        assert ran.stdout == "stale reads 0\n"
+        assert ran.report["stopped"].startswith("CUDA_LAUNCH_BLOCKING is set: ")
     ran = blocking("read", "CUDA_LAUNCH_BLOCKING=0", env={"CUDA_LAUNCH_BLOCKING": "1"})
     assert ran.report["stopped"] is None and ran.report["ops"]["replayed"] > 600
 

@@ -15,9 +15,9 @@ static bool has(const char *name, const char *unlike)
     return value != NULL && *value != '\0' && strcmp(value, unlike) != 0;
 }
 
-void ag_cuda_load(void)
+const char *ag_cuda_load(void)
 {
-    const char *forbids = NULL;
+    const char *forbids = ag_cuda.forbids;
 #define AG_CUDA_SWITCH(name, why)                                                                  \
     if (forbids == NULL && has(#name, "0"))                                                        \
         forbids = #name " is set: " why;
@@ -29,7 +29,8 @@ void ag_cuda_load(void)
 #undef AG_CUDA_TEXT
     ag_cuda = (struct ag_cuda){
         .forbids = forbids,
-        .node_priorities = has("CUDA_GRAPHS_USE_NODE_PRIORITY", "0"),
-        .stream_priorities = has("CUDA_GRAPHS_USE_NODE_PRIORITY", "1"),
+        .node_priorities = ag_cuda.node_priorities || has("CUDA_GRAPHS_USE_NODE_PRIORITY", "0"),
+        .stream_priorities = ag_cuda.stream_priorities || has("CUDA_GRAPHS_USE_NODE_PRIORITY", "1"),
     };
+    return forbids;
 }

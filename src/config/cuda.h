@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What environment variables of CUDA ask for (CUDA Programming Guide, "CUDA Environment
- * Variables"), where that changes what the library may do. NVIDIA's driver reads them in cuInit(),
- * and a program may set them until then.
+ * Variables"), where that changes what the library may do. NVIDIA's driver reads them in cuInit(), or
+ * when it makes a context, and a program may set them until then.
  */
 #ifndef AG_CUDA_H
 #define AG_CUDA_H
@@ -17,10 +17,11 @@ struct ag_cuda {
     bool stream_priorities; /* it has that of the stream, whatever priority it was launched with */
 };
 
-/* Constant from the time when the driver is initialised. */
+/* Constant from the time when the first context is made. */
 extern struct ag_cuda ag_cuda;
 
-/* Before a cuInit() that may be the first to succeed. */
-void ag_cuda_load(void);
+/* Before cuInit() and before a context is made; what was asked for once stays. Not in two threads at a
+   time. Returns `forbids`. */
+const char *ag_cuda_load(void);
 
 #endif

@@ -190,8 +190,12 @@ struct ag_context *ag_context_find(CUcontext ctx)
     int devices = 0;
     if (ag_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS || devices > 1)
         atomic_store(&ag_many_devices, true);
+    /* One that is destroyed may still be a thread's current one, and tells its device, but not its
+       cache configuration; to push it kills driver 580. */
+    CUfunc_cache cache;
     bool pushed, known = ag_context_enter(&(struct ag_context){.ctx = ctx}, &pushed) &&
-                         ag_real.cuCtxGetDevice(&device) == CUDA_SUCCESS;
+                         ag_real.cuCtxGetDevice(&device) == CUDA_SUCCESS &&
+                         ag_real.cuCtxGetCacheConfig(&cache) == CUDA_SUCCESS;
     ag_context_leave(pushed);
     if (!known)
         return NULL;

@@ -79,7 +79,7 @@ bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *ca
         to->op.extra_size = kept * sizeof to->attrs[0];
     }
     uint32_t number;
-    bool limited = !ag_attributes_have_limit(to->attrs, (uint32_t)kept);
+    bool limited = kept == 0 || !ag_attributes_have_limit(to->attrs, (uint32_t)kept);
     if (!ag_setting_number(function, limited ? call->shape.shared : 0, &number))
         return false;
     to->op.shape[AG_KERNEL_FLAGS] |= number << AG_KERNEL_SETTING;

@@ -145,7 +145,7 @@ static void reset(CUdevice device)
 
 static CUresult initialise(unsigned driver, unsigned flags)
 {
-    ag_driver_initialises();
+    ag_driver_reads_variables(false);
     CUresult result = ag_entries[driver].init(flags);
     ag_driver_initialised(result == CUDA_SUCCESS);
     return result;
@@ -271,6 +271,7 @@ CURRENT(cuCtxPopCurrent_v2, (CUcontext *context), (context))
 #define CREATES(name, parameters, arguments)                                                       \
     DOOR(name, parameters)                                                                         \
     {                                                                                              \
+        ag_driver_reads_variables(true);                                                           \
         if (active(#name))                                                                         \
             barrier();                                                                             \
         CUresult result = REAL(name) arguments;                                                    \
@@ -297,7 +298,13 @@ CREATES(cuVDPAUCtxCreate_v2, VDPAU_PARAMETERS, (context, flags, device, vdpau, g
 BEFORE(cuCtxDestroy, (CUcontext context), (context), context_destroy(context))
 BEFORE(cuCtxDestroy_v2, (CUcontext context), (context), context_destroy(context))
 BEFORE(cuCtxDetach, (CUcontext context), (context), context_destroy(context))
-AROUND(cuDevicePrimaryCtxRetain, (CUcontext *context, CUdevice device), (context, device), barrier(),
+static void retains(void)
+{
+    ag_driver_reads_variables(true);
+    barrier();
+}
+
+AROUND(cuDevicePrimaryCtxRetain, (CUcontext *context, CUdevice device), (context, device), retains(),
        retained(device, *context))
 BEFORE(cuDevicePrimaryCtxRelease, (CUdevice device), (device), released(device))
 BEFORE(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), released(device))

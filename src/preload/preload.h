@@ -162,8 +162,9 @@ void ag_start(void);
 void ag_give_up(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool ag_gave_up(void);
 
-/* The program is about to call cuInit(): what the driver is about to read is read. */
-void ag_driver_initialises(void);
+/* The program is about to initialise the driver or, `for_good`, to make a context: what the driver is
+   about to read of the environment is read. */
+void ag_driver_reads_variables(bool for_good);
 
 /* The program has called cuInit(): what must happen at exit is registered now. */
 void ag_driver_initialised(bool success);

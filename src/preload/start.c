@@ -116,16 +116,15 @@ static void register_exit(void)
         ag_watch_start();
 }
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool initialised; /* guarded by the lock */
-
-/* Variables of CUDA count as the driver finds them when it is initialised. */
-void ag_driver_initialises(void)
+/* NVIDIA's driver reads CUDA_LAUNCH_BLOCKING behind cuInit(), before it makes a context (driver
+   580). Variables count as they are at either time, until there is a context. */
+void ag_driver_reads_variables(bool for_good)
 {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static bool known; /* under the lock */
     pthread_mutex_lock(&lock);
-    if (!initialised)
-        ag_cuda_load();
-    const char *forbids = initialised ? NULL : ag_cuda.forbids;
+    const char *forbids = known ? NULL : ag_cuda_load();
+    known |= for_good;
     pthread_mutex_unlock(&lock);
     if (forbids != NULL)
         ag_give_up("%s", forbids);
@@ -139,9 +138,6 @@ static void register_again(void)
 
 void ag_driver_initialised(bool success)
 {
-    pthread_mutex_lock(&lock);
-    initialised |= success;
-    pthread_mutex_unlock(&lock);
     /* The driver has just registered its own handler: ours runs before it. */
     pthread_once(&once_initialised, register_exit);
     if (success)

@@ -83,6 +83,8 @@ int main(int argc, char **argv)
     for (int i = 2; i < argc; i++) {
         if (strcmp(argv[i], "own") == 0)
             own = 1;
+        else if (strcmp(argv[i], "late") == 0) /* what follows is set behind cuInit() */
+            OK(cuInit(0));
         else
             CHECK(putenv(argv[i]) == 0);
     }

@@ -2,6 +2,8 @@
 /* context.c: contexts, each thread's stack of them, and the driver's lock. */
 #include "sim.h"
 
+#include <stdio.h>
+
 void sim_lock(void)
 {
     pthread_mutex_lock(&sim.lock);
@@ -82,6 +84,7 @@ static void limits_init(struct ctx *ctx)
 static CUresult ctx_start(struct ctx *ctx)
 {
     limits_init(ctx);
+    variables_read();
     ctx->cache = CU_FUNC_CACHE_PREFER_NONE;
     ctx->exec_fresh = sim.graph_free;
     ctx->placed = 0;
@@ -311,6 +314,10 @@ CUresult sim_cuCtxPushCurrent_v2(CUcontext handle)
     struct ctx *ctx;
     sim_lock();
     CUresult r = ctx_get(handle, &ctx);
+    if (r == CUDA_ERROR_CONTEXT_IS_DESTROYED) { /* driver 580 dies of that */
+        fprintf(stderr, "simulated driver: a context that is destroyed is made current\n");
+        abort();
+    }
     if (r == CUDA_SUCCESS)
         r = push(ctx);
     sim_unlock();
@@ -368,6 +375,10 @@ CUresult sim_cuCtxGetDevice(CUdevice *dev)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     CUresult r = ctx_current(&ctx);
+    if (r == CUDA_ERROR_CONTEXT_IS_DESTROYED) { /* the driver answers all the same (H200) */
+        ctx = sim_tls.stack[sim_tls.depth - 1].ctx;
+        r = CUDA_SUCCESS;
+    }
     if (r == CUDA_SUCCESS)
         *dev = ctx->device;
     sim_unlock();

@@ -224,6 +224,12 @@ static bool is_set(const char *name)
     return value && strcmp(value, "0") != 0;
 }
 
+void variables_read(void)
+{
+    if (is_set("CUDA_LAUNCH_BLOCKING"))
+        sim.blocking = true;
+}
+
 static uint64_t now_ns(void)
 {
     struct timespec now;
@@ -271,7 +277,7 @@ CUresult sim_cuInit(unsigned flags)
         sim.reuse = sim_env_number("AGSIM_REUSE", 0) != 0;
         sim.early = sim_env_number("AGSIM_EARLY", 0) != 0;
         sim.launch_only = (unsigned)sim_env_number("AGSIM_LAUNCH_ONLY", 0);
-        sim.blocking = is_set("CUDA_LAUNCH_BLOCKING");
+        variables_read();
         sim.node_priorities =
             sim_env("CUDA_GRAPHS_USE_NODE_PRIORITY") ? is_set("CUDA_GRAPHS_USE_NODE_PRIORITY") : -1;
         pthread_atfork(NULL, NULL, child_after_fork);
