@@ -16,6 +16,11 @@ int stat(const char *restrict path, struct stat *restrict status)
     return (int)syscall(SYS_newfstatat, AT_FDCWD, path, status, 0);
 }
 
+int lstat(const char *restrict path, struct stat *restrict status)
+{
+    return (int)syscall(SYS_newfstatat, AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW);
+}
+
 int fstat(int file, struct stat *status)
 {
     return (int)syscall(SYS_fstat, file, status);

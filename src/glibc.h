@@ -5,7 +5,7 @@
  * of the library.
  *
  * These functions got a new version when glibc 2.34 moved them into libc.so.6; nothing else about
- * them is new. stat() and fstat() became functions in 2.33, see glibc.c.
+ * them is new. stat(), lstat() and fstat() became functions in 2.33, see glibc.c.
  */
 #ifndef AG_GLIBC_H
 #define AG_GLIBC_H
