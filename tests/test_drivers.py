@@ -67,7 +67,7 @@ def run(files, way, *drivers, **options):
 
 def replays(done):
     assert done.report["stopped"] is None
-    return done.report["replays"] > 100 and done.report["ops"]["total"] >= 3200
+    return done.report["replays"] > 50 and done.report["ops"]["total"] >= 3200
 
 
 @pytest.mark.parametrize("way", ["name", "ask", "both"])

@@ -41,7 +41,7 @@ void *ag_dlsym(void *handle, const char *name)
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 
-static bool is_ours(const void *address)
+bool ag_is_ours(const void *address)
 {
     return (uintptr_t)address >= (uintptr_t)__ehdr_start && (uintptr_t)address < (uintptr_t)_end;
 }
@@ -185,10 +185,10 @@ static bool decide(void *handle, const char *name, const void *caller, void **re
     bool covered; /* our own export stands in front of the answer */
     if (handle == RTLD_NEXT) {
         found = find_after(caller, name, &covered);
-        covered = covered && is_ours(find_in_scope_of(__ehdr_start, name));
+        covered = covered && ag_is_ours(find_in_scope_of(__ehdr_start, name));
     } else {
         found = ag_dlsym(handle, name);
-        covered = is_ours(found);
+        covered = ag_is_ours(found);
         if (covered)
             found = ag_behind_us(name, handle == RTLD_DEFAULT ? caller : NULL);
         else if (!found && handle == RTLD_DEFAULT)

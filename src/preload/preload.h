@@ -70,6 +70,9 @@ void *ag_route_driver(void *found);
 /* Is that, by its last part, the name of a libcuda? */
 bool ag_is_libcuda(const char *path);
 
+/* Does the address lie in this library? */
+bool ag_is_ours(const void *address);
+
 /* Does the address lie in a libcuda? Remembers each, and keeps it loaded. */
 bool ag_in_libcuda(const void *address);
 
