@@ -488,6 +488,10 @@ void ag_order_behind_all(const struct ag_stream *stream);
    share queues from now on, submits what they hold. No lock held. */
 void ag_order_place(struct ag_context *context);
 
+/* The same for the calling thread's own default stream there, once. A thread that calls the
+   functions which mean that one by NULL has one, though most calls that use it are not seen. */
+void ag_order_place_own(struct ag_context *context);
+
 /* Behind a capture that has begun: submits what all streams hold, and ends their sequences. True:
    nothing is held, and nothing will be before that capture ends. */
 bool ag_barrier_last(void);
