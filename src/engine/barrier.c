@@ -51,23 +51,6 @@ static void submit_awaited(struct ag_stream *stream, enum ag_reason reason)
         ag_recorder_late(&stream->recorder, stream->recorder.cursor);
 }
 
-/* Ops that pass where another thread has cut a hold short, since the two streams may share a queue: at
-   first, and at most. Twelve threads with a stream each took 1.9 of their time before (H200), for each
-   cut the others short all the time. */
-enum { JAM_FIRST = 64, JAM_MOST = 65536 };
-
-/* This thread issues an op behind what another one holds. Where that comes again soon, holding in that
-   stream costs both threads more than it gains, and it rests for longer each time. */
-static void submit_jammed(struct ag_stream *stream)
-{
-    uint64_t issued = ag_stream_issued(stream);
-    bool soon = issued - stream->jammed_at < 4 * (uint64_t)stream->jam;
-    stream->jam = !soon ? JAM_FIRST : stream->jam < JAM_MOST ? 2 * stream->jam : JAM_MOST;
-    stream->jammed_at = issued;
-    ag_stream_end(stream, true, AG_REASON_QUEUE);
-    ag_recorder_doze(&stream->recorder, stream->jam, 0);
-}
-
 /* Submits what a stream holds, unless another thread is at work on it for longer than that, ns. Its
    sequence ends too if this thread issues its ops: then the barrier comes at the same place each
    time, and sequences are cut where the program cuts them. */
@@ -89,9 +72,8 @@ static void flush_within(struct ag_stream *stream, enum ag_reason reason, int ns
          */
         if (stream->relayed && stream->owner == &ag_self && ns == AS_LONG_AS_IT_TAKES)
             ag_stream_absorb(stream);
-    } else if (stream->held != 0 && reason == AG_REASON_QUEUE) {
-        submit_jammed(stream);
-    } else if (stream->held != 0 && reason == AG_REASON_HOST_WAIT && ns == AS_LONG_AS_IT_TAKES) {
+    } else if (stream->held != 0 && (reason == AG_REASON_QUEUE || (reason == AG_REASON_HOST_WAIT &&
+                                                                   ns == AS_LONG_AS_IT_TAKES))) {
         submit_awaited(stream, reason);
     } else if (stream->held != 0) {
         ag_stream_submit(stream, reason);

@@ -158,8 +158,6 @@ struct ag_stream {
     _Atomic uint32_t foreign_next; /* copies that are taken for such without a look */
     _Atomic bool bare;    /* nothing has been recorded since an op that cannot be held, or at all */
     struct ag_node *last; /* of the last op that went out eagerly; NULL: not recorded */
-    uint64_t jammed_at;   /* ag_stream_issued() when another thread last cut a hold short, and */
-    uint32_t jam;         /* ops that passed behind that; see barrier.c */
     uint64_t awaited_at;  /* its ops when another thread last waited for what is held; */
     uint64_t awaited_every; /* how many come between two such waits, or a divisor of that; */
     uint32_t awaited;       /* and for how many in a row there has been one, but for 1 */
