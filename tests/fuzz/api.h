@@ -76,6 +76,7 @@
     X(cuFuncSetCacheConfig)                                                                        \
     X(cuCtxSetCacheConfig)                                                                         \
     X(cuCtxSetLimit)                                                                               \
+    X(cuCtxGetLimit)                                                                               \
     X(cuGraphCreate)                                                                               \
     X(cuGraphDestroy)                                                                              \
     X(cuGraphAddKernelNode)                                                                        \

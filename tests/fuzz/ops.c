@@ -462,7 +462,7 @@ static void realloc_spare(struct thread *t, struct lane *l, const struct stateme
 }
 
 /* None of them changes a result. A new size of stacks waits for running kernels, which may wait for
-   other threads. */
+   other threads; behind a lesser one an exec of the program's own fails (H200). */
 static void setting(struct thread *t, struct lane *l, const struct statement *s)
 {
     const CUfunc_cache cache = (CUfunc_cache)s->n;
@@ -481,10 +481,13 @@ static void setting(struct thread *t, struct lane *l, const struct statement *s)
     case SETTING_CONTEXT_CACHE:
         NOTE(t, l->api->cuCtxSetCacheConfig(cache));
         break;
-    case SETTING_STACK:
-        if (t->world->nthreads == 1)
+    case SETTING_STACK: {
+        size_t now = 0;
+        MUST(t, l->api->cuCtxGetLimit(&now, CU_LIMIT_STACK_SIZE));
+        if (t->world->nthreads == 1 && 1024u << s->n > now)
             NOTE(t, l->api->cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1024u << s->n));
         break;
+    }
     default:
         break;
     }

@@ -216,9 +216,8 @@ static void libraries(uint32_t step)
 
 static void stacks(uint32_t step)
 {
-    if (step % 200 == 0)
-        OK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1024 << (step / 200)));
-    OK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1024 << (step / 200)));
+    static const size_t sizes[] = {1024, 2048, 4096, 1024};
+    OK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, sizes[step / (STEPS / 4)]));
     OK(cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, 16 << 20));
     count(cuCtxSetLimit(CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH, 2));
     OK(launch_mix(buffer, N, step, stream));

@@ -427,6 +427,8 @@ CUresult sim_cuGraphLaunch(CUgraphExec handle, CUstream stream)
             e->last_stream = s;
             e->last_seq = s->submitted;
         }
+        if (r == CUDA_SUCCESS && e->stack > stack) /* it fails, whatever its kernels need (H200) */
+            agsim_fail(CUDA_ERROR_LAUNCH_FAILED);
     }
     sim_unlock();
     return r;
