@@ -32,6 +32,9 @@ SCENARIOS["arguments/grow"] = {"AUTOGRAPH_GRAPH_FREE_EXECS": 0}  # only while th
 # With threads and the watchdog, the number of calls is not the same in each run, and ops may go
 # through a stream of the library's own.
 TIMED = {"per_thread", "late", "relay"}
+# Whether some calls are made also depends on how far the device is: an allocation gets memory that was freed,
+# or other memory.
+VARYING = {*TIMED, "allocations"}
 
 CODES = {"INVALID_VALUE": 1, "OUT_OF_MEMORY": 2, "INVALID_CONTEXT": 201, "INVALID_HANDLE": 400,
          "NOT_SUPPORTED": 801, "UNKNOWN": 999}
@@ -83,7 +86,7 @@ def own_calls():
     doors = []
     for line in helpers.tool("nm", "-S", "--defined-only", helpers.library()).splitlines():
         fields = line.split()
-        if len(fields) == 4 and re.fullmatch(r"ag_door_cu\w+", fields[3]):
+        if len(fields) == 4 and re.fullmatch(r"ag_(door|memory_op)_cu\w+", fields[3]):
             doors.append((int(fields[0], 16), int(fields[1], 16)))
     assert len(doors) > 20
     return f"libautograph.so:{min(doors)[0]:x}-{sum(max(doors)):x}"
@@ -170,12 +173,13 @@ def differences(scenario, fault, function):
 
 def cases(function):
     """Scenario and fault: each code at the first use, some at every use, some at later ones. With a
-    sanitizer the first use or every use, in turn, and both in the first scenario."""
+    sanitizer the first use or every use, in turn, and both in the first scenario; those whose number of
+    calls varies come last."""
     counts = {scenario: uses(scenario).get(function, 0) for scenario in SCENARIOS
               # What waits for the lost value waits for ever.
               if not (scenario.startswith("values") and "Write" in function)}
     codes = [code for name, code in CODES.items() if (function, name) not in ANSWERS]
-    for number, scenario in enumerate(filter(counts.get, counts)):
+    for number, scenario in enumerate(sorted(filter(counts.get, counts), key=VARYING.__contains__)):
         count = counts[scenario]
         if helpers.config()["sanitize"]:  # each run takes ten times as long
             for i, use in enumerate("1*"):
@@ -268,6 +272,10 @@ def test_failing_call(function):
                 todo, pool.map(lambda c: differences(*c, function), todo)):
             for difference in what:
                 found[difference].append(f"{scenario} {fault}")
-    assert len(found.pop(ABSENT, ())) <= len(todo) / 2
+    absent = found.pop(ABSENT, [])
+    # Whether a call is made for the n-th time also depends on how far the device is.
+    cases_of = [f"{scenario} {fault}" for scenario, fault in todo]
+    firm = [case for case in cases_of if case.split()[0] not in VARYING and case.split(":")[1] in "1*"] or cases_of
+    assert len(set(firm) & set(absent)) <= len(firm) / 2, absent
     assert not found, f"{len(todo)} cases\n" + "\n".join(
         f"{what}: {len(where)} of {len(todo)}: {', '.join(where[:6])}" for what, where in found.items())

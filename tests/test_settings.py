@@ -10,7 +10,7 @@ import helpers
 # refuses, `many` has too many combinations, `leaves` leaves its sequences, and in `stacks` every exec is made
 # anew after each fourth of the steps.
 REPLAYED = {"again": 0.85, "layers": 0.85, "refused": 0.45, "carveouts": 0.85, "caches": 0.85,
-            "contexts": 0.85, "many": 0, "kernels": 0.85, "both": 0.8, "leaves": 0.3, "beside": 0,
+            "contexts": 0.85, "many": 0, "kernels": 0.85, "both": 0.75, "leaves": 0.3, "beside": 0,
             "modules": 0.6, "libraries": 0.6, "stacks": 0.7}
 
 
