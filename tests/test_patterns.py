@@ -20,6 +20,7 @@ PATTERNS = {
     "other_stream": 0.8,
     "allocator": 0.4,
     "pipeline": 0.8,
+    "settings": 0.8,
     "shapes": 0.8,
     "contexts": 0.8,
     "steps": 0.8,

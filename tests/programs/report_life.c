@@ -196,6 +196,7 @@ static pthread_key_t key;
 static void clean_up(void *arg)
 {
     struct leftovers *l = arg;
+    OK(cuCtxSetCurrent(ctx)); /* the driver may have forgotten it by then (H200) */
     body(l->s, l->at, 4);
     body(CU_STREAM_PER_THREAD, buffer[1], 5);
     OK(cuEventRecord(l->event, l->s));
