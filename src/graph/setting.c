@@ -88,8 +88,8 @@ static bool begin_settings(struct ag_function *function)
 bool ag_setting_number(const struct ag_function *function, uint32_t shared, uint32_t *number)
 {
     const struct ag_settings *settings = function->settings;
-    if (!atomic_load_explicit(&function->used,
-                              memory_order_relaxed)) /* before the settings are read */
+    /* Before the settings are read: a setter looks at this mark behind its change. */
+    if (!atomic_load_explicit(&function->used, memory_order_relaxed))
         atomic_store(&((struct ag_function *)function)->used, true);
     *number = settings != NULL ? atomic_load_explicit(&settings->now, memory_order_relaxed) : 0;
     int limit = atomic_load_explicit(&function->limit, memory_order_relaxed);
@@ -102,15 +102,13 @@ bool ag_setter_repeats(const struct ag_setter *setter)
 {
     int now;
     CUfunc_cache cache;
-    CUdevice device;
     if (setter->attribute == AG_SETTING_CACHE)
         return setter->handle == NULL && ag_real.cuCtxGetCacheConfig(&cache) == CUDA_SUCCESS &&
                (int)cache == setter->value;
     CUfunction_attribute attribute = (CUfunction_attribute)setter->attribute;
     if (setter->kernel)
-        return ag_real.cuCtxGetDevice(&device) == CUDA_SUCCESS &&
-               ag_real.cuKernelGetAttribute(&now, attribute, (CUkernel)setter->handle, device) ==
-                   CUDA_SUCCESS &&
+        return ag_real.cuKernelGetAttribute(&now, attribute, (CUkernel)setter->handle,
+                                            setter->device) == CUDA_SUCCESS &&
                now == setter->value;
     return get(setter->handle, attribute, &now) && now == setter->value;
 }

@@ -28,8 +28,9 @@
 /* A call of the program that sets something. */
 struct ag_setter {
     CUfunction handle; /* or a CUkernel cast to one; NULL: it is for the current context */
-    bool kernel;       /* a CUkernel's */
-    int attribute;     /* CUfunction_attribute, or AG_SETTING_CACHE */
+    bool kernel;       /* a CUkernel's, for the device that follows */
+    CUdevice device;
+    int attribute; /* CUfunction_attribute, or AG_SETTING_CACHE */
     int value;
     /* Of setting.c. */
     struct ag_reach reach;

@@ -506,13 +506,13 @@ SETS(cuCtxSetCacheConfig, (CUfunc_cache config), (config), .attribute = AG_SETTI
 SETS(cuFuncSetCacheConfig, (CUfunction func, CUfunc_cache config), (func, config), .handle = func,
      .attribute = AG_SETTING_CACHE, .value = (int)config)
 SETS(cuKernelSetCacheConfig, (CUkernel kernel, CUfunc_cache config, CUdevice device),
-     (kernel, config, device), .handle = (CUfunction)kernel, .kernel = true,
+     (kernel, config, device), .handle = (CUfunction)kernel, .kernel = true, .device = device,
      .attribute = AG_SETTING_CACHE, .value = (int)config)
 SETS(cuFuncSetAttribute, (CUfunction func, CUfunction_attribute attribute, int value),
      (func, attribute, value), .handle = func, .attribute = (int)attribute, .value = value)
 SETS(cuKernelSetAttribute,
      (CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device),
-     (attribute, value, kernel, device), .handle = (CUfunction)kernel, .kernel = true,
+     (attribute, value, kernel, device), .handle = (CUfunction)kernel, .kernel = true, .device = device,
      .attribute = (int)attribute, .value = value)
 
 /* An exec keeps the stack size of its context; other limits it does not (H200). */
