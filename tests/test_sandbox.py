@@ -124,4 +124,4 @@ def test_nothing_is_held_without_threads():
     done = helpers.run_logged(command, env={"AUTOGRAPH_LOG_LEVEL": 1})
     assert (done.stdout, done.log) == (plain.stdout, plain.log)
     assert done.report["replays"] == 0 
-    assert "there is no thread for the watchdog: nothing is replayed" in done.stderr
+    assert "nothing is held: there is no thread for the watchdog" in done.stderr

@@ -165,13 +165,18 @@ def test_what_is_lost_is_counted(tmp_path):
 
 
 def test_records_that_wrap(tmp_path):
-    """The smallest buffer, filled many times over."""
-    _, trace = traced(tmp_path, "constant", ["--iterations", "20000", "--kernels", "4"],
-                      env={"AUTOGRAPH_TRACE_BUFFER_KB": 64})
-    (ops,) = trace.ops.values()
-    lost = max(trace.lost.values())
-    kept = [op.sequence for op in ops]
-    assert kept == sorted(set(kept)) and len(kept) > 700
+    """The smallest buffer, filled many times over: by longer programs, until the thread that writes the
+    file has come to empty it."""
+    for iterations in 20000, 80000, 320000:
+        _, trace = traced(tmp_path, "constant", ["--iterations", str(iterations), "--kernels", "4"],
+                          env={"AUTOGRAPH_TRACE_BUFFER_KB": 64})
+        (ops,) = trace.ops.values()
+        lost = max(trace.lost.values())
+        kept = [op.sequence for op in ops]
+        assert kept == sorted(set(kept))
+        if len(kept) > 700:
+            break
+    assert len(kept) > 700
     if lost == 0:
         assert kept == list(range(1, len(kept) + 1))
     (end,) = trace.of(tracefile.END)
