@@ -219,6 +219,7 @@ static void *leaves_the_rest(void *arg)
     OK(cuMemsetD32Async(l->at, 7, N, l->s));
     loop(l->s, l->at);
     loop(CU_STREAM_PER_THREAD, buffer[1]);
+    OK(cuStreamSynchronize(CU_STREAM_PER_THREAD)); /* the thread gets another one in clean_up() */
     return arg;
 }
 
