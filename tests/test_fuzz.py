@@ -21,7 +21,7 @@ import fuzzing  # noqa: E402  (needs the path above)
 import programs  # noqa: E402
 
 COUNT = int(os.environ.get("AG_FUZZ_COUNT") or (1000 if helpers.config()["sanitize"] else 10000))
-PARTS = 4
+PARTS = 1 if helpers.config()["sanitize"] else 4  # of enough programs that some are replayed
 SEED = int(os.environ.get("AG_FUZZ_SEED") or 1)
 REGRESSIONS = sorted((FUZZ / "regressions").glob("*.prog"))
 
