@@ -65,6 +65,8 @@ static agsim_kernel_fn *find_body(const char *name)
     if (snprintf(symbol, sizeof symbol, "agsim_kernel_%s", name) >= (int)sizeof symbol)
         return NULL;
     void *p = dlsym(RTLD_DEFAULT, symbol);
+    while (!p && dlerror()) /* the second time it frees what the first gave */
+        ;
     agsim_kernel_fn *fn;
     memcpy(&fn, &p, sizeof fn);
     return fn ? fn : builtin_kernel(name);
