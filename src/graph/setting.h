@@ -6,7 +6,7 @@
  * Control"). Two kinds are told apart:
  *
  * - The limit of dynamic shared memory says which launches are refused. It is compared when an op
- * is described. An exec made under another limit stays right: the driver compares when a node is
+ *   is described. An exec made under another limit stays right: the driver compares when a node is
  *   added or given its parameters, and never again (H200, driver 580).
  * - Everything else belongs to the op's structure: carve-out, cache configuration, clusters. A node
  *   takes it when it is added to a graph, and keeps it (H200, driver 580).
