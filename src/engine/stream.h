@@ -463,8 +463,8 @@ void ag_stream_absorb(struct ag_stream *stream);
 /* -- Barriers (barrier.c) -------------------------------------------------- */
 
 /* Before an op on `stream`: submits what CUDA orders before it implicitly, and where streams share
-   queues, what any of them holds. No lock held, and the
-   state may get another life meanwhile: who locks it then looks for the stream again. */
+   queues, what any of them holds. No lock held, and the state may get another life meanwhile: who
+   locks it then looks for the stream again. */
 void ag_order_before_slow(const struct ag_stream *stream);
 
 static inline void ag_order_before(const struct ag_stream *stream)
@@ -493,10 +493,6 @@ void ag_order_place_own(struct ag_context *context);
 /* Behind a capture that has begun: submits what all streams hold, and ends their sequences. True:
    nothing is held, and nothing will be before that capture ends. */
 bool ag_barrier_last(void);
-
-/* The same for the calling thread's own default stream there, once. A thread that calls the
-   functions which mean that one by NULL has one, though most calls that use it are not seen. */
-void ag_order_place_own(struct ag_context *context);
 
 /* -- Watchdog (watchdog.c) ------------------------------------------------- */
 
