@@ -48,12 +48,15 @@ bool ag_setting_ask(struct ag_function *function)
     return true;
 }
 
+static int cache_of(const struct ag_function *function)
+{
+    return function->cache != CU_FUNC_CACHE_PREFER_NONE ? function->cache : function->context_cache;
+}
+
 /* What an older driver does not know is 0 at all times. */
 static struct ag_setting setting_of(const struct ag_function *function)
 {
-    struct ag_setting setting = {.cache = function->cache != CU_FUNC_CACHE_PREFER_NONE
-                                              ? function->cache
-                                              : function->context_cache};
+    struct ag_setting setting = {.cache = cache_of(function)};
     for (unsigned i = 0; i < AG_SETTING_LIMIT; i++)
         if (!get(function->func, attributes[i], &setting.attribute[i]))
             setting.attribute[i] = 0;
@@ -247,8 +250,12 @@ void ag_moment_open(struct ag_moment *moment, const struct ag_op *op, bool sure)
         return;
     for (unsigned i = 0; i < AG_SETTING_LIMIT; i++)
         change(moment, i, settings->known[number - 1].attribute[i]);
-    moment->cache = true;
-    check(set_cache(moment, settings->known[number - 1].cache));
+    /* The driver does not tell what a function has, which may be something from before it was known
+       here: that stays. */
+    int cache = settings->known[number - 1].cache;
+    moment->cache = cache != cache_of(function);
+    if (moment->cache)
+        check(set_cache(moment, cache));
 }
 
 /* What the driver took before it takes again: a second try for one that failed for want of memory.
