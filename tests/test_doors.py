@@ -390,7 +390,7 @@ def test_limits_of_a_context(built):
     """Of the stack, which execs keep; another one; and the value that is set."""
     out = built.run(OPEN, "hold 1", "handle cuCtxSetLimit", "call 0", "events", "call 1", "events", "call 2", "events")
     assert [line for line in out if line.startswith("events")] == [
-        "events: all(barrier) stack_changed ", "events: all(barrier) ", "events: "]
+        "events: all(barrier) stack stack(1) ", "events: all(barrier) ", "events: "]
     assert [line.split()[2] for line in out if line.startswith("call")] == 3 * ["cuCtxSetLimit"]
 
 

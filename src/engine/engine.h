@@ -413,11 +413,14 @@ struct ag_setter;
 bool ag_engine_setter_begins(struct ag_setter *setter);
 void ag_engine_setter_ends(struct ag_setter *setter, CUresult result);
 
-/* Whether the limit of the current context has that value already; and after its stack size has
-   changed: no exec survives, for one keeps the size that its context had when it was made, and a
-   kernel that needs more is an illegal access (H100, H200, driver 580). */
+/* Whether the limit of the current context has that value already. */
 bool ag_engine_limit_repeats(CUlimit limit, size_t value);
-void ag_engine_stack_changed(void);
+
+/* Around a call that changes the context's stack size. Nothing is held meanwhile, and no exec of the
+   context survives. An exec keeps the size from when it was made: a kernel that needs more is an
+   illegal access, and with a lesser size no launch of the exec succeeds (H100, H200, driver 580). */
+void ag_engine_stack_begins(void);
+void ag_engine_stack_ends(bool changed);
 
 /* After the program instantiated (+1) or destroyed (-1) a graph exec of its own: execs are scarce.
  */

@@ -276,11 +276,19 @@ bool ag_engine_limit_repeats(CUlimit limit, size_t value)
     return ag_real.cuCtxGetLimit(&now, limit) == CUDA_SUCCESS && now == value;
 }
 
-void ag_engine_stack_changed(void)
+/* As during a capture: another thread must not replay between the call and its end here. */
+void ag_engine_stack_begins(void)
+{
+    atomic_fetch_add(&ag_captures, 1);
+    (void)ag_barrier_last(); /* who has a lock for longer submits what is from before the call */
+}
+
+void ag_engine_stack_ends(bool changed)
 {
     const struct ag_context *context = ag_context_peek(ag_context_current());
-    if (context != NULL)
+    if (changed && context != NULL)
         (void)each_stream(drop_traces, context);
+    atomic_fetch_sub(&ag_captures, 1);
     AG_CALLSITE();
 }
 

@@ -521,9 +521,11 @@ DOOR(cuCtxSetLimit, (CUlimit limit, size_t value))
     if (!active("cuCtxSetLimit") || ag_engine_limit_repeats(limit, value))
         return REAL(cuCtxSetLimit)(limit, value);
     barrier();
+    if (limit != CU_LIMIT_STACK_SIZE)
+        return REAL(cuCtxSetLimit)(limit, value);
+    ag_engine_stack_begins();
     CUresult result = REAL(cuCtxSetLimit)(limit, value);
-    if (result == CUDA_SUCCESS && limit == CU_LIMIT_STACK_SIZE)
-        ag_engine_stack_changed();
+    ag_engine_stack_ends(result == CUDA_SUCCESS);
     return result;
 }
 

@@ -347,9 +347,14 @@ bool ag_engine_limit_repeats(CUlimit limit, size_t value)
     return (size_t)limit == value;
 }
 
-void ag_engine_stack_changed(void)
+void ag_engine_stack_begins(void)
 {
-    NOTE("stack_changed ");
+    NOTE("stack ");
+}
+
+void ag_engine_stack_ends(bool changed)
+{
+    NOTE("stack(%d) ", (int)changed);
 }
 
 void ag_engine_program_execs(int change)

@@ -3,6 +3,7 @@
  *   settings WORD: see the table at the end
  * Prints the codes of what may fail, and a checksum. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 
 #include "sim_test.h"
@@ -142,6 +143,18 @@ static void both(uint32_t step)
     count(with(of_library, N, 2, 30000));
 }
 
+/* What a function has of its kernel stays, whatever else is set for the function. */
+static void preferred(uint32_t step)
+{
+    if (step == 0)
+        OK(cuKernelSetCacheConfig(kernel, CU_FUNC_CACHE_PREFER_L1, dev));
+    carveout_of(of_library, 0);
+    count(with(of_library, N, step, 1024));
+    carveout_of(of_library, 100);
+    count(with(of_library, N, step, 1024));
+    others(step);
+}
+
 /* -- Sequences that are left, other streams, threads --------------------------- */
 
 static void leaves(uint32_t step)
@@ -224,6 +237,34 @@ static void stacks(uint32_t step)
     others(step);
 }
 
+static _Atomic uint32_t now;
+
+static void *resizer(void *unused)
+{
+    OK(cuCtxSetCurrent(ctx));
+    for (uint32_t at = STEPS / 4; at < STEPS; at += STEPS / 32) {
+        while (now < at)
+            sched_yield();
+        OK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, at / (STEPS / 32) % 2 ? 4096 : 1024));
+    }
+    return unused;
+}
+
+/* Another thread makes it larger and smaller meanwhile. */
+static void resized(uint32_t step)
+{
+    static pthread_t thread;
+    if (step == 0) {
+        OK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 4096));
+        CHECK(pthread_create(&thread, NULL, resizer, NULL) == 0);
+    }
+    count(with(mix, N, step, 0));
+    others(step);
+    now = step;
+    if (step == STEPS - 1)
+        CHECK(pthread_join(thread, NULL) == 0);
+}
+
 static const struct {
     const char *name;
     void (*step)(uint32_t step);
@@ -231,7 +272,8 @@ static const struct {
              {"carveouts", carveouts}, {"caches", caches},   {"contexts", contexts},
              {"many", many},           {"kernels", kernels}, {"both", both},
              {"leaves", leaves},       {"beside", beside},   {"modules", modules},
-             {"libraries", libraries}, {"stacks", stacks}};
+             {"libraries", libraries}, {"stacks", stacks},   {"preferred", preferred},
+             {"resized", resized}};
 
 static void prepare(void)
 {

@@ -503,12 +503,15 @@ CUresult sim_cuCtxSetLimit(CUlimit limit, size_t value)
         r = CUDA_ERROR_UNSUPPORTED_LIMIT;
     if (r == CUDA_SUCCESS && limit >= CU_LIMIT_CIG_ENABLED)
         r = CUDA_ERROR_NOT_PERMITTED;
-    if (r == CUDA_SUCCESS && limit == CU_LIMIT_STACK_SIZE && value != ctx->limit[limit])
+    bool moves = r == CUDA_SUCCESS && limit == CU_LIMIT_STACK_SIZE && value != ctx->limit[limit];
+    if (moves)
         sim_wait_quiet(); /* the stacks move */
     bool buffer = limit == CU_LIMIT_PRINTF_FIFO_SIZE || limit == CU_LIMIT_MALLOC_HEAP_SIZE;
     if (r == CUDA_SUCCESS && !(buffer && value < ctx->limit[limit]))
         ctx->limit[limit] = value;
     sim_unlock();
+    if (moves) /* other threads may launch before the call returns */
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
     return r;
 }
 
