@@ -3,9 +3,11 @@
  * A tool that hooks the functions for memory by patching them, as UCX does (src/ucm/bistro): a jump
  * to its hook replaces their first instructions, which are executed elsewhere.
  *
- *   hooked rules         for each function, how many bytes of its beginning such a tool can take
- * apart hooked near|far      hooks each of them by the short jump or by the long one, and calls
- * them hooked none          calls them
+ *   hooked rules      how many bytes of each function's beginning such a tool can take apart
+ *
+ *   hooked near|far   hooks each of them by the short jump or by the long one, and calls them
+ *
+ *   hooked none       calls them
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

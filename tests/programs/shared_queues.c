@@ -8,16 +8,22 @@
  *   shared_queues KIND PAIRS STEPS    prints "ok", or "for ever" where no kernel has set a word for
  *                                     20 seconds
  *
- * Kinds: one (thread), threads (the streams that are waited for are another thread's), blocking
- * (streams), legacy and per_thread (the stream that waits is a default stream), renew (streams are
- * made anew now and then), copies (the word that is waited for is copied), sets (the program itself
- * asks for one queue, as those do that are written in Python).
+ * Kinds:
+ *
+ *   one         one thread launches all
+ *   threads     another thread launches in the streams that are waited for
+ *   blocking    the streams are blocking ones
+ *   legacy      the stream that waits is the legacy stream
+ *   per_thread  it is the thread's default stream
+ *   renew       streams are made anew now and then
+ *   copies      the word that is waited for is copied
+ *   sets        the program itself asks for one queue, as those do that are written in Python
  *
  *   shared_queues pace STREAMS STEPS [BESIDE [RUN [LEGACY]]]
  *
- * Launches STEPS times a small kernel in each of STREAMS streams, RUN (1) times in a row, where
- * there are BESIDE (0) more streams in which nothing is done, and one kernel before in the legacy
- * stream if LEGACY is 1.
+ * Launches a small kernel in each of STREAMS streams, RUN (1) times in a row, and all that STEPS
+ * times. BESIDE (0) more streams do nothing. If LEGACY is 1 a kernel comes first in the legacy
+ * stream.
  */
 #define _GNU_SOURCE
 #include "sim_test.h"
