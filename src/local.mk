@@ -4,7 +4,7 @@ config_sources = src/config/config.c src/config/config.h src/config/cuda.c src/c
 	src/config/cuda.h src/config/initial.c src/config/initial.h src/config/options.def
 observe_sources = \
 	src/observe/account.h src/observe/callsite.c src/observe/callsite.h \
-	src/observe/counters.c src/observe/counters.h \
+	src/observe/counters.c src/observe/counters.h src/observe/futex.h \
 	src/observe/live.c src/observe/live.h \
 	src/observe/log.c src/observe/log.h \
 	src/observe/name.c src/observe/name.h \

@@ -3,11 +3,9 @@
 #include "engine/lock.h"
 
 #include <errno.h>
-#include <linux/futex.h>
-#include <stddef.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "observe/futex.h"
 
 /* Looks before a thread sleeps: usually the other one is inside for as long as an op takes. */
 enum { SPINS = 100 };
@@ -15,15 +13,6 @@ enum { SPINS = 100 };
 enum { NS_PER_S = 1000000000 };
 
 static _Atomic uint32_t waits; /* for revocations that nobody noticed */
-
-/* How it ends does not matter: the word is looked at again. Errors are none of the program's. */
-static void futex(_Atomic uint32_t *word, int operation, uint32_t value,
-                  const struct timespec *time)
-{
-    int saved = errno;
-    (void)syscall(SYS_futex, word, operation, value, time);
-    errno = saved;
-}
 
 static uint64_t now_ns(void)
 {
@@ -52,7 +41,7 @@ static void notice(struct ag_lock *lock)
 {
     atomic_thread_fence(memory_order_acquire);
     if (atomic_exchange(&lock->unnoticed, 0) != 0)
-        futex(&lock->unnoticed, FUTEX_WAKE_PRIVATE, 1, NULL);
+        ag_futex(&lock->unnoticed, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
 static void notice_own(struct ag_lock *lock, const void *self)
@@ -93,13 +82,13 @@ static __attribute__((noinline)) void revoke_and_wait(struct ag_lock *lock)
     uint64_t ns, waited = 0;
     (void)take_bias(lock);
     for (; (ns = unsettled_ns(lock)) != 0; waited = ns)
-        futex(&lock->unnoticed, FUTEX_WAIT_PRIVATE, 1, &(struct timespec){.tv_nsec = (long)ns});
+        ag_futex(&lock->unnoticed, FUTEX_WAIT_PRIVATE, 1, &(struct timespec){.tv_nsec = (long)ns});
     if (waited != 0 && now_ns() - lock->revoked >= AG_LOCK_VISIBLE_NS &&
         atomic_fetch_add(&waits, 1) >= AG_LOCK_WAITS && lock->doubled < AG_LOCK_SELDOM)
         lock->doubled = AG_LOCK_SELDOM;
     for (unsigned i = 0; is_inside(lock); i++)
         if (i >= SPINS)
-            futex(&lock->inside, FUTEX_WAIT_PRIVATE, 1, NULL);
+            ag_futex(&lock->inside, FUTEX_WAIT_PRIVATE, 1, NULL);
 }
 
 void ag_lock_revoke(struct ag_lock *lock, const void *self)
@@ -183,5 +172,5 @@ void ag_lock_disown(struct ag_lock *lock, const void *self)
 void ag_lock_wake(struct ag_lock *lock)
 {
     notice(lock);
-    futex(&lock->inside, FUTEX_WAKE_PRIVATE, 1, NULL);
+    ag_futex(&lock->inside, FUTEX_WAKE_PRIVATE, 1, NULL);
 }

@@ -9,17 +9,15 @@
  * piece may well become whole: it is left alone, for some bounds. It sleeps when nothing is held
  * that may stay so, for it would take time from the program.
  */
-#include <linux/futex.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "config/config.h"
 #include "engine/pace.h"
 #include "engine/stream.h"
+#include "observe/futex.h"
 #include "observe/thread.h"
 
 /* Looks in a bound; and how many times as long the bound is where the thread may run on one CPU
@@ -44,14 +42,13 @@ static _Atomic unsigned watched;         /* holds */
 static void wake_up(void)
 {
     atomic_fetch_add(&calls, 1);
-    (void)syscall(SYS_futex, &calls, FUTEX_WAKE_PRIVATE, 1, NULL); /* cannot fail */
+    ag_futex(&calls, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
-/* Sleeps until it is woken, or has been since it was the `seen` time, or `time` (not NULL) is over.
-   However that ends: it is looked again. */
+/* Sleeps until it is woken, or has been since it was the `seen` time, or `time` (not NULL) is over. */
 static void nap(uint32_t seen, const struct timespec *time)
 {
-    (void)syscall(SYS_futex, &calls, FUTEX_WAIT_PRIVATE, seen, time);
+    ag_futex(&calls, FUTEX_WAIT_PRIVATE, seen, time);
 }
 
 /* Without the lock: the program's thread is about to want it. */

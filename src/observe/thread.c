@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "observe/thread.h"
 
-#include <errno.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,6 +10,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "observe/futex.h"
 
 /* For calls of the driver; a program may have made the stacks of new threads small. */
 enum { LEAST_STACK = 1 << 20 };
@@ -29,19 +29,10 @@ enum { MOST_FILES = 1 << 20 }; /* that are closed one by one: 0.1 s */
 /* How long a thread may take to be prepared, on a busy machine: then its creator goes on. */
 enum { PREPARE_NS = 100000000, PREPARE_TIMES = 10 };
 
-/* However it ends: who waits looks at the word again. */
-static void futex(_Atomic uint32_t *word, int operation, uint32_t value,
-                  const struct timespec *time)
-{
-    int saved = errno;
-    (void)syscall(SYS_futex, word, operation, value, time);
-    errno = saved;
-}
-
 void ag_thread_pause(long ns)
 {
     _Atomic uint32_t nobody = 0;
-    futex(&nobody, FUTEX_WAIT_PRIVATE, 0, &(struct timespec){.tv_nsec = ns});
+    ag_futex(&nobody, FUTEX_WAIT_PRIVATE, 0, &(struct timespec){.tv_nsec = ns});
 }
 
 /* Linux 5.9 does it at once; before, the table is a copy. (A container may allow the former only.)
@@ -68,10 +59,10 @@ static void *begin(void *argument)
     if (thread->prepare != NULL)
         thread->prepare();
     atomic_store(&thread->ready, 1);
-    futex(&thread->ready, FUTEX_WAKE_PRIVATE, 1, NULL);
+    ag_futex(&thread->ready, FUTEX_WAKE_PRIVATE, 1, NULL);
     thread->run(thread);
     while (atomic_load(&never) == 0)
-        futex(&never, FUTEX_WAIT_PRIVATE, 0, NULL);
+        ag_futex(&never, FUTEX_WAIT_PRIVATE, 0, NULL);
     return NULL;
 }
 
@@ -101,6 +92,6 @@ bool ag_thread_start(struct ag_own_thread *thread)
         (void)pthread_setname_np(id, thread->name);    /* it never ends: the number is good */
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* a mask that was in force is valid */
     for (int i = 0; made && i < PREPARE_TIMES && atomic_load(&thread->ready) == 0; i++)
-        futex(&thread->ready, FUTEX_WAIT_PRIVATE, 0, &(struct timespec){.tv_nsec = PREPARE_NS});
+        ag_futex(&thread->ready, FUTEX_WAIT_PRIVATE, 0, &(struct timespec){.tv_nsec = PREPARE_NS});
     return made;
 }
