@@ -149,15 +149,14 @@ static void streams_kill(const struct ag_context *context)
    beyond us. Nothing is held there any more, its nodes stay, and so must what they know of
    functions.
  */
-static bool each_stream(void (*drop)(struct ag_stream *stream, const struct ag_context *context),
-                        const struct ag_context *context)
+static bool each_stream(void (*drop)(struct ag_stream *stream, const void *data), const void *data)
 {
     bool all = true;
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
         ag_stream_lock(stream);
         bool pushed, known = stream->live && !stream->context->green;
         if (known && ag_context_enter(stream->context, &pushed)) {
-            drop(stream, context);
+            drop(stream, data);
             ag_context_leave(pushed);
         } else if (known) {
             stream->plain = true;
@@ -168,10 +167,9 @@ static bool each_stream(void (*drop)(struct ag_stream *stream, const struct ag_c
     return all;
 }
 
-static void forget_retired(struct ag_stream *stream, const struct ag_context *context)
+static void forget_retired(struct ag_stream *stream, const void *stamp)
 {
-    (void)context;
-    ag_stream_forget_retired(stream);
+    ag_stream_forget_retired(stream, *(const uint32_t *)stamp);
 }
 
 /* Functions have been retired. */
@@ -179,7 +177,7 @@ static void forget_functions(uint32_t retired)
 {
     if (retired == 0)
         return;
-    bool all = each_stream(forget_retired, NULL);
+    bool all = each_stream(forget_retired, &retired);
     ag_aside_settle(NULL);
     if (all)
         ag_functions_sweep(retired);
@@ -262,7 +260,7 @@ void ag_engine_setter_ends(struct ag_setter *setter, CUresult result)
     AG_CALLSITE();
 }
 
-static void drop_traces(struct ag_stream *stream, const struct ag_context *context)
+static void drop_traces(struct ag_stream *stream, const void *context)
 {
     if (stream->context != context)
         return;

@@ -437,26 +437,27 @@ static void drop_traces(struct ag_stream *stream)
     drop_pointers(stream);
 }
 
-static bool is_retired(const struct ag_node *node)
+static bool is_retired(const struct ag_node *node, const void *stamp)
 {
-    return node->op.kind == AG_OP_KERNEL && ag_function_is_retired(node->op.layout);
+    return node->op.kind == AG_OP_KERNEL &&
+           ag_function_is_retired(node->op.layout, *(const uint32_t *)stamp);
 }
 
-void ag_stream_forget_retired(struct ag_stream *stream)
+void ag_stream_forget_retired(struct ag_stream *stream, uint32_t stamp)
 {
-    if (!ag_tree_has(&stream->recorder.tree, is_retired))
+    if (!ag_tree_has(&stream->recorder.tree, is_retired, &stamp))
         return;
     ag_stream_end(stream, true, AG_REASON_ATTRIBUTES);
     for (struct ag_trace *trace = stream->traces, *next; trace != NULL; trace = next) {
         uint32_t i = 0;
         next = trace->next;
-        while (i < trace->length && !is_retired(trace->step[i].node))
+        while (i < trace->length && !is_retired(trace->step[i].node, &stamp))
             i++;
         if (i < trace->length)
             ag_stream_drop_trace(stream, trace);
     }
     drop_pointers(stream);
-    ag_tree_drop(&stream->recorder.tree, is_retired);
+    ag_tree_drop(&stream->recorder.tree, is_retired, &stamp);
 }
 
 void ag_stream_capture_ends(struct ag_stream *stream)

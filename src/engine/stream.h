@@ -262,9 +262,10 @@ void ag_stream_settle(const struct ag_context *context);
    there is none. Another stream's lock may be held. */
 bool ag_stream_kill_vacant(const struct ag_context *context);
 
-/* Drops what was recorded of functions that are retired, and the traces that contain such; if there
-   is any, the open sequence ends. Wants the lock and the context. */
-void ag_stream_forget_retired(struct ag_stream *stream);
+/* Drops what was recorded of functions that were retired up to `stamp`, and the traces that contain
+   one; if there is any, the open sequence ends. What another thread retires meanwhile stays: that
+   thread comes by itself. Wants the lock and the context. */
+void ag_stream_forget_retired(struct ag_stream *stream, uint32_t stamp);
 
 extern _Atomic int ag_captures; /* captures of the program that are under way */
 extern _Atomic int ag_pauses;   /* of these, pauses that the program asked for */

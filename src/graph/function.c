@@ -274,25 +274,18 @@ uint32_t ag_functions_retire(const struct ag_functions *which)
     return stamp;
 }
 
-/* The lock is held. */
-static bool is_swept(const struct entry *entry, uint32_t retired)
-{
-    uint32_t stamp = GET(entry->function.retired);
-    return stamp != 0 && (int32_t)(stamp - retired) <= 0;
-}
-
 void ag_functions_sweep(uint32_t retired)
 {
     pthread_mutex_lock(&lock);
     for (unsigned i = 0; i < BUCKETS; i++)
         for (struct entry **link = &by_function[i]; *link != NULL;)
-            if (is_swept(*link, retired))
+            if (ag_function_is_retired(&(*link)->function.layout, retired))
                 *link = (*link)->alike;
             else
                 link = &(*link)->alike;
     for (unsigned i = 0; i < BUCKETS; i++)
         for (struct entry **link = &table[i], *entry; (entry = *link) != NULL;) {
-            if (!is_swept(entry, retired)) {
+            if (!ag_function_is_retired(&entry->function.layout, retired)) {
                 link = &entry->next;
                 continue;
             }

@@ -89,12 +89,14 @@ uint32_t ag_functions_renew(const struct ag_reach *reach,
 /* A setting has changed: what another thread is being told of a function just now may be old. */
 void ag_functions_doubt(void);
 
-/* Whether a node's function is retired. */
-static inline bool ag_function_is_retired(const struct ag_layout *layout)
+/* Whether a node's function was retired up to a stamp that ag_functions_retire() has returned: the
+   answer stays what it is. */
+static inline bool ag_function_is_retired(const struct ag_layout *layout, uint32_t stamp)
 {
     const struct ag_function *function =
         (const void *)((const char *)layout - offsetof(struct ag_function, layout));
-    return atomic_load_explicit(&function->retired, memory_order_relaxed) != 0;
+    uint32_t retired = atomic_load_explicit(&function->retired, memory_order_relaxed);
+    return retired != 0 && (int32_t)(retired - stamp) <= 0;
 }
 
 #endif

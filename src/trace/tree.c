@@ -170,11 +170,11 @@ bool ag_tree_met(struct ag_tree *tree, uint64_t path)
     return met;
 }
 
-bool ag_tree_has(const struct ag_tree *tree, bool (*such)(const struct ag_node *node))
+bool ag_tree_has(const struct ag_tree *tree, ag_is_such *such, const void *data)
 {
     for (uint32_t i = 0; tree->used != 0 && i <= tree->mask; i++)
         for (const struct ag_node *node = tree->buckets[i]; node != NULL; node = node->bucket)
-            if (such(node))
+            if (such(node, data))
                 return true;
     return false;
 }
@@ -192,14 +192,12 @@ uint64_t ag_tree_heads(const struct ag_tree *tree)
 }
 
 /* Drops the nodes that are dead, and so is all below them. */
-static void drop(struct ag_tree *tree,
-                 bool (*is_dead)(const struct ag_node *node, bool (*such)(const struct ag_node *)),
-                 bool (*such)(const struct ag_node *node))
+static void drop(struct ag_tree *tree, ag_is_such *is_dead, const void *data)
 {
     struct ag_node *dead = NULL;
     for (uint32_t i = 0; i <= tree->mask; i++)
         for (struct ag_node **link = &tree->buckets[i], *node; (node = *link) != NULL;) {
-            if (!is_dead(node, such)) {
+            if (!is_dead(node, data)) {
                 link = &node->bucket;
                 continue;
             }
@@ -221,9 +219,9 @@ static void drop(struct ag_tree *tree,
     }
 }
 
-static bool leads_nowhere(const struct ag_node *node, bool (*such)(const struct ag_node *))
+static bool leads_nowhere(const struct ag_node *node, const void *data)
 {
-    (void)such;
+    (void)data;
     return !ag_node_leads(node);
 }
 
@@ -234,16 +232,22 @@ void ag_tree_prune(struct ag_tree *tree)
     drop(tree, leads_nowhere, NULL);
 }
 
-static bool comes_behind(const struct ag_node *node, bool (*such)(const struct ag_node *))
+struct question {
+    ag_is_such *such;
+    const void *data;
+};
+
+static bool comes_behind(const struct ag_node *node, const void *data)
 {
-    while (node->parent != NULL && !such(node))
+    const struct question *question = data;
+    while (node->parent != NULL && !question->such(node, question->data))
         node = node->parent;
     return node->parent != NULL;
 }
 
-void ag_tree_drop(struct ag_tree *tree, bool (*such)(const struct ag_node *node))
+void ag_tree_drop(struct ag_tree *tree, ag_is_such *such, const void *data)
 {
-    drop(tree, comes_behind, such);
+    drop(tree, comes_behind, &(struct question){such, data});
 }
 
 void ag_node_set_trace(struct ag_node *node, struct ag_trace *trace)

@@ -87,8 +87,11 @@ static inline uint64_t ag_path(uint64_t before, uint64_t token)
    by chance, of one in eight when 16,384 have been met, or without memory. Pruning forgets them. */
 bool ag_tree_met(struct ag_tree *tree, uint64_t path);
 
+/* A question about a node. Two calls with one `data` must get one answer. */
+typedef bool ag_is_such(const struct ag_node *node, const void *data);
+
 /* Whether any node is such. */
-bool ag_tree_has(const struct ag_tree *tree, bool (*such)(const struct ag_node *node));
+bool ag_tree_has(const struct ag_tree *tree, ag_is_such *such, const void *data);
 
 /* The marks of the ops that begin sequences with a trace. */
 uint64_t ag_tree_heads(const struct ag_tree *tree);
@@ -97,7 +100,7 @@ uint64_t ag_tree_heads(const struct ag_tree *tree);
 void ag_tree_prune(struct ag_tree *tree);
 
 /* Drops such nodes, and all below them; there may be no traces there. */
-void ag_tree_drop(struct ag_tree *tree, bool (*such)(const struct ag_node *node));
+void ag_tree_drop(struct ag_tree *tree, ag_is_such *such, const void *data);
 
 /* Whether the node carries a trace or leads to one. */
 static inline bool ag_node_leads(const struct ag_node *node)

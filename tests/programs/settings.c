@@ -225,6 +225,42 @@ static void libraries(uint32_t step)
         count(with((CUfunction)kernel, N - i, i == 2 ? step : i, 0));
 }
 
+enum { UNLOADERS = 4, LOADED = 16 }; /* modules at a time, and for how many steps */
+
+static _Atomic unsigned ready;
+
+static void *unloader(void *module)
+{
+    OK(cuCtxSetCurrent(ctx));
+    for (ready++; ready % UNLOADERS != 0;)
+        sched_yield();
+    OK(cuModuleUnload(module));
+    return NULL;
+}
+
+/* Several threads unload at once what sequences of one stream launch, each something else. */
+static void unloads(uint32_t step)
+{
+    static CUmodule m[UNLOADERS];
+    static CUfunction f[UNLOADERS];
+    pthread_t threads[UNLOADERS];
+    for (unsigned i = 0; i < UNLOADERS; i++) {
+        if (step % LOADED == 0) {
+            OK(cuModuleLoadData(&m[i], agsim_kernels_ptx));
+            OK(cuModuleGetFunction(&f[i], m[i], "ag_mix"));
+        }
+        for (uint32_t k = 0; k < BODY; k++)
+            count(with(f[i], N - i, k, 0));
+        OK(cuStreamSynchronize(stream));
+    }
+    if (step % LOADED != LOADED - 1)
+        return;
+    for (unsigned i = 0; i < UNLOADERS; i++)
+        CHECK(pthread_create(&threads[i], NULL, unloader, m[i]) == 0);
+    for (unsigned i = 0; i < UNLOADERS; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
 /* -- Limits of the context ------------------------------------------------------ */
 
 static void stacks(uint32_t step)
@@ -273,7 +309,7 @@ static const struct {
              {"many", many},           {"kernels", kernels}, {"both", both},
              {"leaves", leaves},       {"beside", beside},   {"modules", modules},
              {"libraries", libraries}, {"stacks", stacks},   {"preferred", preferred},
-             {"resized", resized}};
+             {"resized", resized},     {"unloads", unloads}};
 
 static void prepare(void)
 {

@@ -144,9 +144,10 @@ TEST(what_is_of_another_owner_stays)
     CHECK(ag_functions_retire(
               &(struct ag_functions){.of = AG_FUNCTIONS_OF_CONTEXT, .owner = &limit}) == 0);
     CHECK(ag_function_find(mix, ctx) == function);
-    CHECK(!ag_function_is_retired(&function->layout));
+    CHECK(!ag_function_is_retired(&function->layout, 0));
     uint32_t retired = retire();
-    CHECK(ag_function_is_retired(&function->layout));
+    CHECK(ag_function_is_retired(&function->layout, retired));
+    CHECK(!ag_function_is_retired(&function->layout, retired - 1)); /* not yet by then */
     ag_functions_sweep(retired);
 }
 
