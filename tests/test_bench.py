@@ -53,7 +53,8 @@ def test_what_the_library_adds_to_a_launch_that_passes():
 
 @needs_no_sanitizer
 def test_calls_beside_a_launch_that_waits_for_room():
-    """Those that wait on the simulated driver are those that wait with driver 580 (docs/design.md, fact 23)."""
+    """Those that wait on the simulated driver are those that wait with driver 580 (docs/measurements.md,
+    "What waits while a launch waits for room?")."""
     waiting = {"cudaEventCreate", "cudaEventDestroy", "cudaStreamCreate", "cudaStreamDestroy", "cudaMalloc",
                "cudaMallocHost", "cudaLaunchHostFunc", "cudaGraphInstantiate", "cudaGraphExecDestroy"}
     for patience_ms in (200, 1000, 3000):  # a call that is late is taken for one that waits

@@ -22,7 +22,7 @@
 
 /* Looks in a bound; and how many times as long the bound is where the thread may run on one CPU
    only, as where a launcher of parallel programs binds each process to a core. There each look
-   takes the CPU from the program (docs/results.md, "One CPU"). */
+   takes the CPU from the program (docs/measurements.md, "What if there is one CPU only?"). */
 enum { LOOKS = 3, ALONE = 10 };
 
 /* Looks without such a hold after which it goes to sleep. */

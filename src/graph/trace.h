@@ -85,7 +85,7 @@ CUresult ag_trace_replace_event(struct ag_trace *trace, CUevent event, CUevent o
 
 /*
  * Device memory of an exec with so many ops, KiB: an estimate, not too low, from what was measured
- * on an H200 (docs/design.md, section 1 and fact 11).
+ * on an H200 (docs/measurements.md, "Why are execs scarce?").
  */
 enum { AG_SHORT_EXEC = 64 };
 

@@ -177,8 +177,8 @@ static void put_streams(struct output *out, const struct ag_account *account)
     put(out, "],\n");
 }
 
-/* What replays of a trace have saved: as measured, or else where launching is all that takes time:
-   docs/design.md, section 1. */
+/* What replays of a trace have saved: as a trial measured it, or else as if launching were all that
+   takes time (docs/measurements.md, "What does a graph save?"). */
 static double saved_us(const struct ag_trace_account *trace)
 {
     const double eager = 2.9, graph = 1.3, graph_op = 0.53; /* us */

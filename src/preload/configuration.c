@@ -2,8 +2,8 @@
 /*
  * The doors of what `kernel<<<grid, block, shared, stream>>>(...)` calls besides the launch: its
  * caller pushes the configuration, and the kernel's stub pops it. To use the stack of a thread in
- * the runtime takes 36 ns for both, half as long as to hold the launch takes; to use one here, 15
- * (docs/results.md).
+ * the runtime takes 36 ns for both, longer than to hold the launch; to use one here, 15
+ * (docs/measurements.md, "What does a held launch cost?").
  *
  * Why the program cannot tell: the runtime's functions do nothing else (in 13.0, whose code was
  * read). What is here lies above what is in the runtime: before something is pushed there, all that
