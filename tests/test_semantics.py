@@ -87,6 +87,20 @@ def test_class_is_that_of_the_class_table(family):
     assert len(family.why) > 20 if not referred else referred[1] in RULES
 
 
+ANSWERS = {"OP": {"held", "stream first", "passes"}, "QUERY": {"passes"}, "FUNCTION": {"passes"},
+           "STREAM": {"stream first"}, "DEFAULT_STREAM": {"stream first"}, "DEVICE_COPY": {"stream first"},
+           "EVENT": {"all first"}, "ALLOCATION": {"all first"}, "BARRIER": {"all first"},
+           "WRAP": {"stream first", "all first", "passes"}}
+
+
+@pytest.mark.parametrize("call, functions, answer, but", table(PARTS["Everyday calls"]),
+                         ids=[row[0] for row in table(PARTS["Everyday calls"])])
+def test_answer_of_an_everyday_call_is_that_of_its_class(call, functions, answer, but):
+    kinds = [family.kind for name in quoted(functions) for family in families_of(name)]
+    assert len(kinds) == len(quoted(functions)) and all(answer in ANSWERS[kind] for kind in kinds)
+    assert answer != "passes" or but or set(kinds) <= {"QUERY", "WRAP"}
+
+
 def test_every_name_is_a_function():
     header = f"{helpers.config()['cuda']}/include/cuda.h"
     with open(header, encoding="utf-8") as text:
