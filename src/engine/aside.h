@@ -4,10 +4,10 @@
  *
  * What makes or destroys something in a context waits in the driver while a launch of any thread
  * waits there until its stream takes more work (docs/measurements.md, "What waits while a launch
- * waits for room?"). If what ends that comes later in the thread that a graph is made for, that is a
- * deadlock which the program does not have by itself. So where other threads use the context, a
- * thread of the library's own makes these calls, one after the other, and who asks for one waits for
- * it no longer than AG_PATIENCE_MS, nor behind one for which that was too short. Launches pass
+ * waits for room?"). If what ends that comes later in the thread that a graph is made for, that is
+ * a deadlock which the program does not have by itself. So where other threads use the context, a
+ * thread of the library's own makes these calls, one after the other, and who asks for one waits
+ * for it no longer than AG_PATIENCE_MS, nor behind one for which that was too short. Launches pass
  * meanwhile.
  *
  * All want the context to be current. What is made: CUDA_ERROR_NOT_READY says that the call has not
