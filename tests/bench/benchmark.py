@@ -270,14 +270,18 @@ HEAD = """\
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
 
 
+def replayed(row):
+    ops = row["report"]["ops"]
+    return f"{100 * ops['replayed'] / ops['total']:.1f} %" if ops["total"] else "-"
+
+
 def table_row(row):
-    times, ops = row["times"], row["report"]["ops"]
-    share = f"{100 * ops['replayed'] / ops['total']:.1f} %" if ops["total"] else "-"
+    times = row["times"]
     return (f"| {row['name']} | {middle(times['eager']):.2f} | {middle(times['library']):.2f} "
             f"| {show(middle(times.get('graph')), '.2f')} "
             f"| {middle(ratios(row, 'speedup')):.2f}x "
             f"| {show(middle(ratios(row, 'by_hand')), '.3f')} "
-            f"| {spread(ratios(row, 'eager')):.1f} | {share} "
+            f"| {spread(ratios(row, 'eager')):.1f} | {replayed(row)} "
             f"| {'equal' if row['equal'] else 'DIFFERENT'} |")
 
 

@@ -3,8 +3,8 @@
 import math
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 420, 64, 120, 48, 52
-VARIANTS = {"eager": ("eager", "#6e6e6e"), "graph": ("by hand", "#d97700"),
-            "library": ("library", "#1f6fd6")}
+VARIANTS = {"eager": ("without", "#6e6e6e"), "graph": ("by hand", "#d97700"),
+            "library": ("with library", "#1f6fd6")}
 STEPS = [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100]
 
 

@@ -4,9 +4,9 @@
 
 usage: tests/bench/publish.py [--root DIR] [--library WORDS] BENCH.json
 
-Writes docs/bench.svg, and the text between the lines <!-- bench: NAME --> and <!-- end --> of README.md
-and docs/results.md: "some" is README's choice of loops, "all" are all, "targets" what was asked of
-them. BENCH.json is what benchmark.py --out made; WORDS say which library was measured, such as
+Writes docs/bench.svg, and the text between the lines <!-- bench: NAME --> and <!-- end --> of
+docs/performance.md and docs/results.md: "some" is a choice of loops, "all" are all, "targets" is what
+was asked of them. BENCH.json is what benchmark.py --out made; WORDS say which library was measured, such as
 "commit 1234567". Status 2: a file that is not one, a run on the simulated driver, with different
 results or without a loop that is needed; then nothing is written.
 """
@@ -22,9 +22,9 @@ import benchmark  # noqa: E402  (needs the path above)
 import plot  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "docs/results.md")
+PAGES = ("docs/performance.md", "docs/results.md")
 
-# The loops that README shows, and how it calls them.
+# The loops that docs/performance.md shows, and how it calls them.
 SOME = {
     "N=4": "4 kernels",
     "N=64": "64 kernels",
@@ -61,7 +61,16 @@ def some(found):
 
 
 def everything(found):
-    return [benchmark.HEAD, *map(benchmark.table_row, found["shapes"])]
+    out = ["| loop | without, us | with, us | by hand, us | speed-up | replayed |",
+           "| --- | --- | --- | --- | --- | --- |"]
+    for row in found["shapes"]:
+        times = row["times"]
+        by_hand = benchmark.show(benchmark.middle(times.get("graph")), ".2f")
+        out.append(f"| {row['name']} | {benchmark.middle(times['eager']):.2f} "
+                   f"| {benchmark.middle(times['library']):.2f} | {by_hand} "
+                   f"| {benchmark.middle(benchmark.ratios(row, 'speedup')):.2f}x "
+                   f"| {benchmark.replayed(row)} |")
+    return out
 
 
 def blocks(found, library):
@@ -92,7 +101,7 @@ def publish(found, root, library):
     texts = blocks(found, library)
     pages = {root / name: fill((root / name).read_text(), texts) for name in PAGES}
     pages[root / "docs/bench.svg"] = plot.svg(benchmark.points(found["shapes"]),
-                                              f"Time per kernel, {found['machine']}")
+                                              f"Time per kernel (less is better), {found['machine']}")
     for path, content in pages.items():
         path.write_text(content)
 
