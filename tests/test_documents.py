@@ -1,0 +1,432 @@
+# SPDX-License-Identifier: MIT
+"""The documents: their length, their links, and whether what they name is there.
+
+A check is a function that takes the name and the text of a page and returns complaints, so that one test can
+show each check a page that is wrong.
+"""
+import fnmatch
+import functools
+import re
+
+import pytest
+
+import helpers
+from commands import autograph
+
+ROOT = helpers.SOURCE
+OURS = ("LICENSES", "conf", "docs", "include", "man", "scripts", "src", "tests", ".ci")
+
+
+@functools.cache
+def tree():
+    """The files of the tree, by their path in it."""
+    files = {}
+    for top in ROOT.iterdir():
+        if top.is_file():
+            files[top.name] = top
+        elif top.name in OURS:
+            files |= {str(path.relative_to(ROOT)): path for path in top.rglob("*")
+                      if path.is_file() and "__pycache__" not in path.parts}
+    return files
+
+
+@functools.cache
+def read(path):
+    return tree()[path].read_text(encoding="utf-8", errors="replace")
+
+
+PAGES = sorted(name for name in tree() if name.endswith(".md"))
+READ_BY_USERS = ["README.md", "docs/performance.md", "docs/limits.md"]
+CODE = [name for name in tree()
+        if name.startswith(("src/", "include/", "tests/", "scripts/", "conf/", "man/", ".ci/"))
+        and name != "tests/test_documents.py" and not name.startswith("tests/fuzz/regressions")]
+
+
+# -- What a page is made of ---------------------------------------------------------
+
+def without_comments(text):
+    return re.sub(r"<!--.*?-->", "", text, flags=re.S)
+
+
+def words(text):
+    """As a reader counts them: cells of tables and code, too; neither marks nor addresses of links."""
+    text = re.sub(r"\]\([^)]*\)", "]", without_comments(text))
+    return [word for word in text.split() if re.search(r"\w", word)]
+
+
+def anchors(text):
+    """Of the headings, as GitHub makes them."""
+    result = []
+    for heading in re.findall(r"^#+ (.*)", re.sub(r"```.*?```", "", text, flags=re.S), flags=re.M):
+        name = re.sub(r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "]", heading).lower()).replace(" ", "-")
+        result.append(f"{name}-{result.count(name)}" if name in result else name)
+    return result
+
+
+def headings(text):
+    """Without their numbers."""
+    return re.findall(r"^#+ (?:\d+\. )?(.*)", text, flags=re.M)
+
+
+def code(text):
+    """The code of a page: spans, and lines of blocks without their prompt and comment."""
+    blocks = re.findall(r"^(?:    |\t)(?! )(.*)", text, flags=re.M)
+    for block in re.findall(r"^```\w*\n(.*?)^```", text, flags=re.M | re.S):
+        blocks += block.splitlines()
+    text = re.sub(r"^```.*?^```|^    .*?$", "", text, flags=re.M | re.S)
+    spans = re.findall(r"(?<!`)`([^`]+)`(?!`)", text)
+    return [re.sub(r"\s+# .*", "", re.sub(r"^\$ ", "", line)) for line in blocks] + \
+        [re.sub(r"\s+", " ", span) for span in spans]
+
+
+def sentences(text):
+    """Of the prose: no headings, tables, code blocks; items of lists end sentences."""
+    text = re.sub(r"^```.*?^```|^    .*?$|^[#|!].*?$", "", without_comments(text), flags=re.M | re.S)
+    text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "CODE", text))
+    return [" ".join(part.split()) for block in re.split(r"\n\s*\n|\n\s*(?:[-*]|\d+\.) ", text)
+            for part in re.split(r"(?<=[.?!:;])\**\s+", block) if part.strip()]
+
+
+# -- Length ---------------------------------------------------------------------
+
+LIMITS = {  # page: lines, words at most
+    "README.md": (149, None), "docs/performance.md": (120, None), "docs/results.md": (None, 3000),
+    "docs/design.md": (None, 4000)}
+
+
+def too_long(name, text):
+    lines, most = LIMITS.get(name, (None, None))
+    return [f"{have} {what} instead of {limit} at most"
+            for have, what, limit in ((text.count("\n"), "lines", lines), (len(words(text)), "words", most))
+            if limit and have > limit]
+
+
+# -- Links ----------------------------------------------------------------------
+
+def dead_links(name, text):
+    """Links within the tree, and their anchors."""
+    wrong = []
+    here = ROOT / name
+    for target, section in re.findall(r"\]\(([^)\s]+)\)(?:,\s+\"([^\"]+)\")?", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        there = (here.parent / path).resolve() if path else here
+        if not there.exists():
+            wrong.append(f"no {path} ({target})")
+            continue
+        page = text if there == here else there.read_text(encoding="utf-8", errors="replace")
+        if anchor and anchor not in anchors(page):
+            wrong.append(f"no section #{anchor} in {path or name}")
+        if section and re.sub(r"\s+", " ", section) not in headings(page):
+            wrong.append(f'no section "{section}" in {path or name}')
+    return wrong
+
+
+def dead_references(_, text):
+    """Pages that a text names without a link, and the section that is quoted behind."""
+    wrong = []
+    text = re.sub(r"\n[ \t]*(?:\*|#|//|\.)?[ \t]*", " ", text)
+    page = r"\b(docs/\w+\.md|README\.md|[A-Z]{4,}\.md)"
+    for path, section in re.findall(page + r"(?:\)?, \"([^\"]+)\")?", text):
+        if path not in tree():
+            wrong.append(f"no {path}")
+        elif section and section not in headings(read(path)):
+            wrong.append(f"no section \"{section}\" in {path}")
+    return wrong
+
+
+# -- What a page names ------------------------------------------------------------
+
+SECTIONS = ("general", "trace", "update", "hold", "graph", "report", "log")
+SUFFIXES = ("c", "h", "py", "json", "html", "cu", "def", "trace", "data", "md", "sh")
+
+
+@functools.cache
+def options():
+    return {f"{section}.{key}" for section, key in
+            re.findall(r"^AG_OPT_\w+\((\w+), (\w+),", read("src/config/options.def"), flags=re.M)}
+
+
+def unknown_options(_, text):
+    """SECTION.KEY and AUTOGRAPH_SECTION_KEY in code."""
+    wrong = []
+    for part in code(text):
+        for option in re.findall(rf"(?<![\w./-])((?:{'|'.join(SECTIONS)})\.\w+)\b(?!\()", part):
+            if option not in options() and option.split(".")[1] not in SUFFIXES:
+                wrong.append(f"no option {option}")
+        for section, key in re.findall(r"\bAUTOGRAPH_([A-Z]+)_([A-Z_]+)\b", part):
+            if section.lower() in SECTIONS and f"{section}.{key}".lower() not in options():
+                wrong.append(f"no option AUTOGRAPH_{section}_{key}")
+    return wrong
+
+
+COMMANDS = ["doctor", "report", "verify", "bench", "trace", "compare", "top"]
+
+
+@functools.cache
+def flags_of(command):
+    """Of a command of autograph, or of itself ("")."""
+    shown = autograph(*[command][:bool(command)], "--help").stdout
+    return set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", shown))
+
+
+def unknown_commands(_, text):
+    """Commands of autograph, and their options; what follows -- is a program's own."""
+    wrong = []
+    for part in code(text):
+        for line in re.findall(r"(?:^|[&;|] *|\b[A-Z_]+=\S* )(?:[./\w]*/)?autograph (.*)", part):
+            own = re.split(r" -- |(?<!\S)\./\w|(?<!\S)(?:build|tests)/", line)[0].split()
+            command = own[0] if own and re.fullmatch(r"[a-z]+", own[0]) else ""
+            if command and command not in COMMANDS:
+                wrong.append(f"no command autograph {command}")
+                continue
+            wrong += [f"autograph {command} has no option {word}" for word in own
+                      if word.startswith("--") and word != "--"
+                      and re.split("[=[]", word)[0] not in flags_of(command)]
+    return wrong
+
+
+def named_files(part):
+    """The scripts of the tree that a command names, by their whole path or their name alone."""
+    for word in part.split():
+        word = word.removeprefix("./")
+        if word in tree():
+            yield word
+        elif re.fullmatch(r"\w+\.py", word):
+            yield from (name for name in tree() if name.endswith("/" + word))
+
+
+@functools.cache
+def every_flag():
+    known = set().union(*map(flags_of, ["", *COMMANDS]))
+    scripts = [name for name in tree() if name.startswith(("tests/", "scripts/", ".ci/"))
+               and name != "tests/test_documents.py"]
+    configure = read("configure.ac")
+    return known.union(*(re.findall(r"--[a-z][a-z-]*", read(name)) for name in [*scripts, "configure.ac"]),
+                       (f"--with-{name}" for name in re.findall(r"AC_ARG_WITH\(\[([\w-]+)", configure)),
+                       (f"--enable-{name}" for name in re.findall(r"AC_ARG_ENABLE\(\[([\w-]+)", configure)))
+
+
+FOREIGN = ("git ", "nvcc", "ncu", "nsys", "docker ", "torchrun ", "valgrind ", "apt", "clang", "gcc", "perf ")
+
+
+def unknown_flags(_, text):
+    """Options of the tree's scripts; of one alone, that some script has it."""
+    wrong = []
+    for part in code(text):
+        if part.startswith(FOREIGN) or re.search(r"(?:^|[ /])autograph ", part):
+            continue
+        files = list(named_files(part))
+        for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]*", part):
+            if files:
+                beside = {other for file in files for other in tree()
+                          if other.rsplit("/", 1)[0] == file.rsplit("/", 1)[0] and "test_" not in other}
+                if not any(flag in read(other) for other in beside):
+                    wrong.append(f"{files[0]} has no option {flag}")
+            elif flag not in every_flag():
+                wrong.append(f"nothing has an option {flag}")
+    return wrong
+
+
+def makefiles():
+    return [name for name in tree() if name == "Makefile.am" or name.endswith("local.mk")]
+
+
+@functools.cache
+def targets():
+    automake = {"all", "check", "clean", "dist", "distcheck", "distclean", "install", "installcheck", "uninstall"}
+    return automake.union(*(re.findall(r"^([a-z][\w-]*):", read(name), flags=re.M) for name in makefiles()))
+
+
+def unknown_targets(_, text):
+    """Of make."""
+    wrong = []
+    for part in code(text):
+        for line in re.findall(r"(?:^|[&;] *)(?:sudo )?make\b([^&;|]*)", part):
+            line = re.sub(r" -[A-Za-z](?: \S+)?| '[^']*'|\w+='[^']*'", " ", re.sub(r" -j\S*", " ", line))
+            wrong += [f"make has no target {word}" for word in line.split()
+                      if re.fullmatch(r"[a-z][\w-]*", word) and word not in targets()]
+    return wrong
+
+
+@functools.cache
+def base_names():
+    return {name.rsplit("/", 1)[-1] for name in tree()}
+
+
+@functools.cache
+def made_by_make():
+    return "\n".join(map(read, makefiles()))
+
+
+def is_there(path):
+    """A file, a folder, a pattern of names (NAME stands for any), or what make builds."""
+    path = path.rstrip("/.").removeprefix("./").removeprefix("build/")
+    pattern = re.sub(r"(?<![A-Za-z])[A-Z]{2,}(?![A-Za-z]|\.md)", "*", path)
+    source = re.sub(r"-(?:sim|static|shared)$", "", pattern)
+    return (ROOT / path).exists() or path in made_by_make() or any(
+        fnmatch.fnmatchcase(name, form) for form in (pattern, f"{source}.cu", f"{source}.c", f"{source}.py",
+                                                    f"{pattern}.in")
+        for name in tree())
+
+
+PLACES = r"(?:scripts|tests|docs|src|conf|include|man|LICENSES|\.ci)"
+FILE = rf"(?<![\w/.$<{{-])((?:\./)?(?:build/)?{PLACES}/[\w./*-]+)"
+BARE = r"(?<![\w/.*~-])([\w-]+\.(?:c|h|py|cu|cc|def|mk|ac|am))(?![\w(*])"
+ELSEWHERE = {"cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "ini.h", "uthash.h"}
+
+
+def unknown_files(_, text):
+    """Paths in the tree, and names of sources in code."""
+    wrong = [f"no {path}" for path in re.findall(FILE, re.sub(r"\w+://\S+", "", text)) if not is_there(path)]
+    for part in code(text):
+        wrong += [f"no {name}" for name in re.findall(BARE, part)
+                  if name not in base_names() | ELSEWHERE and name not in made_by_make()]
+    return wrong
+
+
+# -- Sentences ------------------------------------------------------------------
+
+STIFF = r"\b(?:of|by|from|for) which\b|\bthat one\b|\bof these\b|\bor such\b|\bas well as\b|\blikewise\b"
+
+
+def stiff(name, text):
+    """What one would not say to a colleague, on the pages that users read."""
+    if name not in READ_BY_USERS:
+        return []
+    said = sentences(text)
+    return [f"{len(words(each))} words: {each}" for each in said if len(words(each)) > 30] + \
+        [f"'{found[0]}': {each}" for each in said if (found := re.search(STIFF, each, flags=re.I))]
+
+
+# -- The tests ------------------------------------------------------------------
+
+CHECKS = [too_long, dead_links, dead_references, unknown_options, unknown_commands, unknown_flags,
+          unknown_targets, unknown_files, stiff]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", PAGES)
+def test_page(name, check):
+    """The log of changes tells of what is no more."""
+    if name != "CHANGELOG.md" or not check.__name__.startswith("unknown"):
+        assert check(name, read(name)) == []
+
+
+def test_pages_that_have_a_limit_are_there():
+    assert {*LIMITS, *READ_BY_USERS} <= set(PAGES)
+
+
+def test_references_in_code_lead_somewhere():
+    """Comments, scripts, manual pages and the configuration name pages and their sections."""
+    assert len(CODE) > 200
+    assert {name: wrong for name in CODE if (wrong := dead_references(name, read(name)))} == {}
+
+
+WRONG = [
+    (too_long, "README.md", "a\n" * 150, "150 lines instead of 149 at most"),
+    (too_long, "docs/results.md", "| a | b |\n" * 1501, "3002 words instead of 3000 at most"),
+    (dead_links, "docs/design.md", "[x](nowhere.md)", "no nowhere.md (nowhere.md)"),
+    (dead_links, "docs/design.md", "[x](../README.md#nothing)", "no section #nothing in ../README.md"),
+    (dead_links, "docs/design.md", "# One\n[x](#two)", "no section #two in docs/design.md"),
+    (dead_links, "docs/design.md", '([x](results.md),\n"No section")',
+     'no section "No section" in results.md'),
+    (dead_references, "src/main.c", "/* see docs/nowhere.md */", "no docs/nowhere.md"),
+    (dead_references, "src/main.c", "/* (docs/results.md,\n * \"No section\") */",
+     'no section "No section" in docs/results.md'),
+    (unknown_options, "README.md", "`trace.hotter = 3`", "no option trace.hotter"),
+    (unknown_options, "README.md", "    AUTOGRAPH_HOLD_BOUND_MS=3 ./app", "no option AUTOGRAPH_HOLD_BOUND_MS"),
+    (unknown_commands, "README.md", "`autograph explain ./app`", "no command autograph explain"),
+    (unknown_commands, "README.md", "    $ build/autograph bench --traces -- ./app",
+     "autograph bench has no option --traces"),
+    (unknown_commands, "README.md", "`autograph --reports ./app --mine`", "autograph  has no option --reports"),
+    (unknown_flags, "README.md", "`tests/real/run --laps 3`", "tests/real/run has no option --laps"),
+    (unknown_flags, "README.md", "`benchmark.py --laps 3`", "tests/bench/benchmark.py has no option --laps"),
+    (unknown_flags, "README.md", "use `--no-such-flag`", "nothing has an option --no-such-flag"),
+    (unknown_targets, "README.md", "`make -C build -j4 check-gpus`", "make has no target check-gpus"),
+    (unknown_files, "README.md", "run scripts/nothing", "no scripts/nothing"),
+    (unknown_files, "README.md", "`tests/bench/nobody-static`", "no tests/bench/nobody-static"),
+    (unknown_files, "README.md", "`nothing.c` does it", "no nothing.c"),
+    (stiff, "README.md", "The library, of which we speak.", "'of which': The library, of which we speak."),
+    (stiff, "README.md", "word " * 31, "31 words: " + " ".join(["word"] * 31)),
+]
+
+
+@pytest.mark.parametrize("check, name, text, complaint", WRONG,
+                         ids=[f"{check.__name__}-{k}" for k, (check, *_) in enumerate(WRONG)])
+def test_check_finds_what_is_wrong(check, name, text, complaint):
+    assert check(name, text) == [complaint]
+
+
+def test_every_check_is_seen_to_fail():
+    assert {check for check, *_ in WRONG} == set(CHECKS)
+
+
+def test_checks_let_pass_what_is_right():
+    right = ("# One\n[x](#one) [y](https://example.org/z.md) docs/results.md, \"One CPU\"; `trace.hot = 3`\n"
+             "`AUTOGRAPH_TRACE_HOT=5 autograph --set graph.execs=0 ./app --its-own`,\n"
+             "`autograph bench --runs 3 -- ./app`\n    $ make -C build -j2 check-gpu   # --no-flag\n"
+             "`tests/samples/NAME-static`, `tests/unit/test_NAME.c`, `cuda.h`, `report.json`\n")
+    assert [found for check in CHECKS for found in check("docs/design.md", right)] == []
+
+
+# -- Figures --------------------------------------------------------------------
+
+def tables(text):
+    """Of each table, its rows as dictionaries by the cells of the head."""
+    for block in re.findall(r"(?:^\|.*\n)+", text, flags=re.M):
+        head, _, *rows = [[cell.strip() for cell in line.strip().strip("|").split("|")]
+                          for line in block.splitlines()]
+        yield [dict(zip(head, cells)) for cells in rows]
+
+
+def numbers(cell):
+    return [float(number) for number in re.findall(r"\d+\.?\d*", re.sub(r"\+- \S+|\(.*?\)", "", cell))]
+
+
+def middle(figures):
+    figures = sorted(figures)
+    return (figures[(len(figures) - 1) // 2] + figures[len(figures) // 2]) / 2
+
+
+def measured():
+    """All speed-ups of docs/results.md, by what was measured."""
+    found = {}
+    for row in (row for rows in tables(read("docs/results.md")) for row in rows):
+        name, into = next(iter(row.values())), []
+        for head, cell in row.items():
+            if head.startswith("speed-up"):
+                into += numbers(cell)
+            elif head.startswith(("time / without", "time on / off")) and "speed-up" not in row:
+                into += [1 / figure for figure in numbers(cell)]
+        if not into and "without" in row and numbers(row["without"]):
+            into = [middle(numbers(row["without"])) / middle(numbers(row["with"]))]
+        found.setdefault(name, []).extend(into)
+    for name, figures in re.findall(r"`(\w+)`, [^.]*?: ([\d.x, ]+x)\.", read("docs/results.md")):
+        found.setdefault(name, []).extend(numbers(figures))
+    return found
+
+
+def kinds(page):
+    return [row for rows in tables(read(page)) for row in rows if "a program like yours" in row]
+
+
+def test_ranges_of_the_kinds_of_programs_are_those_measured():
+    figures = measured()
+    rows = kinds("docs/performance.md")
+    assert len(rows) > 20
+    for row in rows:
+        names = re.findall(r"`([^`]+)`", row["measured with"])
+        have = [f"{figure:.1f}x" for name in names for figure in figures[name]]
+        ends = sorted(set(have), key=lambda each: float(each[:-1]))
+        wanted = ends[0] if len(ends) == 1 else f"{ends[0]} to {ends[-1]}"
+        assert row["speed-up"] == wanted, (row["a program like yours"], have)
+
+
+def test_readme_says_what_the_page_about_performance_says():
+    """Of the kinds of programs that it shows."""
+    known = {row["a program like yours"]: row["speed-up"] for row in kinds("docs/performance.md")}
+    shown = {row["a program like yours"]: row["speed-up"] for row in kinds("README.md")}
+    assert len(shown) >= 8
+    assert {kind: known.get(kind) for kind in shown} == {k: cell.split(",")[0] for k, cell in shown.items()}
