@@ -92,17 +92,26 @@ def test_variants_compute_the_same(shape):
     assert plain[1] == graph[1] == library[1] == again[1]
 
 
+@pytest.mark.parametrize("words", ["streams=12", "streams=12 deal=4", "streams=2 threads=8", "threads=12"])
+def test_more_streams_than_a_device_has_queues(words):
+    """Made when a line asks for them."""
+    words = f"n=48 {words} warmup=3 iterations=40"
+    plain, graph = answers(f"eager {words}", f"graph {words}", preload=False)
+    library, again = answers(f"eager {words}", f"eager {words}")
+    assert plain[1] == graph[1] == library[1] == again[1]
+
+
 def test_checksum_depends_on_everything():
     words = "n=4 warmup=2 iterations=9"
     seen = answers(*(f"eager {words} {more}" for more in (
         "n=4", "n=5", "iterations=10", "warmup=3", "rounds=2", "args=1", "args=2", "args=3", "mix=1",
-        "mix=2", "mix=3", "streams=2", "threads=2", "loop=2")), preload=False)
+        "mix=2", "mix=3", "streams=2", "streams=2 deal=2", "threads=2", "loop=2")), preload=False)
     # The third is the second but for where the clock starts.
     assert len({checksum for _, checksum in seen}) == len(seen) - 1
 
 
 @pytest.mark.parametrize("line", ["dance", "eager n", "eager n=x", "eager n=0", "eager m=1",
-                                  "eager streams=4 threads=4", "graph loop=3", "graph args=2 mix=1",
+                                  "eager streams=9 threads=8", "graph loop=3", "graph args=2 mix=1",
                                   "graph args=2 empty=1"])
 def test_bad_line_is_refused(line):
     message = answers(line, preload=False, status=2)

@@ -21,7 +21,13 @@
 
 #include "sample.h"
 
-enum { LANES = 8, SIZE = 256, THREADS = 32, EVENTS = 16 };
+enum {
+    LANES = 8,       /* that every process has */
+    MOST_LANES = 64, /* that a line can ask for; they are made with the first one that does */
+    SIZE = 256,
+    THREADS = 32,
+    EVENTS = 16,
+};
 
 struct shape {
     long n;          /* kernels per iteration */
@@ -31,6 +37,7 @@ struct shape {
     double cpu;      /* us of work on the CPU before each launch */
     long mix;        /* what follows each kernel */
     long streams;    /* that each thread's kernels are dealt out to */
+    long deal;       /* so many in a row to each */
     long threads;    /* each with streams of its own */
     long loop;       /* form of the loop */
     long empty;      /* kernels do nothing */
@@ -62,11 +69,13 @@ KERNEL(nothing, unsigned *data, unsigned k)
 }
 
 /* A stream and its memory. */
-static struct lane {
+struct lane {
     cudaStream_t stream;
     cudaEvent_t events[EVENTS];
     unsigned *data, *other, *pinned; /* two halves of SIZE each */
-} lanes[LANES];
+};
+
+static std::vector<lane> lanes;
 
 struct op {
     unsigned k, block, shared;
@@ -148,7 +157,7 @@ static long trips(long i)
 template <typename F> static void for_each_op(const shape &s, long i, F f)
 {
     auto kernel = [&](long k) {
-        op op = {(unsigned)k, THREADS, 0, k % s.streams};
+        op op = {(unsigned)k, THREADS, 0, k / s.deal % s.streams};
         if (s.loop == PERIOD2 && i % 2)
             op.block = 2 * THREADS;
         if (s.loop == NEVER) /* the size of the shared memory, which nothing uses */
@@ -295,7 +304,7 @@ static void reset()
     std::vector<unsigned> host(2 * SIZE);
     for (const auto &l : lanes) {
         for (unsigned i = 0; i < 2 * SIZE; i++)
-            host[i] = i + (unsigned)(&l - lanes) * 4096;
+            host[i] = i + (unsigned)(&l - lanes.data()) * 4096;
         CHECK(cudaMemcpy(l.data, host.data(), host.size() * sizeof(unsigned),
                          cudaMemcpyHostToDevice));
         CHECK(cudaMemcpy(l.other, host.data(), host.size() * sizeof(unsigned),
@@ -360,8 +369,8 @@ static void measure(const shape &s, bool graph)
     gate start;
     reset();
     for (long t = 1; t < s.threads; t++)
-        threads.emplace_back([&, t] { spans[t] = loop(s, lanes + t * s.streams, graph, &start); });
-    spans[0] = loop(s, lanes, graph, &start);
+        threads.emplace_back([&, t] { spans[t] = loop(s, &lanes[t * s.streams], graph, &start); });
+    spans[0] = loop(s, &lanes[0], graph, &start);
     for (auto &t : threads)
         t.join();
     span all = spans[0];
@@ -414,10 +423,11 @@ static const struct {
     {"sync", &shape::sync, 0, 100000},
     {"rounds", &shape::rounds, 1, 100000000},
     {"mix", &shape::mix, 0, EVENT},
-    {"streams", &shape::streams, 1, LANES},
+    {"streams", &shape::streams, 1, MOST_LANES},
+    {"deal", &shape::deal, 1, 100000},
     {"loop", &shape::loop, 0, NEVER},
     {"empty", &shape::empty, 0, 1},
-    {"threads", &shape::threads, 1, LANES},
+    {"threads", &shape::threads, 1, MOST_LANES},
     {"seed", &shape::seed, 0, 100000},
     {"warmup", &shape::warmup, 0, 100000000},
     {"iterations", &shape::iterations, 1, 100000000},
@@ -446,28 +456,40 @@ static void set(shape *s, char *word)
     bad_line("unknown", word);
 }
 
+static lane new_lane()
+{
+    lane l;
+    l.data = device_array<unsigned>(2 * SIZE);
+    l.other = device_array<unsigned>(2 * SIZE);
+    CHECK(cudaMallocHost((void **)&l.pinned, SIZE * sizeof(unsigned)));
+    for (unsigned i = 0; i < SIZE; i++)
+        l.pinned[i] = i * i;
+    CHECK(cudaStreamCreate(&l.stream));
+    for (auto &event : l.events)
+        CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    return l;
+}
+
+static void need(long count)
+{
+    while ((long)lanes.size() < count)
+        lanes.push_back(new_lane());
+}
+
 int main()
 {
-    for (auto &l : lanes) {
-        l.data = device_array<unsigned>(2 * SIZE);
-        l.other = device_array<unsigned>(2 * SIZE);
-        CHECK(cudaMallocHost((void **)&l.pinned, SIZE * sizeof(unsigned)));
-        for (unsigned i = 0; i < SIZE; i++)
-            l.pinned[i] = i * i;
-        CHECK(cudaStreamCreate(&l.stream));
-        for (auto &event : l.events)
-            CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-    }
+    need(LANES);
     char line[1024];
     while (fgets(line, sizeof line, stdin)) {
-        shape s = {1, CONSTANT, 0, 1, 0, NOTHING, 1, 1, STEADY, 0, 0, 1, 0};
+        shape s = {1, CONSTANT, 0, 1, 0, NOTHING, 1, 1, 1, STEADY, 0, 0, 1, 0};
         char *rest, *variant = strtok_r(line, " \n", &rest);
         if (!variant)
             continue;
         while (char *word = strtok_r(NULL, " \n", &rest))
             set(&s, word);
-        if (s.streams * s.threads > LANES)
+        if (s.streams * s.threads > MOST_LANES)
             bad_line("too many streams", variant);
+        need(s.streams * s.threads);
         if (strcmp(variant, "calibrate") == 0)
             calibrate();
         else if (strcmp(variant, "eager") == 0)
