@@ -191,7 +191,7 @@ def test_both_stream_variants_are_told_apart(built):
 
 # Doors that look into a structure, which the numbers given here are not.
 READS_ITS_ARGUMENT = re.compile(
-    r"cuLaunchKernelEx|cuMemcpy[23]DAsync|cuIpcOpenEventHandle|cuCtxFromGreenCtx|cuDevicePrimaryCtxRetain"
+    r"cuLaunchKernelEx|cuMemcpy[23]D|cuIpcOpenEventHandle|cuCtxFromGreenCtx|cuDevicePrimaryCtxRetain"
     r"|cuStreamCreate")
 
 
@@ -235,13 +235,13 @@ def test_every_exported_function_is_reached(built, how):
 
 
 def test_nothing_is_asked_while_nothing_is_held(built):
-    out = built.run(OPEN, "hold 0", "handle cuMemcpy_ptds", "call 1", "events", "hold 2", "call 1",
+    out = built.run(OPEN, "hold 0", "handle cuMemcpyDtoH_v2_ptds", "call 1", "events", "hold 2", "call 1",
                     "events")
     assert [line for line in out if line.startswith("events")] == \
-        ["events: ", "events: copy(1, host_wait) "]
+        ["events: ", "events: wait((nil), 1, host_wait) "]
 
 
-@pytest.mark.parametrize("name,event", [("cuMemcpy_ptds", "copy(1, host_wait)"),
+@pytest.mark.parametrize("name,event", [("cuMemcpyDtoH_v2_ptds", "wait((nil), 1, host_wait)"),
                                         ("cuStreamSynchronize", "wait(0x1, 0, host_wait)")])
 def test_who_wants_to_know_hears_of_barriers(built, name, event):
     """By thunks and by doors, although nothing is held."""
@@ -290,6 +290,27 @@ def test_ops_reach_the_engine(built, name, event, suffix):
         2 if name in ("cuEventRecord", "cuMemFreeAsync") else 4
     assert eager[-2].split()[2:][:count + 1] == \
         [name + suffix, "119", *PASSED.split()[:count - 1]]
+
+
+@pytest.mark.parametrize("name, event, barrier", [
+    ("cuMemsetD8_v2", "memset(0x77, 3x1, 0, 0x2, 1, (nil) {ptds}) ", "wait((nil), {ptds}, host_wait) "),
+    ("cuMemsetD16_v2", "memset(0x77, 3x1, 0, 0x2, 2, (nil) {ptds}) ", "wait((nil), {ptds}, host_wait) "),
+    ("cuMemsetD32_v2", "memset(0x77, 3x1, 0, 0x2, 4, (nil) {ptds}) ", "wait((nil), {ptds}, host_wait) "),
+    ("cuMemsetD2D8_v2", "memset(0x77, 4x5, 2, 0x3, 1, (nil) {ptds}) ", "wait((nil), {ptds}, host_wait) "),
+    ("cuMemsetD2D16_v2", "memset(0x77, 4x5, 2, 0x3, 2, (nil) {ptds}) ", "wait((nil), {ptds}, host_wait) "),
+    ("cuMemsetD2D32_v2", "memset(0x77, 4x5, 2, 0x3, 4, (nil) {ptds}) ", "wait((nil), {ptds}, host_wait) "),
+    ("cuMemcpy", "copy(4 0x77, 4 0x2, 3x1x1, (nil) {ptds}) ", "copy({ptds}, host_wait) "),
+    ("cuMemcpyDtoD_v2", "copy(4 0x77, 4 0x2, 3x1x1, (nil) {ptds}) ", "copy({ptds}, host_wait) "),
+])
+@pytest.mark.parametrize("suffix", ["", "_ptds"])
+def test_ops_without_a_stream_reach_the_engine(built, name, event, barrier, suffix):
+    """What the engine takes never reaches the driver; before the rest goes what the host may wait for."""
+    held = built.run(OPEN, f"handle {name}{suffix} accept 1", CALL, "events")
+    eager = built.run(OPEN, f"handle {name}{suffix} accept 0", CALL, "events")
+    event, barrier = (text.format(ptds=int(bool(suffix))) for text in (event, barrier))
+    assert held[-2:] == ["call: 0", f"events: {event}"]
+    assert eager[-1] == f"events: {event}{barrier}"
+    assert eager[-2].split()[2:4] == [name + suffix, "119"]
 
 
 @pytest.mark.parametrize("suffix", ["", "_ptsz"])

@@ -115,9 +115,18 @@ static void split(uint32_t *low, uint64_t words)
     low[1] = (uint32_t)(words >> 32);
 }
 
-bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *call)
+/* Whether the host does not wait for the memset, whatever its size. */
+static bool is_asynchronous(const struct ag_memset_call *call, struct ag_answers **answers)
 {
-    if (call->count == 0 || call->height == 0 || call->height > UINT32_MAX)
+    uint64_t buffer;
+    return !call->blocks || ag_memory_at(answers, call->dst, 1, &buffer) == CU_MEMORYTYPE_DEVICE;
+}
+
+bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *call,
+                        struct ag_answers **answers)
+{
+    if (call->count == 0 || call->height == 0 || call->height > UINT32_MAX ||
+        !is_asynchronous(call, answers))
         return false;
     to->op = (struct ag_op){.kind = AG_OP_MEMSET};
     split(&to->op.shape[AG_MEMSET_COUNT_LOW], call->count);
@@ -210,7 +219,8 @@ bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,
     CUDA_MEMCPY3D *p = &to->params;
     *p = call->params;
     if (p->WidthInBytes == 0 || p->Height == 0 || p->Depth == 0 || p->srcLOD != 0 ||
-        p->dstLOD != 0 || !resolve(p, &to->arguments.copy, answers))
+        p->dstLOD != 0 || !resolve(p, &to->arguments.copy, answers) ||
+        (call->blocks && p->srcMemoryType == CU_MEMORYTYPE_HOST))
         return false;
     to->op = (struct ag_op){.kind = AG_OP_COPY, .extra = p, .extra_size = sizeof *p};
     bool plain = p->Height == 1 && p->Depth == 1 &&

@@ -32,7 +32,8 @@ struct ag_described {
    is known of the call's, or NULL; `answers` what is known of memory. */
 bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *call,
                         const struct ag_function *function);
-bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *call);
+bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *call,
+                        struct ag_answers **answers);
 bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,
                       struct ag_answers **answers);
 bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call,

@@ -150,6 +150,7 @@ struct ag_memset_call {
     uint32_t width; /* bytes of an element: 1, 2, 4 */
     CUstream stream;
     bool ptsz;
+    bool blocks; /* the call has no stream: the host waits unless all is memory of the device */
 };
 
 /*
@@ -160,6 +161,7 @@ struct ag_copy_call {
     CUDA_MEMCPY3D params;
     CUstream stream;
     bool ptsz;
+    bool blocks; /* as of a memset */
 };
 
 /* A record of an event in a stream, or a stream's wait for it; both without flags. */

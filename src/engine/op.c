@@ -415,10 +415,23 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
     AG_CALLSITE();                                                                                 \
     return held
 
-FOLLOWED_OP(memset, AG_OP_MEMSET, ag_describe_memset)
+#define DESCRIBE(op, call) ag_describe_memset(op, call, &stream->answers)
+FOLLOWED_OP(memset, AG_OP_MEMSET, DESCRIBE)
+#undef DESCRIBE
+
+/* An op without a stream makes no state of the default stream. A program that only sets up memory
+   there would have one stream more in use, and might lose the gain of many that share no queue. */
+static bool makes_no_state(bool blocks, bool ptsz)
+{
+    return blocks && ag_stream_peek(NULL, ptsz, ag_context_current()) == NULL;
+}
 
 bool ag_engine_memset(const struct ag_memset_call *call)
 {
+    if (makes_no_state(call->blocks, call->ptsz)) {
+        AG_TRACE(ag_note_memset(NULL, call));
+        return false;
+    }
     OTHER_OP(memset, ag_note_memset);
 }
 
@@ -457,6 +470,10 @@ FOLLOWED_OP(copy, AG_OP_COPY, DESCRIBE)
 
 bool ag_engine_copy(const struct ag_copy_call *call)
 {
+    if (makes_no_state(call->blocks, call->ptsz)) {
+        AG_TRACE(ag_note_copy(NULL, call));
+        return false;
+    }
     if (atomic_load(&ag_many_devices) &&
         ag_stream_name(call->stream, call->ptsz) == CU_STREAM_LEGACY && may_change_device(call) &&
         ag_anything_held())

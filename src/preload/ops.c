@@ -148,14 +148,22 @@ LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz, true)
 LAUNCH_KERNEL_EX(cuLaunchKernelEx, false)
 LAUNCH_KERNEL_EX(cuLaunchKernelEx_ptsz, true)
 
+/*
+ * Doors of ops that have a form without a stream: it goes to the default stream, and the host waits
+ * unless all memory is the device's ("API synchronization behavior"). What waits is never held, and
+ * what it may wait for goes before.
+ */
+#define NO_STREAM ((CUstream)NULL)
+
 /* -- Memsets -------------------------------------------------------------- */
 
 #define MEMSET_OP AG_OP_MEMSET, NULL, 0
-#define MEMSET_DOOR(name, type, element, per_thread, parameters, arguments, rows, distance)        \
-    OP_DOOR(name, type, stream, MEMSET_OP, per_thread, parameters, arguments)                      \
+#define MEMSET_DOOR(name, type, element, per_thread, parameters, arguments, rows, distance, to,    \
+                    may_block)                                                                     \
+    OP_DOOR(name, type, to, MEMSET_OP, per_thread, parameters, arguments)                          \
     {                                                                                              \
         __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
-        if (passive() || passes(stream, per_thread, MEMSET_OP))                                    \
+        if (passive() || passes(to, per_thread, MEMSET_OP))                                        \
             return real arguments;                                                                 \
         ag_cause = #name;                                                                          \
         const struct ag_memset_call call = {                                                       \
@@ -165,23 +173,33 @@ LAUNCH_KERNEL_EX(cuLaunchKernelEx_ptsz, true)
             .pitch = distance,                                                                     \
             .value = value,                                                                        \
             .width = sizeof(element),                                                              \
-            .stream = stream,                                                                      \
+            .stream = to,                                                                          \
             .ptsz = per_thread,                                                                    \
+            .blocks = may_block,                                                                   \
         };                                                                                         \
         if (ag_engine_memset(&call))                                                               \
             return CUDA_SUCCESS;                                                                   \
+        if (may_block)                                                                             \
+            ag_engine_barrier_wait(NULL, per_thread, AG_REASON_HOST_WAIT);                         \
         return checked(real arguments);                                                            \
     }
 
 #define MEMSET(name, type, element, per_thread)                                                    \
     MEMSET_DOOR(name, type, element, per_thread,                                                   \
                 (CUdeviceptr dst, element value, size_t count, CUstream stream),                   \
-                (dst, value, count, stream), 1, 0)
+                (dst, value, count, stream), 1, 0, stream, false)
 #define MEMSET_2D(name, type, element, per_thread)                                                 \
     MEMSET_DOOR(name, type, element, per_thread,                                                   \
                 (CUdeviceptr dst, size_t pitch, element value, size_t count, size_t height,        \
                  CUstream stream),                                                                 \
-                (dst, pitch, value, count, height, stream), height, pitch)
+                (dst, pitch, value, count, height, stream), height, pitch, stream, false)
+#define MEMSET_WAITS(name, type, element, per_thread)                                              \
+    MEMSET_DOOR(name, type, element, per_thread, (CUdeviceptr dst, element value, size_t count),   \
+                (dst, value, count), 1, 0, NO_STREAM, true)
+#define MEMSET_2D_WAITS(name, type, element, per_thread)                                           \
+    MEMSET_DOOR(name, type, element, per_thread,                                                   \
+                (CUdeviceptr dst, size_t pitch, element value, size_t count, size_t height),       \
+                (dst, pitch, value, count, height), height, pitch, NO_STREAM, true)
 
 #define BOTH(door, name, ...)                                                                      \
     door(name, name, __VA_ARGS__, false) door(name##_ptsz, name, __VA_ARGS__, true)
@@ -192,21 +210,33 @@ BOTH(MEMSET_2D, cuMemsetD2D8Async, unsigned char)
 BOTH(MEMSET_2D, cuMemsetD2D16Async, unsigned short)
 BOTH(MEMSET_2D, cuMemsetD2D32Async, unsigned int)
 
+#define BOTH_WAIT(door, name, ...)                                                                 \
+    door(name, name, __VA_ARGS__, false) door(name##_ptds, name, __VA_ARGS__, true)
+BOTH_WAIT(MEMSET_WAITS, cuMemsetD8_v2, unsigned char)
+BOTH_WAIT(MEMSET_WAITS, cuMemsetD16_v2, unsigned short)
+BOTH_WAIT(MEMSET_WAITS, cuMemsetD32_v2, unsigned int)
+BOTH_WAIT(MEMSET_2D_WAITS, cuMemsetD2D8_v2, unsigned char)
+BOTH_WAIT(MEMSET_2D_WAITS, cuMemsetD2D16_v2, unsigned short)
+BOTH_WAIT(MEMSET_2D_WAITS, cuMemsetD2D32_v2, unsigned int)
+
 /* -- Copies --------------------------------------------------------------- */
 
 #define COPY_OP AG_OP_COPY, NULL, 0
 
 /* `row` makes the CUDA_MEMCPY3D of the call. */
-#define COPY_DOOR(name, type, per_thread, parameters, arguments, valid, row)                       \
-    OP_DOOR(name, type, stream, COPY_OP, per_thread, parameters, arguments)                        \
+#define COPY_DOOR(name, type, per_thread, parameters, arguments, valid, row, to, may_block)        \
+    OP_DOOR(name, type, to, COPY_OP, per_thread, parameters, arguments)                            \
     {                                                                                              \
         __typeof__(type) *real = ag_slots[AG_SLOT_##name].real;                                    \
-        if (passive() || unlikely(!(valid)) || passes(stream, per_thread, COPY_OP))                \
+        if (passive() || unlikely(!(valid)) || passes(to, per_thread, COPY_OP))                    \
             return real arguments;                                                                 \
         ag_cause = #name;                                                                          \
-        const struct ag_copy_call call = {.params = row, .stream = stream, .ptsz = per_thread};    \
+        const struct ag_copy_call call = {                                                         \
+            .params = row, .stream = to, .ptsz = per_thread, .blocks = may_block};                 \
         if (ag_engine_copy(&call))                                                                 \
             return CUDA_SUCCESS;                                                                   \
+        if (may_block)                                                                             \
+            ag_engine_barrier_copy(per_thread, AG_REASON_HOST_WAIT);                               \
         return checked(real arguments);                                                            \
     }
 
@@ -254,17 +284,27 @@ static CUDA_MEMCPY3D rows(const CUDA_MEMCPY2D *copy)
 #define COPY_ANY(name, type, per_thread)                                                           \
     COPY_DOOR(name, type, per_thread,                                                              \
               (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),                   \
-              (dst, src, bytes, stream), true, range(ANY, dst, ANY, src, bytes))
+              (dst, src, bytes, stream), true, range(ANY, dst, ANY, src, bytes), stream, false)
 #define COPY_HTOD(name, type, per_thread)                                                          \
     COPY_DOOR(name, type, per_thread,                                                              \
               (CUdeviceptr dst, const void *src, size_t bytes, CUstream stream),                   \
-              (dst, src, bytes, stream), true, range(ANY, dst, ANY, (CUdeviceptr)src, bytes))
+              (dst, src, bytes, stream), true, range(ANY, dst, ANY, (CUdeviceptr)src, bytes),      \
+              stream, false)
 #define COPY_2D(name, type, per_thread)                                                            \
     COPY_DOOR(name, type, per_thread, (const CUDA_MEMCPY2D *copy, CUstream stream),                \
-              (copy, stream), copy, rows(copy))
+              (copy, stream), copy, rows(copy), stream, false)
 #define COPY_3D(name, type, per_thread)                                                            \
     COPY_DOOR(name, type, per_thread, (const CUDA_MEMCPY3D *copy, CUstream stream),                \
-              (copy, stream), copy, *copy)
+              (copy, stream), copy, *copy, stream, false)
+#define COPY_ANY_WAITS(name, type, per_thread)                                                     \
+    COPY_DOOR(name, type, per_thread, (CUdeviceptr dst, CUdeviceptr src, size_t bytes),            \
+              (dst, src, bytes), true, range(ANY, dst, ANY, src, bytes), NO_STREAM, true)
+#define COPY_2D_WAITS(name, type, per_thread)                                                      \
+    COPY_DOOR(name, type, per_thread, (const CUDA_MEMCPY2D *copy), (copy), copy, rows(copy),       \
+              NO_STREAM, true)
+#define COPY_3D_WAITS(name, type, per_thread)                                                      \
+    COPY_DOOR(name, type, per_thread, (const CUDA_MEMCPY3D *copy), (copy), copy, *copy, NO_STREAM, \
+              true)
 
 COPY_ANY(cuMemcpyAsync, cuMemcpyAsync, false)
 COPY_ANY(cuMemcpyAsync_ptsz, cuMemcpyAsync, true)
@@ -276,6 +316,14 @@ COPY_2D(cuMemcpy2DAsync_v2, cuMemcpy2DAsync, false)
 COPY_2D(cuMemcpy2DAsync_v2_ptsz, cuMemcpy2DAsync, true)
 COPY_3D(cuMemcpy3DAsync_v2, cuMemcpy3DAsync, false)
 COPY_3D(cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DAsync, true)
+COPY_ANY_WAITS(cuMemcpy, cuMemcpy, false)
+COPY_ANY_WAITS(cuMemcpy_ptds, cuMemcpy, true)
+COPY_ANY_WAITS(cuMemcpyDtoD_v2, cuMemcpyDtoD, false)
+COPY_ANY_WAITS(cuMemcpyDtoD_v2_ptds, cuMemcpyDtoD, true)
+COPY_2D_WAITS(cuMemcpy2D_v2, cuMemcpy2D, false)
+COPY_2D_WAITS(cuMemcpy2D_v2_ptds, cuMemcpy2D, true)
+COPY_3D_WAITS(cuMemcpy3D_v2, cuMemcpy3D, false)
+COPY_3D_WAITS(cuMemcpy3D_v2_ptds, cuMemcpy3D, true)
 
 /* -- Events --------------------------------------------------------------- */
 
