@@ -11,8 +11,12 @@
 #define AG_GLIBC_H
 
 #ifndef __ASSEMBLER__
+#include <dlfcn.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <pthread.h>
+
+#include "sanitize.h"
 
 /*
  * musl has none of these. Its dynamic linker starts no program with a library that refers to
@@ -30,7 +34,7 @@ extern void *__dso_handle __attribute__((visibility("hidden")));
     (__register_atfork ? __register_atfork(prepare, parent, child, &__dso_handle) : ENOSYS)
 
 /* A sanitizer's runtime stands in for some of them, whatever their version. */
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__GLIBC__) && !defined(AG_SANITIZED)
 
 #ifdef __x86_64__
 #define AG_OLD(name, version) __asm__(".symver " #name ", " #name "@GLIBC_" version);

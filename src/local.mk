@@ -17,7 +17,7 @@ observe_sources = \
 	src/observe/tracefile.c src/observe/tracefile.h
 
 lib_LTLIBRARIES = libautograph.la
-libautograph_la_SOURCES = src/glibc.c src/glibc.h \
+libautograph_la_SOURCES = src/glibc.c src/glibc.h src/sanitize.h \
 	$(preload_sources) $(driver_sources) $(engine_sources) $(config_sources) $(observe_sources)
 
 AG_CONFIG_CPPFLAGS = -DAG_SYSCONFDIR='"$(sysconfdir)"'

@@ -100,11 +100,9 @@ bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *ca
 
 static const struct ag_layout nothing;
 
-static const struct {
-    struct ag_layout layout;
-    struct ag_field field[2];
-} memset_layout = {
-    {sizeof(struct ag_memset_arguments), 2},
+static const struct ag_layout memset_layout = {
+    sizeof(struct ag_memset_arguments),
+    2,
     {{offsetof(struct ag_memset_arguments, dst), 8},
      {offsetof(struct ag_memset_arguments, value), 4}},
 };
@@ -133,7 +131,7 @@ bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *ca
     to->op.shape[AG_MEMSET_WIDTH] = call->width;
     to->op.shape[AG_MEMSET_HEIGHT] = (uint32_t)call->height;
     if (call->height == 1) {
-        to->op.layout = &memset_layout.layout;
+        to->op.layout = &memset_layout;
         to->arguments.memset.dst = call->dst;
         to->arguments.memset.value = call->value;
         to->fields[0] = &to->arguments.memset.dst;
@@ -150,11 +148,9 @@ bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *ca
 
 /* -- Copies ---------------------------------------------------------------- */
 
-static const struct {
-    struct ag_layout layout;
-    struct ag_field field[4];
-} copy_layout = {
-    {sizeof(struct ag_copy_arguments), 4},
+static const struct ag_layout copy_layout = {
+    sizeof(struct ag_copy_arguments),
+    4,
     {{offsetof(struct ag_copy_arguments, dst), 8},
      {offsetof(struct ag_copy_arguments, src), 8},
      {offsetof(struct ag_copy_arguments, dst_buffer), 8},
@@ -230,7 +226,7 @@ bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,
             !pitch_is_good(p->dstPitch, p->WidthInBytes))
             return false;
         p->srcPitch = p->dstPitch = p->srcHeight = p->dstHeight = 0;
-        to->op.layout = &copy_layout.layout;
+        to->op.layout = &copy_layout;
         to->arguments.copy.dst = p->dstDevice;
         to->arguments.copy.src =
             p->srcMemoryType == CU_MEMORYTYPE_HOST ? (uint64_t)p->srcHost : p->srcDevice;
@@ -251,11 +247,9 @@ bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,
 
 /* -- Events ---------------------------------------------------------------- */
 
-static const struct {
-    struct ag_layout layout;
-    struct ag_field field[2];
-} event_layout = {
-    {sizeof(struct ag_event_arguments), 2},
+static const struct ag_layout event_layout = {
+    sizeof(struct ag_event_arguments),
+    2,
     {{offsetof(struct ag_event_arguments, event), 8},
      {offsetof(struct ag_event_arguments, serial), 8}},
 };
@@ -266,7 +260,7 @@ bool ag_describe_event(struct ag_described *to, const struct ag_event_call *call
         return false;
     to->op = (struct ag_op){
         .kind = call->wait ? AG_OP_WAIT : AG_OP_RECORD,
-        .layout = &event_layout.layout,
+        .layout = &event_layout,
     };
     to->arguments.event.event = call->event;
     to->arguments.event.serial = serial;
@@ -278,10 +272,7 @@ bool ag_describe_event(struct ag_described *to, const struct ag_event_call *call
 
 /* -- Values in memory -------------------------------------------------------- */
 
-static const struct {
-    struct ag_layout layout;
-    struct ag_field field[1];
-} value_layout = {{8, 1}, {{0, 8}}};
+static const struct ag_layout value_layout = {8, 1, {{0, 8}}};
 
 bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call,
                        struct ag_answers **answers)
@@ -294,7 +285,7 @@ bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call
     to->op = (struct ag_op){
         .kind = AG_OP_VALUE,
         .func = (const void *)call->address,
-        .layout = &value_layout.layout,
+        .layout = &value_layout,
     };
     to->op.shape[AG_VALUE_OPERATION] = call->operation;
     to->op.shape[AG_VALUE_FLAGS] = call->flags;

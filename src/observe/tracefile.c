@@ -360,10 +360,11 @@ static void finish(bool full)
 {
     atomic_store(&ag_trace_on, false);
     if (!atomic_load(&failure)) {
-        struct {
+        union {
             struct ag_record record;
-            uint64_t lost, zero;
-        } end = {.lost = lost_in_all()};
+            uint64_t room[sizeof(struct ag_record) / 8 + 2]; /* what is lost, and a zero */
+        } end = {.room = {0}};
+        end.record.word[0] = lost_in_all();
         fill(&end.record, sizeof end, AG_RECORD_END, full, 0, clock_ns(CLOCK_MONOTONIC));
         (void)put_chunk(0, 0, &end, sizeof end, 0); /* a failure is kept */
     }

@@ -21,9 +21,7 @@
 #include <unistd.h>
 
 #include "preload/preload.h"
-
-/* A sanitizer's runtime opens objects before it is ready for instrumented code. */
-#define UNINSTRUMENTED __attribute__((no_sanitize("address,thread,undefined")))
+#include "sanitize.h"
 
 /* Every thread finds the same. Another library's function may come before the C library's. */
 __attribute__((visibility("hidden"))) void *ag_real_dlopen, *ag_real_dlmopen;
@@ -177,7 +175,7 @@ static void look(Lmid_t space, const char *name, int flags, const void *caller)
     errno = saved;
 }
 
-UNINSTRUMENTED __attribute__((used, visibility("hidden"))) void
+AG_UNINSTRUMENTED __attribute__((used, visibility("hidden"))) void
 ag_dlopen_door(const char *name, int flags, const void *caller)
 {
     if (!ag_real_dlopen)
@@ -186,7 +184,7 @@ ag_dlopen_door(const char *name, int flags, const void *caller)
         look(LM_ID_BASE, name, flags, caller);
 }
 
-UNINSTRUMENTED __attribute__((used, visibility("hidden"))) void
+AG_UNINSTRUMENTED __attribute__((used, visibility("hidden"))) void
 ag_dlmopen_door(Lmid_t space, const char *name, int flags, const void *caller)
 {
     if (!ag_real_dlmopen)

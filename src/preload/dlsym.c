@@ -13,14 +13,12 @@
 #include <string.h>
 
 #include "preload/preload.h"
-
-/* A sanitizer's runtime looks names up before it is ready for instrumented code. */
-#define UNINSTRUMENTED __attribute__((no_sanitize("address,thread,undefined")))
+#include "sanitize.h"
 
 /* Every thread finds the same. */
 void *(*ag_real_dlsym)(void *handle, const char *name);
 
-UNINSTRUMENTED static void find_real_dlsym(void)
+AG_UNINSTRUMENTED static void find_real_dlsym(void)
 {
     if (ag_real_dlsym)
         return;
@@ -208,7 +206,7 @@ static bool decide(void *handle, const char *name, const void *caller, void **re
 }
 
 /* cu..., __cu... */
-UNINSTRUMENTED static bool may_be_cuda(const char *name)
+AG_UNINSTRUMENTED static bool may_be_cuda(const char *name)
 {
     if (name[0] == '_' && name[1] == '_')
         name += 2;
@@ -246,7 +244,7 @@ bool ag_dlsym_is_asked(void *libcuda)
     return came_again;
 }
 
-UNINSTRUMENTED __attribute__((used, visibility("hidden"))) bool
+AG_UNINSTRUMENTED __attribute__((used, visibility("hidden"))) bool
 ag_dlsym_door(void *handle, const char *name, const void *caller, void **result)
 {
     find_real_dlsym();

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "preload/preload.h"
+#include "sanitize.h"
 
 #ifdef __x86_64__
 enum { RELOCATION_GOT = R_X86_64_GLOB_DAT, RELOCATION_ADDRESS = R_X86_64_64 };
@@ -292,7 +293,7 @@ static void give_back(void)
 }
 
 /* A sanitizer's runtime is not ready for instrumented code when the first objects start. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef AG_SANITIZED
 static _Atomic bool ready;
 #else
 enum { ready = true };
@@ -300,15 +301,14 @@ enum { ready = true };
 
 void ag_pointers_at_look_up(void)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef AG_SANITIZED
     ready = true;
 #endif
     give_back();
 }
 
 void __gmon_start__(void);
-__attribute__((visibility("default"), no_sanitize("address,thread,undefined"))) void
-__gmon_start__(void)
+AG_UNINSTRUMENTED __attribute__((visibility("default"))) void __gmon_start__(void)
 {
     if (ready)
         give_back();

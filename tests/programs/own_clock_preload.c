@@ -28,7 +28,7 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 {
     if (clock != CLOCK_MONOTONIC)
         return (int)syscall(SYS_clock_gettime, clock, time);
-    uint64_t ns = now += LOOK_NS;
+    uint64_t ns = atomic_fetch_add(&now, LOOK_NS) + LOOK_NS;
     time->tv_sec = (time_t)(ns / 1000000000);
     time->tv_nsec = (long)(ns % 1000000000);
     return 0;

@@ -10,7 +10,8 @@ SIM_C_FILES = tests/sim/capture.c tests/sim/context.c tests/sim/copy.c tests/sim
 	tests/sim/stream.c tests/sim/work.c
 SIM_H_FILES = tests/sim/sim.h tests/sim/agsim.h tests/sim/newer.h
 SIM_OBJECTS = $(SIM_C_FILES:.c=.o) tests/sim/api.o
-SIM_COMPILE = $(CC) -I$(top_builddir)/tests/sim -I$(top_srcdir)/tests/sim $(CUDA_CPPFLAGS) \
+SIM_COMPILE = $(CC) -I$(top_builddir)/tests/sim -I$(top_srcdir)/tests/sim -I$(top_srcdir)/src \
+	$(CUDA_CPPFLAGS) \
 	-std=c11 -Wall -Wextra -fPIC -fvisibility=hidden -pthread $(SANITIZE:%=-fsanitize=%) \
 	$(filter -Werror,$(AG_CFLAGS)) $(CPPFLAGS) $(CFLAGS) -c
 SIM_LIBS = tests/sim/libcuda.so.1 tests/sim/libcuda.so

@@ -5,13 +5,15 @@
  * at once, and a use after it shows as wrong data. */
 #include "sim.h"
 
+#include "sanitize.h"
+
 #include <sys/mman.h>
 
 #define ARENA_SIZE ((size_t)16 << 30) /* per kind; address space, not memory */
 #define ALIGN      512
 #define POISON_MAX ((size_t)64 << 10) /* bytes of freed memory that are overwritten */
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#ifdef AG_SANITIZED
 #define ARENA_BASE 0x7e9000000000u /* where the sanitizers leave room */
 #else
 #define ARENA_BASE 0x200000000000u

@@ -25,7 +25,7 @@ static const void *biased(struct ag_lock *lock)
 
 TEST(a_mutex_at_first)
 {
-    struct ag_lock lock = {0};
+    struct ag_lock lock = {.biased = NULL};
     take_often(&lock, &first, AG_LOCK_RUN - 1);
     CHECK(biased(&lock) == NULL);
     CHECK(ag_lock_try(&lock, &first) && !ag_lock_try(&lock, &second));
@@ -35,7 +35,7 @@ TEST(a_mutex_at_first)
 
 TEST(who_takes_it_in_a_row_gets_it)
 {
-    struct ag_lock lock = {0};
+    struct ag_lock lock = {.biased = NULL};
     for (int i = 0; i < AG_LOCK_RUN; i++) {
         take_often(&lock, &first, AG_LOCK_RUN - 1);
         take_often(&lock, &second, 1);
@@ -67,7 +67,7 @@ static bool comes_back(struct ag_lock *lock, int times)
 
 TEST(never_to_a_second_thread_and_later_each_time)
 {
-    struct ag_lock lock = {0};
+    struct ag_lock lock = {.biased = NULL};
     take_often(&lock, &first, AG_LOCK_RUN);
     for (int times = AG_LOCK_RUN * 2; times < AG_LOCK_RUN * 16; times *= 2) {
         CHECK(!ag_lock_try(&lock, &second));
@@ -82,7 +82,7 @@ TEST(who_does_not_notice_is_waited_for_and_seldom_again)
 {
     struct ag_lock lock;
     for (int i = 0; i <= AG_LOCK_WAITS; i++) {
-        lock = (struct ag_lock){0};
+        lock = (struct ag_lock){.biased = NULL};
         take_often(&lock, &first, AG_LOCK_RUN);
         uint64_t began = now_ns();
         take_often(&lock, &second, 1);
@@ -96,7 +96,7 @@ TEST(who_does_not_notice_is_waited_for_and_seldom_again)
     CHECK(now_ns() - began >= AG_LOCK_VISIBLE_NS && !ag_lock_is_settling(&lock));
     ag_lock_give(&lock, &second);
     CHECK(comes_back(&lock, AG_LOCK_RUN << (AG_LOCK_SELDOM + 1)));
-    lock = (struct ag_lock){0};
+    lock = (struct ag_lock){.biased = NULL};
     take_often(&lock, &first, AG_LOCK_RUN);
     while (!ag_lock_try(&lock, &second))
         continue;
@@ -106,7 +106,7 @@ TEST(who_does_not_notice_is_waited_for_and_seldom_again)
 
 TEST(it_is_revoked_without_a_wait)
 {
-    struct ag_lock lock = {0};
+    struct ag_lock lock = {.biased = NULL};
     take_often(&lock, &first, AG_LOCK_RUN);
     ag_lock_revoke(&lock, &first);
     CHECK(biased(&lock) == &first);
@@ -119,7 +119,7 @@ TEST(it_is_revoked_without_a_wait)
 
 TEST(who_ends_has_noticed)
 {
-    struct ag_lock lock = {0};
+    struct ag_lock lock = {.biased = NULL};
     take_often(&lock, &first, AG_LOCK_RUN);
     CHECK(!ag_lock_try(&lock, &second));
     ag_lock_disown(&lock, &first);
@@ -129,7 +129,7 @@ TEST(who_ends_has_noticed)
 
 TEST(to_a_second_thread_when_the_first_has_ended)
 {
-    struct ag_lock lock = {0};
+    struct ag_lock lock = {.biased = NULL};
     take_often(&lock, &first, AG_LOCK_RUN);
     ag_lock_disown(&lock, &second);
     CHECK(biased(&lock) == &first);
@@ -141,7 +141,7 @@ TEST(to_a_second_thread_when_the_first_has_ended)
 
 TEST(who_is_inside_is_seen)
 {
-    struct ag_lock lock = {0};
+    struct ag_lock lock = {.biased = NULL};
     take_often(&lock, &first, AG_LOCK_RUN);
     ag_lock_take(&lock, &first);
     CHECK(!ag_lock_try(&lock, &second) && !ag_lock_try(&lock, &second));
@@ -157,7 +157,7 @@ static bool is_only_of_the_first(const struct ag_lock *lock)
 
 TEST(a_thread_knows_what_it_has)
 {
-    struct ag_lock lock = {0};
+    struct ag_lock lock = {.biased = NULL};
     CHECK(!ag_lock_is_mine(&lock, &first));
     ag_lock_take(&lock, &first);
     CHECK(is_only_of_the_first(&lock));
@@ -190,7 +190,7 @@ static void *come(void *unused)
 static bool waits(bool tried)
 {
     pthread_t thread;
-    waiting.lock = (struct ag_lock){0};
+    waiting.lock = (struct ag_lock){.biased = NULL};
     atomic_store(&waiting.came, false);
     take_often(&waiting.lock, &first, AG_LOCK_RUN);
     ag_lock_take(&waiting.lock, &first);

@@ -9,15 +9,12 @@
 
 enum { HOT = 3, LEAST = 2 };
 
-static const struct {
-    struct ag_layout layout;
-    struct ag_field field[2];
-} two_words = {{16, 2}, {{0, 8}, {8, 4}}};
+static const struct ag_layout two_words = {16, 2, {{0, 8}, {8, 4}}};
 
 /* An op named by a number. */
 static struct ag_op op_of(unsigned name)
 {
-    struct ag_op op = {.layout = &two_words.layout, .shape = {name}};
+    struct ag_op op = {.layout = &two_words, .shape = {name}};
     ag_op_hash(&op);
     return op;
 }
