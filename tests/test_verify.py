@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """autograph verify and autograph bench."""
+import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -9,6 +11,7 @@ import time
 import pytest
 
 import commands
+import compiled
 import helpers
 from commands import LOOP, autograph, message
 from helpers import library
@@ -189,9 +192,13 @@ def test_its_arithmetic(program, ours, plain, rate, expected):
 
 @pytest.mark.parametrize("pattern", [r"lasted (\d+)|took (\d+)", r"took (\d+)|lasted (\d+)",
                                      r"took (\d+)(?:, of (\d+))?", r"(\d*)$", r"\d+"])
-def test_the_number_in_parentheses(pattern):
-    done = autograph("bench", "--runs=1", "--warmup=0", "--time-from", pattern, "--", "echo", "took 5")
-    assert done.stdout.splitlines()[1].split()[1] == "5"
+def test_the_number_in_parentheses(pattern, tmp_path):
+    bench, runs = commands.module("bench"), commands.module("runs")
+    (tmp_path / "out").write_text("took 5\n")
+    (tmp_path / "err").write_text("")
+    run = runs.Run(0, 1.0, tmp_path / "out", tmp_path / "err", [], [])
+    given = argparse.Namespace(time_from=commands.module("common").pattern(pattern))
+    assert bench.measure(run, given) == 5
 
 
 def test_noise_is_said(program, tmp_path):
@@ -200,9 +207,21 @@ def test_noise_is_said(program, tmp_path):
     assert "the runs differ too much" in done.stderr
 
 
-def test_too_few_runs():
-    done = autograph("bench", "--runs", "1", "--warmup", "0", "--", *LOOP)
-    assert "Too few runs to tell: --runs 9." in done.stdout
+@pytest.mark.parametrize("runs", [1, 3])
+def test_too_few_runs(runs):
+    """A table, and no speed-up: it would be made of noise."""
+    header, without, ours, replayed, sentence = autograph(
+        "bench", "--runs", str(runs), "--warmup", "0", "--", *LOOP).stdout.splitlines()
+    assert re.match(rf"{runs} runs? each  ", header) and ("runs" in header) == (runs > 1)
+    assert without.startswith("without") and ours.startswith("with ")
+    assert re.fullmatch(r"[\d.]+ % of [\d,]+ ops replayed", replayed)
+    assert sentence == "Too few runs to tell: --runs 9."
+
+
+def test_how_many_runs_are_too_few():
+    bench = commands.module("bench")
+    enough = [n for n in range(1, 9) if bench.interval(range(n))[2] >= bench.ENOUGH]
+    assert enough == [5, 6, 7, 8]
 
 
 @pytest.mark.parametrize("arguments,words", [
@@ -233,9 +252,25 @@ def test_a_run_that_fails():
     assert done.stderr == "autograph bench: a run ended with status 3:\n  oh no\n"
 
 
-def test_nothing_to_measure():
-    done = autograph("bench", "--runs", "1", "--warmup", "0", "--", "true")
-    assert "the library saw no CUDA" in done.stderr
+@pytest.mark.parametrize("arguments", [[], ["--runs", "3"], ["--time-from", "(1)"]])
+def test_nothing_to_compare(tmp_path, arguments):
+    """A program without CUDA: no figure, and no more runs than it takes to see that."""
+    program = commands.script(tmp_path / "program", f"echo 1 | tee -a {tmp_path}/runs")
+    done = autograph("bench", *arguments, "--json", tmp_path / "json", "--", program, status=2)
+    assert message(done).startswith("nothing to compare: the library saw no CUDA in this program")
+    assert done.stdout == "" and not (tmp_path / "json").exists()
+    assert (tmp_path / "runs").read_text() == "1\n" * 2
+
+
+@pytest.mark.parametrize("env,words", [
+    ({}, "no ops in this program; autograph report says why"),
+    ({"CUDA_LAUNCH_BLOCKING": "1"}, "it stopped holding: CUDA_LAUNCH_BLOCKING is set")])
+def test_no_ops_to_compare(env, words):
+    """A program that looks at the GPU and launches nothing; one in which nothing may be held."""
+    program = LOOP if env else [compiled.text("#include <cuda.h>\nint main(void) { return cuInit(0); }\n")]
+    done = autograph("bench", "--", *program, env=env, status=2)
+    assert message(done).startswith("nothing to compare: ") and words in message(done)
+    assert done.stdout == ""
 
 
 def test_the_interval_holds_the_median():
@@ -255,10 +290,10 @@ def test_the_spread_is_that_of_the_middle_half():
 def test_a_signal_that_is_ignored():
     """nohup autograph bench goes on."""
     command = [helpers.build_dir() / "autograph", "bench", "--runs=1", "--time-from=(1)", "--",
-               "sh", "-c", "kill -HUP $PPID; echo 1"]
+               "sh", "-c", f"kill -HUP $PPID; {' '.join(map(str, LOOP))} >&2; echo 1"]
     done = helpers.run(command, preload=False, env={"LD_PRELOAD": helpers.sanitizer_runtime()},
                        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
-    assert "speed-up 1.00x" in done.stdout
+    assert done.stdout.startswith("1 run each")
 
 
 def test_a_signal_while_the_program_is_started(monkeypatch):

@@ -8,13 +8,14 @@ import tempfile
 
 import launch
 import runs
-from common import OK, Failure, Parser, number, pattern, share, table, warn
+from common import OK, Failure, Parser, number, pattern, plural, printable, share, table, warn
 
 EPILOG = """\
 Runs with and without the library take turns, so that a machine that gets slower does not favour one.
 The speed-up is the median over the pairs of runs; its interval holds the true median with the
 probability that is given (order statistics: no distribution is assumed).
-Status: 0 measured, 2 a run failed or gave no number.
+Fewer than five runs give no speed-up.
+Status: 0 measured, 2 a run failed or gave no number, or the library had nothing to do in it.
 """
 
 
@@ -77,13 +78,64 @@ def measure(run, given):
     raise Failure(f"--time-from {given.time_from.pattern}: no line of the output matches")
 
 
-def verdict(ratio, low, high, probability, n):
+ENOUGH = 0.9  # probability below which an interval says nothing: of fewer than 5 runs
+
+
+def verdict(ratio, low, high):
     """A sentence, and whether the runs were too noisy for it."""
-    if probability < 0.9:
-        return "Too few runs to tell: --runs 9", True
     if low <= 1 <= high:
         return "No difference could be seen", high / low > 1.1
     return ("Faster" if ratio > 1 else "Slower") + " with the library", high / low > 1.2
+
+
+def something_to_compare(reports):
+    """Failure if the library had nothing to do in a run: what differs then is not its doing."""
+    if not reports:
+        raise Failure("nothing to compare: the library saw no CUDA in this program, or the program "
+                      "ended without its exit; autograph doctor says what it can see")
+    if runs.totals(reports)[0] == 0:
+        reasons = [f"it stopped holding: {r['stopped']}" for r in reports if r.get("stopped")]
+        raise Failure("nothing to compare: the library saw no ops in this program; "
+                      + printable((reasons or ["autograph report says why"])[0]))
+
+
+def take_turns(run, given):
+    """({with the library: [figure of each run]}, the reports of the last run with the library)."""
+    figures, reports = {False: [], True: []}, []
+    total = given.warmup + given.runs
+    for i in range(total):
+        for with_library in ((False, True), (True, False))[i % 2]:
+            runs.progress(f"bench: pair {i + 1} of {total}, {runs.kind(with_library)} ...")
+            done = run(with_library)
+            value = measure(done, given)
+            if i >= given.warmup:
+                figures[with_library].append(value)
+            if with_library:
+                something_to_compare(done.reports)
+                reports = done.reports
+    return figures, reports
+
+
+def show(without, ours, unit, speedup, replayed):
+    """Prints the figures, and what can be said of them; warnings go to stderr."""
+    rows = [[f"{plural(len(ours), 'run')} each", "median", "least", "most", "spread"]]
+    for name, values in (("without", without), ("with", ours)):
+        rows.append([name, *(f"{f(values):.4g}{unit}" for f in (statistics.median, min, max)),
+                     f"{100 * spread(values):.1f} %"])
+    print("\n".join(table(rows, right=(1, 2, 3, 4))))
+    ratio, low, high, probability = speedup
+    if probability < ENOUGH:
+        print(f"{replayed}\nToo few runs to tell: --runs 9.")
+    else:
+        sentence, noisy = verdict(ratio, low, high)
+        print(f"speed-up {ratio:.2f}x, {low:.2f} to {high:.2f} with a probability of "
+              f"{100 * probability:.0f} %; {replayed}\n{sentence}.")
+        if noisy:
+            warn("the runs differ too much to say more: stop other work on the machine, make runs "
+                 "longer, or take more of them (--runs)")
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load > cores:
+        warn(f"the machine is busy: load {load:.1f} on {plural(cores, 'core')}")
 
 
 def main(arguments):
@@ -105,45 +157,15 @@ def main(arguments):
     if given.rate and not given.time_from:
         raise Failure("--rate needs --time-from")
 
-    figures, last = {False: [], True: []}, None
     with tempfile.TemporaryDirectory(prefix="autograph-") as scratch:
-        run = runs.Runner(given, command, scratch)
-        total = given.warmup + given.runs
-        for i in range(total):
-            for with_library in ((False, True), (True, False))[i % 2]:
-                runs.progress(f"bench: pair {i + 1} of {total}, {runs.kind(with_library)} ...")
-                done = run(with_library)
-                value = measure(done, given)
-                if i >= given.warmup:
-                    figures[with_library].append(value)
-                if with_library:
-                    last = done
-        ops, replayed = runs.totals(last.reports)
-        seen = bool(last.reports)
-
+        figures, reports = take_turns(runs.Runner(given, command, scratch), given)
     without, ours = figures[False], figures[True]
+    ops, replayed = runs.totals(reports)
     ratios = [b / a if given.rate else a / b for a, b in zip(without, ours)]
     ratio = statistics.median(ratios)
     low, high, probability = interval(ratios)
-    unit = "" if given.time_from else " s"
-    rows = [[f"{given.runs} runs each", "median", "least", "most", "spread"]]
-    for name, values in (("without", without), ("with", ours)):
-        rows.append([name, *(f"{f(values):.4g}{unit}" for f in (statistics.median, min, max)),
-                     f"{100 * spread(values):.1f} %"])
-    print("\n".join(table(rows, right=(1, 2, 3, 4))))
-    print(f"speed-up {ratio:.2f}x, {low:.2f} to {high:.2f} with a probability of "
-          f"{100 * probability:.0f} %; "
-          f"{share(replayed, ops)} of {ops:,} ops replayed")
-    sentence, noisy = verdict(ratio, low, high, probability, given.runs)
-    print(sentence + ".")
-    if noisy and probability >= 0.9:
-        warn("the runs differ too much to say more: stop other work on the machine, make runs "
-             "longer, or take more of them (--runs)")
-    load = os.getloadavg()[0]
-    if load > (os.cpu_count() or 1):
-        warn(f"the machine is busy: load {load:.1f} on {os.cpu_count()} cores")
-    if not seen:
-        warn("the library saw no CUDA in this program: autograph doctor says why")
+    show(without, ours, "" if given.time_from else " s", (ratio, low, high, probability),
+         f"{share(replayed, ops)} of {plural(ops, 'op')} replayed")
     if given.json:
         with open(given.json, "w", encoding="utf-8") as file:
             json.dump({"command": command, "without": without, "with": ours, "speedup": ratio,
