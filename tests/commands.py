@@ -2,12 +2,17 @@
 """Running the autograph command of the build, and small ELF files to look at."""
 import importlib
 import os
+import re
 import struct
 import sys
 
 import helpers
 
 LOOP = [helpers.sample("constant-sim"), "--iterations", "50", "--warmup", "2", "--kernels", "8"]
+
+
+# "1 ops"; not "1.1 ops", "1 us" or "1 process".
+PLURAL_OF_ONE = re.compile(r"(?<![\d.,])1 (?!us\b|ms\b|is\b|was\b|process\b)\w+s\b")
 
 
 def autograph(*arguments, status=0, sim=True, env=None, **options):

@@ -36,7 +36,7 @@ def text_events(trace, stream):
         yield b.time, b.thread, "", f"== {trace.string(b.name)}"
     for m in trace.memory:
         text = f"free {m.address:#x}" if m.bytes is None else \
-            f"alloc {m.address:#x}, {m.bytes:,} bytes"
+            f"alloc {m.address:#x}, {plural(m.bytes, 'byte')}"
         yield m.time, "", "", text
     for r in trace.regions:
         yield r.time, r.thread, "", f"{'<<' if r.ends else '>>'} {trace.string(r.name)}"
@@ -44,7 +44,7 @@ def text_events(trace, stream):
 
 def write_text(trace, stream, out):
     out.write(f"# {printable(trace.path)}: process {trace.process}, library "
-              f"{printable(trace.library)}, {len(trace.ops):,} ops\n"
+              f"{printable(trace.library)}, {plural(len(trace.ops), 'op')}\n"
               f"# {'ms':>11} {'thread':>8} {'stream':>6}\n")
     for time, thread, number, text in sorted(text_events(trace, stream), key=lambda e: e[0]):
         if stream is None or number == stream:
@@ -54,7 +54,40 @@ def write_text(trace, stream, out):
 
 # -- Chrome trace format ----------------------------------------------------------
 
-STREAM_TRACK = 1 << 32  # above all thread numbers
+# A track is a thread number of its process. Perfetto takes 32 bits of it: streams are numbered anew,
+# above all numbers of threads (Linux has them below 2^22).
+STREAM_TRACKS = 1 << 22
+
+
+def stream_tracks(trace):
+    """{stream: its track}"""
+    numbers = {*trace.streams, *(s.stream for s in trace.submits)}
+    return {number: STREAM_TRACKS + i for i, number in enumerate(sorted(numbers))}
+
+
+def track_names(trace, tracks):
+    """(track, its name)"""
+    for thread in sorted({e.thread for e in (*trace.ops, *trace.barriers, *trace.regions)}):
+        yield thread, f"calls of thread {thread}"
+    for number, track in tracks.items():
+        kind = trace.streams.get(number)
+        yield track, f"stream {number}" + (
+            "" if kind is None else f" ({tracefile.name_of(tracefile.STREAM_KINDS, kind)})")
+
+
+def submissions(trace):
+    """(submission, when the hold before it began, if any). Slices of a track may not overlap: where
+    threads share a stream, an op may come while the one before it is still on its way."""
+    first_of, over = {}, {}
+    for op in trace.ops:
+        if op.submit is not None:
+            first_of.setdefault(op.submit, op)
+    for s in sorted(trace.submits, key=lambda s: s.time):
+        since = None
+        if s in first_of:
+            since = min(max(first_of[s].time, over.get(s.stream, 0)), s.time)
+        over[s.stream] = s.time + s.took
+        yield s, since
 
 
 def chrome_events(trace):
@@ -71,28 +104,21 @@ def chrome_events(trace):
 
     yield {"ph": "M", "name": "process_name", "pid": trace.process,
            "args": {"name": f"process {trace.process}"}}
-    for thread in sorted({op.thread for op in trace.ops} | {b.thread for b in trace.barriers}):
-        yield {"ph": "M", "name": "thread_name", "pid": trace.process, "tid": thread,
-               "args": {"name": f"calls of thread {thread}"}}
-    for number, kind in sorted(trace.streams.items()):
-        yield {"ph": "M", "name": "thread_name", "pid": trace.process,
-               "tid": STREAM_TRACK + number,
-               "args": {"name": f"stream {number} "
-                                f"({tracefile.name_of(tracefile.STREAM_KINDS, kind)})"}}
-    first_of = {}
+    tracks = stream_tracks(trace)
+    for track, name in track_names(trace, tracks):
+        yield {"ph": "M", "name": "thread_name", "pid": trace.process, "tid": track,
+               "args": {"name": name}}
     for op in trace.ops:
         arguments = {"stream": op.stream, "sequence": op.sequence, "how": trace.how(op)}
         if op.submit is not None:
-            first_of.setdefault(op.submit, op)
             yield event("i", trace.what(op), "held", op.time, op.thread, **arguments)
         else:
             yield event("X", trace.what(op), "eager", op.time, op.thread, op.took or 0, **arguments)
-    for s in trace.submits:
+    for s, since in submissions(trace):
         reason = tracefile.name_of(tracefile.REASONS, s.reason)
-        track = STREAM_TRACK + s.stream
-        if s in first_of:
-            since = min(first_of[s].time, s.time)
-            yield event("X", "hold", "hold", since, track, s.time - since, ops=s.held)
+        track = tracks[s.stream]
+        if since is not None:  # 1 ns less: who rounds both times down shall see no overlap
+            yield event("X", "hold", "hold", since, track, max(s.time - since - 1, 0), ops=s.held)
         yield event("X", f"replay of trace {s.trace}" if s.replayed else f"one by one: {reason}",
                     "submit", s.time, track, s.took, held=s.held, replayed=s.replayed,
                     patches=s.patches, reason=reason)
@@ -148,7 +174,7 @@ def main(arguments):
         else:
             write_text(trace, given.stream, out)
     if given.chrome not in (None, "-"):
-        print(f"{given.chrome}: {len(trace.ops):,} ops; open it in https://ui.perfetto.dev")
+        print(f"{given.chrome}: {plural(len(trace.ops), 'op')}; open it in https://ui.perfetto.dev")
     for flaw in trace.flaws:
         warn(f"{given.file}: {flaw}")
     return UNUSABLE if trace.end is None else OK
