@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+import commands
 import helpers
 import tracefiles
 from commands import LOOP, autograph, message
@@ -105,6 +106,22 @@ def test_a_report_of_the_first_format(shown):
     assert rows[0] == ["times", "because of", "what to do"]
     assert rows[1][:2] == ["7", "legacy order"] and "cudaStreamNonBlocking" in rows[1][2]
     assert rows[2][:2] == ["2", "watchdog"] and "hold.bound_us" in rows[2][2] and len(rows) == 3
+
+
+def test_one_of_each_is_said_in_the_singular(shown, tmp_path):
+    trace = {"number": 4, "stream": 1, "length": 1, "replays": 1, "patches": 1, "saved_us": 1,
+             "kernels": [{"name": "memset", "count": 1}]}
+    data = second_format(
+        ops={"total": 1, "replayed": 1, "eager": 0}, replays=1, traces=1, patches=1, side_exits=1, errors=1,
+        trials=1, given_up=1, trace_list=[trace, {**trace, "replays": 0}], trace_list_left_out=0,
+        trace_file={"file": "/tmp/x", "bytes": 1, "lost": 1, "error": None})
+    out = shown(data).stdout
+    assert out.splitlines()[1] == "100.0 % of 1 op was replayed, in 1 graph launch (1.0 ops each)"
+    assert "1 other, which did less" in out and "1 record lost" in out
+    shown(data, "--html", tmp_path / "page.html")
+    text = re.sub(r"<[^>]*>", " ", re.sub(r"</b>", " ", (tmp_path / "page.html").read_text()))
+    assert not commands.PLURAL_OF_ONE.search(out)
+    assert not commands.PLURAL_OF_ONE.search(re.sub(r"(?s)<style>.*?</style>", "", text))
 
 
 def test_a_report_of_the_second_format(shown):

@@ -86,8 +86,17 @@ def count(n):
     return f"{n:,}"
 
 
-def plural(n, word):
-    return f"{n:,} {word}{'' if n == 1 else 'es' if word.endswith('s') else 's'}"
+def noun(n, word):
+    """The word as it stands behind the number n."""
+    if n == 1:
+        return word
+    return word + ("es" if word.endswith(("s", "ch", "sh", "x")) else "s")
+
+
+def plural(n, word, verbs=None):
+    """A number with its noun and, of the verbs for one and for more, that which fits."""
+    verb = f" {verbs[n != 1]}" if verbs else ""
+    return f"{n:,} {noun(n, word)}{verb}"
 
 
 def share(part, whole):

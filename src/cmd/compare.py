@@ -201,7 +201,7 @@ def explain(x, y):
 def argument(value):
     if isinstance(value, tuple) and value and value[0] == "memory":
         _, size, _, which, offset = value
-        return f"byte {offset:,} of allocation {which} of {size:,} bytes"
+        return f"byte {offset:,} of allocation {which} of {plural(size, 'byte')}"
     if isinstance(value, bytes):
         return f"{int.from_bytes(value, 'little'):#x}"
     return f"{value:#x}" if isinstance(value, int) else str(value)
@@ -218,7 +218,7 @@ def first_difference(a, b, left, right):
                 f"{plural(len(items), 'op')}, is only in {only}"]
     at = next((i for i, (p, q) in enumerate(zip(x, y)) if p[1] != q[1]), min(len(x), len(y)))
     lines = [f"stream {left} ({kind}){f', {right} in B' if right != left else ''}, "
-             f"op {at + 1:,} (A has {len(x):,} ops, B {len(y):,}):"]
+             f"op {at + 1:,} (A has {plural(len(x), 'op')}, B {len(y):,}):"]
     for _, _, op in x[max(0, at - CONTEXT):at]:
         lines.append(f"    {a.trace.what(op)}")
     for name, work, items in (("A", a, x), ("B", b, y)):
@@ -310,13 +310,14 @@ def judge(first, second):
     for left, right in differ[:3]:
         lines += map(printable, first_difference(a, b, left, right))
     if len(differ) > 3:
-        lines.append(f"... and {len(differ) - 3} more streams")
+        lines.append(f"... and {plural(len(differ) - 3, 'more stream')}")
     unknown = max(a.unknown, b.unknown)
     if unknown:
         lines.append(f"{plural(unknown, 'argument')} could not be compared: addresses outside of "
                      "known allocations, not stored, or of kernels that the driver does not describe")
     if differ:
-        return lines, f"{len(differ)} of {len(found)} streams differ", False
+        return lines, (f"{len(differ)} of {plural(len(found), 'stream')} "
+                       f"{'differs' if len(differ) == 1 else 'differ'}"), False
     return lines, f"{plural(len(a.trace.ops), 'op')} in {plural(len(found), 'stream')}", True
 
 

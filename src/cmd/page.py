@@ -4,7 +4,7 @@ import html
 
 import report
 import tracefile
-from common import Failure, count, duration, printable, share
+from common import Failure, count, duration, noun, plural, printable, share
 
 STYLE = """
 :root { color-scheme: light dark; --back: #fff; --text: #1c2127; --soft: #5f6b7a; --line: #dde2e8;
@@ -67,15 +67,17 @@ def rows_of(header, rows, right=()):
 def cards(data):
     ops = data["ops"]
     us = report.saved(data)
+    counted = [(ops["total"], "op"), (data["replays"], "graph launch"), (data["traces"], "trace"),
+               (data["patches"], "patch")]
     shown = [(share(ops["replayed"], ops["total"]), "of ops replayed"),
-             (count(ops["total"]), "ops"), (count(data["replays"]), "graph launches"),
-             (count(data["traces"]), "traces"), (count(data["patches"]), "patches")]
+             *((count(n), noun(n, word)) for n, word in counted)]
     if us is not None:
         shown.insert(1, (duration(us), "saved (estimate)"))
     if data.get("trials"):
-        shown.append((count(data["trials"]), f"trials, {count(data['given_up'])} lost"))
+        shown.append((count(data["trials"]),
+                      f"{noun(data['trials'], 'trial')}, {count(data['given_up'])} lost"))
     if data["errors"]:
-        shown.append((count(data["errors"]), "errors"))
+        shown.append((count(data["errors"]), noun(data["errors"], "error")))
     return '<div class="cards">' + "".join(
         f'<div class="card"><b>{a}</b>{b}</div>' for a, b in shown) + "</div>"
 
@@ -103,7 +105,7 @@ def traces(data):
     return "<h2>Traces</h2>" + rows_of(
         ["trace", "stream", "ops", "replays", "patches", "saved", "", "op held", "op eager", "what"],
         rows, (0, 1, 2, 3, 4, 5, 7, 8)) + (
-            f'<p class="soft">and {count(left)} others, which did less or nothing</p>' if left else "")
+            f'<p class="soft">and {plural(left, "other")}, which did less or nothing</p>' if left else "")
 
 
 def stands(data):
@@ -213,7 +215,7 @@ def moment(trace, most=160):
             if s.stream == n and begin <= s.time <= end:
                 parts.append(rect(x(s.time), top + 24, max(2, s.took * scale), 13,
                                   "good" if s.replayed else "held",
-                                  f"{s.replayed} ops by trace {s.trace}, {s.patches} patched, "
+                                  f"{plural(s.replayed, 'op')} by trace {s.trace}, {s.patches} patched, "
                                   f"{s.held - s.replayed} one by one: "
                                   f"{tracefile.name_of(tracefile.REASONS, s.reason)}"))
     top = len(numbers) * ROW

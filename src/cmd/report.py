@@ -205,9 +205,9 @@ def source_line(module, offset):
 
 def headline(data):
     ops = data["ops"]
-    text = f"{share(ops['replayed'], ops['total'])} of {count(ops['total'])} ops were replayed"
+    text = f"{share(ops['replayed'], ops['total'])} of {plural(ops['total'], 'op', ('was', 'were'))} replayed"
     if data["replays"]:
-        text += (f", in {count(data['replays'])} graph launches "
+        text += (f", in {plural(data['replays'], 'graph launch')} "
                  f"({ops['replayed'] / data['replays']:.1f} ops each)")
     return text
 
@@ -256,7 +256,7 @@ def text(data, width=110):
         left = others(data, 20)
         rows = table(rows, right=range(8))
         lines += section("Traces", [shortened(row, width) for row in rows]
-                         + ([f"... and {count(left)} others, which did less or nothing"] if left else []))
+                         + ([f"... and {plural(left, 'other')}, which did less or nothing"] if left else []))
 
     if data["regions"]:
         rows = [["region", "times", "seconds", "ops", "replayed"]]
@@ -275,7 +275,7 @@ def text(data, width=110):
     if trace:
         lines.append("")
         lines.append(f"Trace file: {printable(trace['file'])}, {trace['bytes'] / 1e6:,.1f} MB"
-                     + (f", {count(trace['lost'])} records lost" if trace["lost"] else "")
+                     + (f", {plural(trace['lost'], 'record')} lost" if trace["lost"] else "")
                      + (f"; {printable(trace['error'])}" if trace["error"] else ""))
     return lines
 

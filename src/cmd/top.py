@@ -8,7 +8,7 @@ import struct
 import sys
 import time
 
-from common import OK, Failure, Parser, number, plural, printable, share
+from common import OK, Failure, Parser, noun, number, plural, printable, share
 from tracefile import REASONS
 
 LAYOUT = struct.Struct("<8sIIQQQQ11Q16Q64s256s")
@@ -87,10 +87,10 @@ def show(pid, now, before):
              f"traces    {now.traces:>14,}",
              f"errors    {now.errors:>14,}"]
     if now.bytes:
-        lines.append(f"trace file {now.bytes / 1e6:>12,.1f} MB, {now.lost:,} records lost")
+        lines.append(f"trace file {now.bytes / 1e6:>12,.1f} MB, {plural(now.lost, 'record')} lost")
     flushes = sorted(((now.flushes[i] - base.flushes[i], name) for i, name in enumerate(REASONS)),
                      reverse=True)
-    lines += [f"  {name:<15} {n:>8,} flushes" for n, name in flushes[:5] if n]
+    lines += [f"  {name:<15} {n:>8,} {noun(n, 'flush')}" for n, name in flushes[:5] if n]
     return lines
 
 

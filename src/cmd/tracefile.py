@@ -2,7 +2,7 @@
 """Reads a trace file (docs/formats.md) into memory."""
 import struct
 
-from common import Failure, brief_name, demangle
+from common import Failure, brief_name, demangle, plural
 
 FORMAT = 1
 HEADER = struct.Struct("<8sIIQQII24s")
@@ -108,7 +108,7 @@ class Trace:
         while at + RECORD.size <= end:
             size, kind, sub, number, time = RECORD.unpack_from(data, at)
             if size < RECORD.size or size % 8:
-                raise Failure(f"{self.path}: is damaged: a record of {size} bytes")
+                raise Failure(f"{self.path}: is damaged: a record of {plural(size, 'byte')}")
             if at + size > end:
                 break
             read = self._readers.get(kind)
@@ -126,7 +126,8 @@ class Trace:
     def _function(self, data, at, end, thread, sub, number, time):
         _, n, _ = struct.unpack_from("<QII", data, at)
         if at + 16 + 8 * n > end:
-            raise Failure(f"{self.path}: is damaged: function {number} with {n} parameters")
+            raise Failure(f"{self.path}: is damaged: function {number} with "
+                          f"{plural(n, 'parameter')}")
         parameters = [struct.unpack_from("<II", data, at + 16 + 8 * i) for i in range(n)]
         self.functions[number] = Function(self._text(data, at + 16 + 8 * n, end), bool(sub),
                                           parameters)
@@ -227,7 +228,7 @@ class Trace:
         elif self.end == 1:
             self.flaws.append("it is full: later ops are missing (trace.file_mb)")
         if self.lost:
-            self.flaws.append(f"{self.lost:,} records are lost (trace.buffer_kb)")
+            self.flaws.append(plural(self.lost, "record", ("is", "are")) + " lost (trace.buffer_kb)")
 
     # -- Words ----------------------------------------------------------------
 
@@ -252,11 +253,11 @@ class Trace:
             return f"{name}<<<{grid},{block}{shared}>>>"
         words = self.words(op)
         if op.kind == MEMSET and len(words) >= 6:
-            return f"memset {words[1] * max(words[2], 1) * max(words[5], 1):,} bytes"
+            return "memset " + plural(words[1] * max(words[2], 1) * max(words[5], 1), "byte")
         if op.kind == COPY and len(words) >= 9:
             ends = {1: "host", 2: "device", 3: "array", 4: "memory"}
             return (f"copy {ends.get(words[8], '?')} to {ends.get(words[7], '?')} "
-                    f"{words[2] * max(words[3], 1) * max(words[4], 1):,} bytes")
+                    + plural(words[2] * max(words[3], 1) * max(words[4], 1), "byte"))
         return name_of(KINDS, op.kind)
 
     @staticmethod

@@ -87,7 +87,7 @@ def difference(name, a, b):
         return [f"{name}: written only {runs.kind(a is None)}"]
     if BINARY.search(a) or BINARY.search(b):
         at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
-        return [f"{name}: {len(a):,} and {len(b):,} bytes, the first difference is at byte {at:,}"]
+        return [f"{name}: {len(a):,} and {plural(len(b), 'byte')}, the first difference is at byte {at:,}"]
     out = [f"{name}:"]
     a, b = show(a), show(b)
     at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
@@ -168,15 +168,15 @@ def main(arguments):
 
         ops, replayed = runs.totals(ours.run.reports)
         compared = [f"ends with {runs.ending(plain.run.status)}",
-                    f"{len(plain.parts['standard output']):,} bytes of standard output",
-                    *(f"{name} ({len(plain.parts[name]):,} bytes)" for name in given.output)]
+                    plural(len(plain.parts["standard output"]), "byte") + " of standard output",
+                    *(f"{name} ({plural(len(plain.parts[name]), 'byte')})" for name in given.output)]
         print("The same: " + ", ".join(compared) + ".")
         if not ours.run.reports:
             said = runs.last_lines(ours.run.stderr, 1) if ours.run.status else []
             print("But the library saw no CUDA in it, or the program ended without its exit: "
                   + (printable(said[0]) if said else "autograph doctor says what it can see."))
             return UNUSABLE
-        print(f"{share(replayed, ops)} of {ops:,} ops were replayed"
+        print(f"{share(replayed, ops)} of {plural(ops, 'op', ('was', 'were'))} replayed"
               + ("." if replayed else ": so this says little; autograph report says why."))
         return compare_traces(run, outputs) if given.traces else OK
 
