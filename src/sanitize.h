@@ -14,7 +14,7 @@
 #endif
 #endif
 
-/* Said of a function that the sanitizer's runtime calls before it is ready for instrumented code. */
+/* Said of a function that a sanitizer's runtime calls before it is ready for instrumented code. */
 #define AG_UNINSTRUMENTED __attribute__((no_sanitize("address", "thread", "undefined")))
 
 #endif

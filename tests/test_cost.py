@@ -64,6 +64,8 @@ def unmeasurable():
         return "a sanitizer's instructions would be counted"
     if "-O2" not in helpers.config()["cflags"].split() or platform.machine() != "x86_64":
         return "the ceilings are for -O2 on x86-64"
+    if "clang" in helpers.tool(*helpers.config()["cc"].split(), "--version"):
+        return "the ceilings are for gcc"
     return None if shutil.which("valgrind") else "no valgrind"
 
 
