@@ -16,7 +16,9 @@ observe_sources = \
 	src/observe/strings.c src/observe/strings.h \
 	src/observe/tracefile.c src/observe/tracefile.h
 
-lib_LTLIBRARIES = libautograph.la
+# With "exec" in the name it is installed like a library.
+autographexecdir = $(libdir)/autograph
+autographexec_LTLIBRARIES = libautograph.la
 libautograph_la_SOURCES = src/glibc.c src/glibc.h src/sanitize.h \
 	$(preload_sources) $(driver_sources) $(engine_sources) $(config_sources) $(observe_sources)
 

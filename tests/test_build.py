@@ -3,7 +3,10 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
+
+import pytest
 
 import commands
 import helpers
@@ -138,29 +141,114 @@ def test_configure_says_what_to_do_without_inih(tmp_path):
     assert "libinih-dev" in errors[0] and "--with-inih=DIR" in errors[0]
 
 
-def test_install(tmp_path):
+@pytest.mark.parametrize("option,odd", [
+    ("--prefix=/none/a b", " "), ("--exec-prefix=/none/a:b", ":"), ("--libdir=/none/a$b", "$"),
+    ("--bindir=/none/a'b", "'"), ('--sysconfdir=/none/a"b', '"'), ("--datadir=${prefix}/a&b", "&"),
+    ("--includedir=/none/a\\b", "\\"), ("--mandir=/none/a\tb", "\t"), ("--docdir=/none/a|b", "|"),
+    ("--with-cuda=/none/a b", " "), ("--with-inih=/none/a;b", ";")])
+def test_configure_rejects_paths_that_break_the_build(tmp_path, option, odd):
+    done = subprocess.run([helpers.SOURCE / "configure", option], cwd=tmp_path, text=True,
+                          capture_output=True, timeout=300, check=False)
+    errors = [line for line in done.stderr.splitlines() if "error:" in line]
+    assert done.returncode != 0 and errors == [
+        f'configure: error: {option}: choose a path without blanks, quotes and other special '
+        f'characters; "{odd}" is in it']
+
+
+def test_configure_rejects_a_build_directory_with_a_blank(tmp_path):
+    (tmp_path / "a b").mkdir()
+    done = subprocess.run([helpers.SOURCE / "configure"], cwd=tmp_path / "a b", text=True,
+                          capture_output=True, timeout=300, check=False)
+    assert done.returncode != 0 and f"error: the build directory, {tmp_path}/a b: " in done.stderr
+
+
+# -- Installing -----------------------------------------------------------------
+
+def make(*arguments, path=None):
+    """Output of make in the build directory."""
     environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS")}
-    subprocess.run(["make", "-s", "-C", helpers.build_dir(), "install", f"DESTDIR={tmp_path}"],
-                   env=environment, check=True, capture_output=True, timeout=300)
-    files = {str(pathlib.Path(d, f).relative_to(tmp_path)) for d, _, fs in os.walk(tmp_path)
-             for f in fs}
+    if path:
+        environment["PATH"] = f"{path}:{environment['PATH']}"
+    done = subprocess.run(["make", "-s", "-C", helpers.build_dir(), *arguments], env=environment,
+                          check=False, text=True, capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def files_below(top):
+    return {str(pathlib.Path(d, f).relative_to(top)) for d, _, fs in os.walk(top) for f in fs}
+
+
+def test_install(tmp_path):
+    assert "Usage:" not in make("install", f"DESTDIR={tmp_path}")
+    files = files_below(tmp_path)
     modules = {f"share/autograph/{p.name}" for p in (helpers.SOURCE / "src/cmd").glob("*.py")}
     top = next(f for f in files if f.endswith("bin/autograph"))[:-len("bin/autograph")]
     assert {f[len(top):] if f.startswith(top) else f for f in files} - modules == {
         "bin/autograph", "share/autograph/options.def", "share/autograph/cuda.def",
-        "share/man/man1/autograph.1", "share/man/man5/autograph.ini.5", "lib/libautograph.so",
+        "share/autograph/autograph.ini", "share/doc/libautograph/LICENSE",
+        "share/doc/libautograph/LICENSES/inih.txt", "share/man/man1/autograph.1",
+        "share/man/man5/autograph.ini.5", "lib/autograph/libautograph.so", "lib/libautograph.so",
         "include/autograph.h", "etc/autograph.ini"}
+    top = tmp_path / top
+    assert os.readlink(top / "lib/libautograph.so") == "autograph/libautograph.so"
+    assert "Copyright (c) 2009, Ben Hoyt" in (top / "share/doc/libautograph/LICENSES/inih.txt").read_text()
     # The installed command finds the installed library, wherever the tree was put.
-    done = helpers.run([tmp_path / top / "bin/autograph", "sh", "-c", "echo $LD_PRELOAD"],
-                       preload=False)
-    assert str(tmp_path / top / "lib/libautograph.so") in done.stdout
+    done = helpers.run([top / "bin/autograph", "sh", "-c", "echo $LD_PRELOAD"], preload=False)
+    assert str(top / "lib/autograph/libautograph.so") in done.stdout
+    # The command alone is of no use, and says so.
+    shutil.copy(top / "bin/autograph", tmp_path / "autograph")
+    done = helpers.run([tmp_path / "autograph", "true"], preload=False, status=2)
+    assert "install again" in done.stderr and len(done.stderr.splitlines()) == 1
+    make("uninstall", f"DESTDIR={tmp_path}")
+    assert files_below(tmp_path) == {"autograph"} and not (top / "share/autograph").exists()
+
+
+def test_an_edited_configuration_file_is_kept(tmp_path):
+    prefix = [f"prefix={tmp_path}", f"sysconfdir={tmp_path}/etc"]
+    ini, ours = tmp_path / "etc/autograph.ini", (helpers.SOURCE / "conf/autograph.ini").read_text()
+    make("install", *prefix)
+    assert ini.read_text() == ours
+    # That of an earlier release, which nobody has edited.
+    for path in (ini, tmp_path / "share/autograph/autograph.ini"):
+        path.write_text("of an earlier release")
+    assert "has been edited" not in make("install", *prefix)
+    assert ini.read_text() == ours
+    ini.write_text("mine")
+    assert f"{ini} has been edited and stays as it is; the new one is " in make("install", *prefix)
+    assert ini.read_text() == "mine"
+    assert f"{ini} has been edited and stays" in make("uninstall", *prefix)
+    assert files_below(tmp_path) == {"etc/autograph.ini"} and ini.read_text() == "mine"
+    assert "has been edited" in make("install", *prefix)
+    ini.write_text(ours)
+    assert "has been edited" not in make("uninstall", *prefix)
+    assert files_below(tmp_path) == set()
+
+
+@pytest.mark.parametrize("user,cached,staged", [(0, True, False), (1000, True, False), (0, False, False),
+                                                (0, True, True)])
+def test_the_linker_s_cache_is_written_where_it_helps(tmp_path, user, cached, staged):
+    """By root, for a directory that ldconfig reads, and not for a package that is being made."""
+    prefix, tools, calls = tmp_path / "prefix", tmp_path / "tools", tmp_path / "calls"
+    tools.mkdir()
+    commands.script(tools / "id", f"echo {user}")
+    commands.script(tools / "ldconfig", f"""echo $# >>{calls}
+        test $# = 0 || echo '{prefix if cached else "/elsewhere"}/lib: (from somewhere)'""")
+    where = [f"DESTDIR={tmp_path}/stage"] if staged else []
+    settings = [f"prefix={prefix}", f"sysconfdir={prefix}/etc", *where]
+    said = make("install", *settings, path=tools)
+    written = calls.exists() and "0" in calls.read_text().split()
+    assert written == (user == 0 and cached and not staged)
+    name = "libautograph.so" if written else f"{prefix}/lib/libautograph.so"
+    assert (f"Usage: {prefix}/bin/autograph ./app, or LD_PRELOAD={name} ./app" in said) == (not staged)
+    calls.unlink(missing_ok=True)
+    make("uninstall", *settings, path=tools)
+    assert written == (calls.exists() and "0" in calls.read_text().split())
 
 
 def test_a_release_is_complete(tmp_path):
     """The tarball has what autoreconf makes, and every tracked file."""
-    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS")}
-    subprocess.run(["make", "-s", "-C", helpers.build_dir(), "distdir", f"distdir={tmp_path}/release"],
-                   env=environment, check=True, capture_output=True, timeout=300)
+    make("distdir", f"distdir={tmp_path}/release")
     release = tmp_path / "release"
     assert os.access(release / "configure", os.X_OK)
     assert (release / "build-aux/ltmain.sh").exists()

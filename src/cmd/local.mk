@@ -17,11 +17,12 @@ ag_entry = $(AM_V_GEN)$(MKDIR_P) $(@D) && \
 	    -e 's|@sysconfdir[@]|$(sysconfdir)|'
 
 src/cmd/autograph: src/cmd/autograph.in Makefile
-	$(ag_entry) -e 's|@bindir[@]|$(bindir)|' -e 's|@libdir[@]|$(libdir)|' \
+	$(ag_entry) -e 's|@bindir[@]|$(bindir)|' -e 's|@library[@]|$(autographexecdir)/libautograph.so|' \
 	    -e 's|@cmddir[@]|$(cmddir)|' $(srcdir)/src/cmd/autograph.in >$@.tmp
 	$(AM_V_at)chmod +x $@.tmp && mv $@.tmp $@
 
 autograph: src/cmd/autograph.in Makefile
-	$(ag_entry) -e 's|@bindir[@]|$(abs_top_builddir)|' -e 's|@libdir[@]|$(abs_top_builddir)/.libs|' \
+	$(ag_entry) -e 's|@bindir[@]|$(abs_top_builddir)|' \
+	    -e 's|@library[@]|$(abs_top_builddir)/.libs/libautograph.so|' \
 	    -e 's|@cmddir[@]|$(abs_top_srcdir)/src/cmd|' $(srcdir)/src/cmd/autograph.in >$@.tmp
 	$(AM_V_at)chmod +x $@.tmp && mv $@.tmp $@
