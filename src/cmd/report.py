@@ -72,6 +72,8 @@ ADVICE = [
     ("failure", "the driver refused a graph: please report it, with --set log.level=3"),
     ("exit", "the program ended: nothing to do"),
     ("request", "the program asked for it (autograph_flush, autograph_pause): nothing to do"),
+    ("sequence_end", "the library ended a sequence where a loop begins anew, or where it was full: nothing "
+                     "to do"),
     ("shared_queue", "more streams than queues of the device: use fewer streams, issue several operations "
                      "to one before the next, or set CUDA_DEVICE_MAX_CONNECTIONS=32"),
 ]

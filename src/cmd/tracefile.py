@@ -14,7 +14,7 @@ KINDS = ("kernel", "memset", "copy", "record", "wait", "value")
 STREAM_KINDS = ("blocking", "non-blocking", "legacy default", "per-thread default")
 REASONS = ("side_exit", "stream_barrier", "host_wait", "barrier", "legacy_order", "watchdog",
            "event", "capture", "destroy", "attributes", "failure", "exit", "request",
-           "shared_queue")
+           "shared_queue", "sequence_end")
 KERNEL, MEMSET, COPY, EVENT_RECORD, WAIT, VALUE = range(6)
 HELD_MOST = 1 << 16  # ops in one submission; the library has 128 at most
 

@@ -23,7 +23,7 @@ static bool has_cause(enum ag_reason reason)
 {
     return reason != AG_REASON_SIDE_EXIT && reason != AG_REASON_WATCHDOG &&
            reason != AG_REASON_LEGACY && reason != AG_REASON_FAILURE && reason != AG_REASON_EXIT &&
-           reason != AG_REASON_QUEUE;
+           reason != AG_REASON_QUEUE && reason != AG_REASON_SEQUENCE_END;
 }
 
 static bool same(const char *a, const char *b)
@@ -153,7 +153,6 @@ static void add_counters(struct ag_counters *sum, const struct ag_counters *more
     sum->traces += more->traces;
     sum->making_ns += more->making_ns;
     sum->evictions += more->evictions;
-    sum->side_exits += more->side_exits;
     sum->trials += more->trials;
     sum->given_up += more->given_up;
     sum->errors += more->errors;

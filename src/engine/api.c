@@ -83,7 +83,7 @@ int autograph_get_statistics(struct autograph_statistics *statistics)
         .replays = c.replays,
         .patches = c.patches,
         .traces = c.traces,
-        .side_exits = c.side_exits,
+        .side_exits = c.flushes[AG_REASON_SIDE_EXIT],
         .errors = c.errors,
     };
     for (unsigned i = 0; i < AG_REASON_COUNT; i++)

@@ -40,7 +40,7 @@ static INLINE void hold(struct ag_stream *stream, struct ag_node *node)
     stream->counters.ops++;
     ag_self.ops++;
     if (ag_recorder_ends(&stream->recorder, node))
-        ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
+        ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
 }
 
 /* -- Kernels that match the prediction -------------------------------------- */
@@ -245,7 +245,7 @@ static inline bool record_again(struct ag_stream *stream, struct ag_node *node, 
     stream->counters.ops++;
     stream->last = node;
     if (ends(stream, node))
-        ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
+        ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
     return true;
 }
 
@@ -662,7 +662,7 @@ static void record(struct ag_stream *stream, const struct ag_described *call)
     if (node == NULL) { /* the tree may have been pruned */
         ag_stream_want_none(stream);
         stream->timed.head = NULL;
-        ag_stream_end(stream, true, AG_REASON_SIDE_EXIT);
+        ag_stream_end(stream, true, AG_REASON_SEQUENCE_END);
         return;
     }
     ag_stream_open(stream);
@@ -670,7 +670,7 @@ static void record(struct ag_stream *stream, const struct ag_described *call)
     if (call->op.kind != AG_OP_KERNEL && !ag_recorder_is_unseen(rec) && ag_node_arguments(node))
         ag_node_store(node, call->from);
     if (ends(stream, node))
-        ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
+        ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
 }
 
 /* An op has come that does not pass in an audit; whether it does after all, since that is lost. */
@@ -705,7 +705,7 @@ static bool step(struct ag_stream *stream, bool described, struct ag_described *
         ag_op_hash(&call->op);
     }
     if (rec->cursor->depth != 0 && (ag_recorder_cuts(rec, &call->op) || hurries(stream, &call->op)))
-        ag_stream_end(stream, false, AG_REASON_SIDE_EXIT);
+        ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
     for (;;) {
         struct ag_node *node = expected;
         if (node == NULL || node != rec->cursor->next)
@@ -730,13 +730,9 @@ static bool step(struct ag_stream *stream, bool described, struct ag_described *
         if (stream->held == 0)
             break;
         bool whole = ag_stream_submit(stream, AG_REASON_SIDE_EXIT);
-        if (!whole) {
-            stream->counters.side_exits++;
+        if (!whole || ag_recorder_goes_on(rec))
             break;
-        }
-        if (ag_recorder_goes_on(rec))
-            break;
-        ag_stream_end(stream, false, AG_REASON_SIDE_EXIT); /* and the op begins the next sequence */
+        ag_stream_end(stream, false, AG_REASON_SEQUENCE_END); /* the op begins the next one */
     }
     record(stream, call);
     return false;

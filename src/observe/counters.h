@@ -24,7 +24,8 @@
     X(FAILURE, "failure", "a graph call of the library failed")                                    \
     X(EXIT, "exit", "the process ends")                                                            \
     X(REQUEST, "request", "the program asked for it")                                              \
-    X(QUEUE, "shared_queue", "an op of another stream, which may share a queue of the device")
+    X(QUEUE, "shared_queue", "an op of another stream, which may share a queue of the device")     \
+    X(SEQUENCE_END, "sequence_end", "the library ended the sequence, which was full or begins anew")
 
 enum ag_reason {
 #define X(id, name, help) AG_REASON_##id,
@@ -61,10 +62,9 @@ struct ag_counters {
     uint64_t traces;    /* execs made */
     uint64_t making_ns; /* that it took */
     uint64_t evictions; /* of these, destroyed to make room for others */
-    uint64_t side_exits;
-    uint64_t trials;   /* whether it pays to hold what begins at a head, or to follow the stream */
-    uint64_t given_up; /* of these, with the answer that it does not */
-    uint64_t errors;   /* driver calls of the library that failed */
+    uint64_t trials;    /* whether it pays to hold what begins at a head, or to follow the stream */
+    uint64_t given_up;  /* of these, with the answer that it does not */
+    uint64_t errors;    /* driver calls of the library that failed */
     uint64_t flushes[AG_REASON_COUNT];
 };
 

@@ -102,7 +102,7 @@ void ag_live_update(const struct ag_counters *c, uint64_t streams, uint64_t trac
     live->patches = c->patches;
     live->updates = c->updates;
     live->traces = c->traces;
-    live->side_exits = c->side_exits;
+    live->side_exits = c->flushes[AG_REASON_SIDE_EXIT];
     live->errors = c->errors;
     live->streams = streams;
     live->trace_bytes = trace_bytes;

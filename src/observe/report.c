@@ -343,7 +343,7 @@ static void put_report(struct output *out, const struct ag_account *account)
     put(out, "  \"making_us\": %.1f,\n", (double)c->making_ns / 1000);
     put(out, "  \"evictions\": %" PRIu64 ",\n", c->evictions);
     put(out, "  \"graph_memory_kb\": %" PRIu64 ",\n", account->graph_memory_kb);
-    put(out, "  \"side_exits\": %" PRIu64 ",\n", c->side_exits);
+    put(out, "  \"side_exits\": %" PRIu64 ",\n", c->flushes[AG_REASON_SIDE_EXIT]);
     put(out, "  \"trials\": %" PRIu64 ",\n", c->trials);
     put(out, "  \"given_up\": %" PRIu64 ",\n", c->given_up);
     put(out, "  \"flushes\": {");

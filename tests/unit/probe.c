@@ -108,7 +108,6 @@ static void write_report(void)
                             .traces = 2,
                             .making_ns = 2500000,
                             .evictions = 1,
-                            .side_exits = 3,
                             .trials = 9,
                             .given_up = 4,
                             .errors = 1};
