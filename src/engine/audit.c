@@ -6,35 +6,51 @@
 #include "engine/pace.h"
 #include "observe/log.h"
 
-/* Recorded ops between two looks, the first of which asks nothing, since loops have been found and
-   trials made meanwhile; the same where threads are in step; and to the next audit of a stream that
-   has won, at first; how many times as many the next time; and at most. */
-enum { LOOK_OPS = 1 << 11, LOOK_OPS_IN_STEP = 1 << 9 };
-enum { AGAIN_FIRST = 1 << 16, AGAIN_GROWS = 4, AGAIN_MOST = 1 << 28 };
+/* Recorded ops between two looks, each of which may begin an audit. The first look of a state
+   begins none: until then loops are found and trials are made. */
+enum {
+    LOOK_OPS = 1 << 11,
+    LOOK_OPS_IN_STEP = 1 << 9, /* where threads are in step: trials say little there */
+};
 
-/* Where so many of a hundred ops are replayed, or more, there is no question, unless threads are in
-   step: then what a replay saves its own thread says little of the whole. */
+/* Recorded ops from an audit that following has won to the next audit. */
+enum {
+    AGAIN_FIRST = 1 << 16, /* after the first such audit */
+    AGAIN_GROWS = 4,       /* times as many after each further one */
+    AGAIN_MOST = 1 << 28,  /* at most: no decision is for ever */
+};
+
+/* Percent of ops that are replayed, from which on a stream is not audited: following it costs
+   little besides. Where threads are in step it is audited all the same, since what a replay saves
+   its own thread says little about the whole program. */
 enum { MANY = 75 };
 
-/* Traces that may have been made since the last look: with more, what is measured would be what
-   comes before the loop. */
+/* A stream is audited if it has made no more traces than this since the last look. With more, the
+   audit would measure what comes before the loop. */
 enum { SETTLED = 1 };
 
-/* Ops between two barriers, at most; and where threads are in step. */
-enum { MOST_RUN = 128, MOST_RUN_IN_STEP = 1024 };
+/* A stream is audited if it has no more ops than this between two barriers: a rest would make the
+   recorder forget where it cuts a loop that seldom waits. */
+enum {
+    MOST_RUN = 128,
+    MOST_RUN_IN_STEP = 1024, /* where threads are in step */
+};
 
-/* Ops of a window, at least; pairs at most, of which most decide. (Where windows differ by much
-   more than FASTER asks for, two pairs of five are won by chance more often than not.) */
-enum { WINDOW = 512, PAIRS = 5, MOST = PAIRS / 2 + 1 };
+enum {
+    WINDOW = 512,         /* ops of a window; rounded up, so that windows end at barriers */
+    PAIRS = 5,            /* pairs of windows, at most */
+    MOST = PAIRS / 2 + 1, /* pairs that decide: chance alone often wins two of five, where windows
+                             differ by much more than FASTER asks for */
+};
 
-/* Time of a followed op against one while the stream rests, in percent, where following has won
-   the pair. */
+/* Following wins a pair if a followed op takes less than this many percent of the time of an op
+   that passes while the stream rests. */
 enum { FASTER = 98 };
 
-/* Ops for which a stream rests at least that has lost in step with others. */
+/* Ops for which a stream rests, at least, that has lost an audit while threads were in step. */
 enum { REST_IN_STEP = 1 << 17 };
 
-/* From now on it is counted. */
+/* Begins to count: the next look is due after so many recorded ops. */
 static void mark(struct ag_stream *stream, uint32_t after)
 {
     struct ag_audit *audit = &stream->audit;
@@ -44,7 +60,8 @@ static void mark(struct ag_stream *stream, uint32_t after)
     audit->traces = stream->counters.traces;
 }
 
-/* The next look is that of a stream in step, and a later one if it is not by then. */
+/* The next look comes as soon as that of a stream in step. It is put off if the stream is not in
+   step by then (ag_audit_look()). */
 static void mark_look(struct ag_stream *stream)
 {
     mark(stream, LOOK_OPS_IN_STEP);
@@ -67,14 +84,14 @@ static bool is_in_question(const struct ag_stream *stream)
            (in_step || (stream->counters.replayed - audit->replayed) * 100 < ops * MANY);
 }
 
-/* A window begins: so much time, and so many ops, are not of it. */
+/* A window begins: notes the time and the number of ops that have been issued. */
 static void begin(struct ag_stream *stream)
 {
     stream->audit.began = ag_pace_now();
     stream->audit.issued = ag_stream_issued(stream);
 }
 
-/* A window is over: what an op of it took, ps. */
+/* A window is over: the time of one of its ops, ps. */
 static uint64_t op_ps(const struct ag_stream *stream)
 {
     uint64_t ops = ag_stream_issued(stream) - stream->audit.issued;

@@ -12,19 +12,20 @@
 
 enum { AS_LONG_AS_IT_TAKES = -1 };
 
-/* Ops that pass behind an attachment of managed memory to their stream. Where each is preceded by
-   one, graphs make it slower: eight threads whose kernels were replayed in 5 % took 1.15 +- 0.03 of
-   their time, 1.00 without graphs (H100, driver 580). */
+/* Ops of a stream that pass after managed memory was attached to it. A kernel behind an attachment
+   is slower in a graph: eight threads that replayed 5 % of such kernels took 1.15 +- 0.03 of their
+   time, and 1.00 without graphs (H100, driver 580). */
 enum { ATTACHED = 64 };
 
 /*
- * How long a call waits that need not find submitted what another thread is submitting: that one
- * may wait until its stream takes more, which may take what the caller does next. What it has not
- * submitted then it could not have launched by itself yet, without the library.
+ * ns that a call waits for another thread which is submitting what it held, if the call can do
+ * without. That thread may wait until its stream takes more work, and the stream may take no more
+ * before the caller goes on. What the thread has not submitted by then, it could not have launched
+ * without the library either.
  */
 enum { PATIENCE_NS = 20000000 };
 
-/* Waits in a row that must be alike before their place says something. */
+/* Waits in a row that must come at regular distances before sequences end where they come. */
 enum { AWAITED = 8 };
 
 static uint64_t divisor(uint64_t a, uint64_t b)
@@ -37,9 +38,9 @@ static uint64_t divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* This thread waits for what another one has issued and is held. If that one takes turns with it,
-   such waits come at the same places: as many ops apart, or some times as many. Then sequences may
-   come to end there. Where the two do not know of each other they come anywhere. */
+/* This thread waits for ops that another thread has issued and that are held. Where the two threads
+   take turns such waits come at regular distances: a number of ops, or a multiple of it. Then
+   sequences may come to end there. Otherwise waits come anywhere, and their place says nothing. */
 static void submit_awaited(struct ag_stream *stream, enum ag_reason reason)
 {
     uint64_t ops = stream->counters.ops - stream->awaited_at;

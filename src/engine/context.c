@@ -76,9 +76,12 @@ struct ag_context *ag_context_peek(CUcontext ctx)
 
 /* -- Queues -------------------------------------------------------------- */
 
-/* Queues of the device that a context has, and at most: CUDA Programming Guide, "CUDA Environment
-   Variables", CUDA_DEVICE_MAX_CONNECTIONS. */
-enum { QUEUES = 8, MOST_QUEUES = 32 };
+/* Queues of the device that a context has: CUDA Programming Guide, "CUDA Environment Variables",
+   CUDA_DEVICE_MAX_CONNECTIONS. */
+enum {
+    QUEUES = 8,       /* where the variable is not set */
+    MOST_QUEUES = 32, /* whatever it says */
+};
 
 /* What the variable says; what the driver makes of other values is not known, and the least is
    always right. `otherwise`: it is not set. */

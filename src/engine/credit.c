@@ -4,11 +4,11 @@
 
 #include "config/config.h"
 
-/* How many times as often as others sequences of a single op must be seen at least. (Its graph
-   takes 20,000 ns, and 240,000 where eight threads make some at a time.) */
+/* A sequence of a single op must be seen so many times as often as others, at least: it saves
+   little, and its graph takes 20,000 ns to make, or 240,000 where eight threads make graphs. */
 enum { SINGLE_TIMES = 5 };
 
-/* How often the times that a sequence must be seen are doubled at most. */
+/* How often the number of times that a sequence must be seen is doubled, at most. */
 enum { MOST_DOUBLED = 6 };
 
 /* What making the graph of a single op has taken of late, ns. */

@@ -129,8 +129,8 @@ void ag_engine_program_execs(int change)
 
 /* -- Contexts and modules ------------------------------------------------------ */
 
-/* Times that the streams of a context are forgotten before it stays: threads use it still, so this
-   was not its last reference. */
+/* Times that the library tries to forget the streams of a context. If other threads still use them
+   after that the context stays: the program has not given back its last reference. */
 enum { MOST_TIMES = 4 };
 
 static void streams_kill(const struct ag_context *context)

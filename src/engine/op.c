@@ -204,12 +204,13 @@ static inline bool is_same(const struct ag_node *node, const struct ag_kernel_ca
            (call->params != NULL || node->op.layout->count == 0);
 }
 
-/* What graphs may have cost, ns, that replays have not saved yet, for loops to be replayed as soon
-   as they have come round a few times: a program may be full of loops that end just then. */
+/* A loop that has come round a few times gets a first trace only while the context's graphs have
+   cost less than this, ns, that replays have not saved yet: a program may be full of loops that end
+   just then. */
 enum { HURRY_NS = 1000000 };
 
-/* Whether the op may end the open sequence because a loop has come round often enough; and whether
-   it does. */
+/* Whether this op may be the head of a loop that has come round often enough to end the open
+   sequence. hurries() says whether it is. */
 static inline bool may_hurry(const struct ag_stream *stream, const struct ag_op *op)
 {
     return ag_recorder_counts(&stream->recorder, op) && ag_opt.trace_length == AG_LENGTH_AUTO &&
@@ -435,11 +436,12 @@ bool ag_engine_memset(const struct ag_memset_call *call)
     OTHER_OP(memset, ag_note_memset);
 }
 
-enum { FOREIGN_MOST = 256 }; /* copies that are taken for such as cannot be held, at most */
+/* Copies in a row that count as copies which cannot be held, without a look, at most. */
+enum { FOREIGN_MOST = 256 };
 
-/* Describing a copy means to ask the driver about its memory. A stream that uploads pageable memory
-   all the time, or downloads, need not pay for that each time; nor does a new
-   one of a thread whose last copies were such. */
+/* To describe a copy the driver is asked about its memory. A stream that copies pageable memory all
+   the time need not pay for that each time, nor need a new stream of a thread whose last copies
+   could not be held. */
 static bool describe_copy(struct ag_stream *stream, struct ag_described *op,
                           const struct ag_copy_call *call)
 {

@@ -7,39 +7,50 @@
 #include "config/config.h"
 #include "observe/log.h"
 
-/* What one more piece costs, ns: the launch of a graph (1,200 of CPU time), its start on an idle
-   GPU, and patching, where pieces of the same ops share a graph. Measured with loops of 8 to 64 ops
-   that wait (H200, driver 580): 1,200 makes pieces that are too short, 8,000 gives no loop away. */
+/* What one more piece costs, ns: the launch of a graph (1,200 of CPU time), the graph's start on an
+   idle GPU, and patching, where pieces of the same ops share a graph. Found with loops of 8 to 64
+   ops that wait (H200, driver 580): with 1,200 pieces are too short, with 8,000 no loop loses. */
 enum { PIECE_NS = 8000 };
 
-/* A program that issues ops faster than this is faster than any GPU executes them (0.5 us for a
-   kernel that does nothing). */
+/* A program whose ops are less than this apart, ns, issues them faster than any GPU executes them:
+   a kernel that does nothing takes 500. */
 enum { FAST_NS = 400 };
 
-/* Programs that never wait are taken for ones that wait this seldom. */
+/* Ops. A program that never waits is taken for one that waits after so many. */
 enum { LONGEST_RUN = 1024 };
 
-/* Each hold of so many is measured; looks after which a better length is taken. */
-enum { SAMPLE = 4, TIMES = 4 };
+enum {
+    SAMPLE = 4, /* one hold in so many is timed, so that most holds read no clock */
+    TIMES = 4,  /* looks in a row that must find the same better length before it is taken */
+};
 
-/* What one submission by the watchdog weighs against one that was in time, and when sequences get
-   shorter: a program slow enough to be late more than now and then. */
-enum { LATE_WEIGHT = 4, LATE_MOST = 16 };
+/* `late` of a stream goes up with each submission by the watchdog, and down by 1 with each that was
+   in time. */
+enum {
+    LATE_WEIGHT = 4, /* by so much it goes up */
+    LATE_MOST = 16,  /* above this sequences get shorter: it happens more than now and then */
+};
 
-/* What a better length must save of the program's own time between two barriers, one part in so
-   many: its sequences have to get hot anew, and it may not stay the better one. */
+/* A better length must save one part in so many of the program's own time between two barriers: its
+   sequences have to get hot anew, and it may not stay the better one. */
 enum { WORTH = 64 };
 
-/* Where all ops between two barriers are one piece either way, a length is as good as another that
-   is so many times as long, or less. */
+/* Where all ops between two barriers are one piece with either length, the present length stays
+   unless it is more than so many times the better one. */
 enum { LIKE = 4 };
 
-/* Ops of an eager sequence from which on its time says something, and what is slow for each, ns:
-   more than eight threads that meet in the driver take for a launch (11,400; H200, driver 580). */
-enum { TELLING = 16, SLOW_NS = 16000 };
+/* Eager sequences tell how fast the program is until something has been held. */
+enum {
+    TELLING = 16, /* ops that an eager sequence must have: the time of a shorter one says little */
+    SLOW_NS = 16000, /* for each op: more is slow. Eight threads that meet in the driver take 11,400
+                        for a launch (H200, driver 580), and are not */
+};
 
-/* Looks for which they stay so short at first, and at most. */
-enum { CAP_FIRST = 8, CAP_LAST = 1 << 16 };
+/* Looks for which sequences stay short after they were late. */
+enum {
+    CAP_FIRST = 8,      /* the first time; twice as many each further time */
+    CAP_LAST = 1 << 16, /* at most */
+};
 
 #ifdef AG_TURNS
 static _Atomic uint64_t skipped; /* ns */
@@ -93,7 +104,7 @@ uint64_t ag_pace_clock(void)
     return ag_opt.trace_length == AG_LENGTH_AUTO ? ag_pace_now() : 0;
 }
 
-/* What takes so long this time on average; a pause of the machine counts little. */
+/* The average of a time, ns, after one more measurement; a pause of the machine counts little. */
 static uint32_t average(uint32_t before, uint64_t ns)
 {
     if (before == 0)
@@ -113,14 +124,14 @@ void ag_pace_spent(struct ag_stream *stream, uint64_t began, bool whole)
         stream->pace.replay_ns = average(stream->pace.replay_ns, ns);
 }
 
-/* Ops of a sequence that a barrier ends, or its length. */
+/* Ops of one piece: the length of sequences, or fewer where barriers come before that. */
 static uint32_t piece(const struct ag_pace *pace)
 {
     return pace->runs != 0 && pace->runs < pace->length ? pace->runs : pace->length;
 }
 
-/* What two ops have taken, of a stream and of its thread. The first time may have met a pause: of
-   that and the second one the lesser counts. */
+/* Takes in the time between two ops of the stream, and between two ops of its thread. The first
+   time may have met a pause of the machine: the lesser of the first and the second counts. */
 static void learn(struct ag_pace *pace, uint64_t op_ns, uint64_t any_ns)
 {
     if (pace->known == AG_PACE_DOUBTED && op_ns < pace->op_ns)
@@ -168,8 +179,8 @@ static uint32_t most_held(uint32_t op_ns)
     return most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
 }
 
-/* What sequences of so many ops cost between two barriers, ns; see pace.h. Where there are no more
-   ops than that they are one piece. */
+/* What sequences of `length` ops cost between two barriers, ns; see pace.h. If there are no more
+   ops between two barriers they are one piece. */
 static uint64_t cost(const struct ag_pace *pace, uint32_t length)
 {
     uint32_t ops = length < pace->runs ? length : pace->runs;
@@ -177,9 +188,9 @@ static uint64_t cost(const struct ag_pace *pace, uint32_t length)
     return (uint64_t)ops * pace->any_ns + (uint64_t)pieces * PIECE_NS;
 }
 
-/* The power of two next to sqrt(PIECE_NS * runs / any_ns) that the options and the bound allow, or
-   a longer one if that costs less, since fewer pieces are needed; what it is now if that is hardly
-   worse, or makes no difference to most runs and little to others. */
+/* The power of two next to sqrt(PIECE_NS * runs / any_ns) that the options and the bound allow; a
+   longer one where its fewer pieces cost less. The present length stays if it is hardly worse, or
+   if most runs are one piece with either length. */
 static uint32_t best_length(const struct ag_pace *pace)
 {
     uint64_t square = (uint64_t)PIECE_NS * pace->runs / (pace->any_ns | 1);
@@ -199,8 +210,8 @@ static uint32_t best_length(const struct ag_pace *pace)
     return cost(pace, pace->length) <= cost(pace, length) + worth ? pace->length : length;
 }
 
-/* Nothing has been held yet, and a sequence has ended: sequences as long as ops can be held at the
-   program's pace, if that is slow although the launches count, too. */
+/* An eager sequence has ended before anything was held. If the program is slow, even for one whose
+   launches count, sequences become only as long as ops can be held at its pace. */
 __attribute__((noinline)) static void guess(struct ag_stream *stream, uint32_t ops, bool barrier)
 {
     struct ag_pace *pace = &stream->pace;
@@ -217,11 +228,12 @@ __attribute__((noinline)) static void guess(struct ag_stream *stream, uint32_t o
 }
 
 /*
- * The power of two next to a quarter of the first piece behind a wait, if the GPU would otherwise
- * wait for the rest for longer than one more replay takes, which is much where threads meet in the
- * driver. With some slack: 16 of 64 ops first made such loops 7 % faster, 4 of 16 made no
- * difference (H200, driver 580, 170 ns for each op and 2 us for a replay); and so that it does not
- * come and go.
+ * The ops of the first piece behind a wait: the power of two next to a quarter of a piece, if the
+ * GPU would otherwise wait for the other ops for longer than one more replay takes. A replay takes
+ * long where threads meet in the driver. The GPU must wait for half as long again as a replay (16
+ * of 64 ops first made loops 7 % faster, 4 of 16 made no difference; H200, driver 580, 170 ns for
+ * each op and 2 us for a replay). Once pieces are split less is enough, so that it does not come
+ * and go.
  */
 static uint32_t best_first(const struct ag_pace *pace)
 {
@@ -235,7 +247,8 @@ static uint32_t best_first(const struct ag_pace *pace)
     return !slow && early_ns > worth_ns ? first : UINT32_MAX;
 }
 
-/* Something has been held. (Out of line, as guess(): most sequences need neither.) */
+/* Chooses lengths anew: something has been held. (Out of line, like guess(): most sequences need
+   neither.) */
 __attribute__((noinline)) static void look(struct ag_stream *stream)
 {
     struct ag_pace *pace = &stream->pace;

@@ -26,20 +26,27 @@ static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static struct ag_stream *_Atomic streams; /* writes under registry */
 static uint32_t stream_count;             /* registry; of all that ever lived */
 
-/* Copies of a new stream that are not looked at: it may be made for these few, and to ask the
-   driver what their memory is costs more than to follow the stream. */
+/* First copies of a new stream that are not looked at. The stream may be made for these few, and to
+   ask the driver about their memory costs more than to follow the stream. */
 enum { FIRST_COPIES = 4 };
 
-/* Found by name; vacant, those that have been for longest first; and in use by nobody. All under
-   registry. */
-enum { BUCKETS = 1024, MOST_VACANT = 64 };
+enum {
+    BUCKETS = 1024,   /* of the table of states by name */
+    MOST_VACANT = 64, /* states that wait for a new stream of their kind: each keeps its graphs */
+};
+
+/* All under registry: live states by name; vacant ones, which have been vacant for longest first;
+   states that nobody uses. */
 static struct ag_stream *buckets[BUCKETS], *vacant, *unused;
 static struct ag_stream **vacant_end = &vacant; /* the link behind the last */
-static _Atomic unsigned vacant_count; /* writes under registry */
-static _Atomic unsigned state_count;  /* likewise, and goes up only */
+static _Atomic unsigned vacant_count;           /* writes under registry */
+static _Atomic unsigned state_count;            /* likewise, and goes up only */
 
-/* A bit for each state, and the states by number, each set once. */
-enum { BITS = 64, WORDS = AG_MOST_STREAMS / BITS };
+/* Which states are busy, a bit each; and the states by number, each written once. */
+enum {
+    BITS = 64, /* in a word */
+    WORDS = AG_MOST_STREAMS / BITS,
+};
 static _Atomic uint64_t busy[WORDS];
 static struct ag_stream *_Atomic states[AG_MOST_STREAMS];
 

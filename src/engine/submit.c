@@ -60,8 +60,8 @@ CUresult ag_engine_refusal(void)
 
 /* -- Relay ---------------------------------------------------------------- */
 
-/* A context gives some streams freely; creating more (seen on driver 580: fewer than 40) waits for
-   running kernels, as instantiating does. */
+/* Relays of a context. It makes some streams at once; from about the 40th on (driver 580), making
+   one waits for running kernels, as instantiating does. */
 enum { MOST_RELAYS = 8 };
 
 static bool relay_make(struct ag_stream *stream)
@@ -125,7 +125,7 @@ void ag_stream_absorb(struct ag_stream *stream)
 
 /* -- Holds and sequences --------------------------------------------------- */
 
-/* The stream holds (1), or holds no more (-1): whose ops come behind that. */
+/* The stream holds (1), or holds no more (-1): tells the streams whose ops come behind its ops. */
 static void count_hold(struct ag_stream *stream, int change)
 {
     struct ag_context *context = stream->context;
@@ -259,8 +259,8 @@ void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head,
     ag_depth--;
 }
 
-/* Replays after which a trace that was in none of them makes room for another; see AG_STARVED, too.
- */
+/* A trace that was in none of the stream's last STALE_REPLAYS replays makes room for another. (See
+   AG_STARVED, too.) */
 enum { STALE_REPLAYS = 256 };
 
 /*
@@ -301,8 +301,8 @@ bool ag_stream_handle_is_done(CUstream handle)
     return ag_real.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS && done;
 }
 
-/* Never one that has been used since this leaf was hot the last time, and found no room: in a loop
-   of more sequences than there is room for, those that have some keep it. */
+/* Whether the trace makes room for one of `leaf`. Never if it has been used since `leaf` last found
+   no room: in a loop with more sequences than there is room for, those that have room keep it. */
 static bool is_stale(const struct ag_stream *stream, const struct ag_trace *trace,
                      const struct ag_node *leaf)
 {
@@ -393,10 +393,11 @@ void ag_stream_want_none(struct ag_stream *stream)
     stream->wanted_count = 0;
 }
 
+/* Times that no trace could be made of a leaf, after which none is tried any more. */
 enum { MOST_FAILURES = 3 };
 
 /* A trace of this leaf could not be made or replayed: memory may have been freed meanwhile, or be
-   of another kind than its graph's. It is tried again, but not for ever. */
+   of another kind than its graph's. A trace is tried again, but not for ever. */
 static void failed(struct ag_node *leaf)
 {
     leaf->bad |= ++leaf->failures == MOST_FAILURES;

@@ -9,48 +9,78 @@
 #include "engine/pace.h"
 #include "observe/log.h"
 
-/* What a head's score is worth, and the sequences that it passes when the score is used up. */
-enum { SCORE_MOST = 8, SCORE_LEAST = -4, SLEEP_FIRST = 8, SLEEP_MOST = 4096 };
+/*
+ * A head's score goes up by one with each hold that ends in a replay, and down by one with each
+ * other hold. A head whose score falls below SCORE_LEAST sleeps: its next sequences go out eagerly.
+ */
+enum {
+    SCORE_MOST = 8,    /* the score goes no higher, so that past replays do not hide new failures */
+    SCORE_LEAST = -4,  /* the head sleeps below this score, and begins again with 0 */
+    SLEEP_FIRST = 8,   /* sequences of the first sleep; each further sleep is twice as long */
+    SLEEP_MOST = 4096, /* sequences of a sleep at most, so that the head is tried again */
+};
 
-/* Replays before the first trial, and of a trace of a few rounds; how many times as many before the
-   next, and at most. */
-enum { REPLAYS_FIRST = 16, REPLAYS_ROUNDS = 256, REPLAYS_GROW = 16, REPLAYS_MOST = 1 << 20 };
+/* How many replays precede a trial of their head. */
+enum {
+    REPLAYS_FIRST = 16,   /* before the first trial */
+    REPLAYS_ROUNDS = 256, /* before it, if the trace is of a few rounds: a longer one comes soon */
+    REPLAYS_GROW = 16,    /* times as many before the next trial, where replay has won */
+    REPLAYS_MOST = 1 << 20, /* at most: no decision is for ever */
+};
 
-/* Heads of a stream in a row for which replay has won, after which it is taken to win for others,
-   too: their first trial is as late as a second one. A program of many short sequences would be
-   eager for as many trials. */
+/* A stream whose last TRUSTED trials were all won by replay tries its next head late: after as many
+   replays as precede a second trial. Otherwise a program of many short sequences would run each of
+   them eagerly for one trial. */
 enum { TRUSTED = 4 };
 
-/* A look first, which ends most trials: a pair of short windows, of two sequences if these have so
-   many ops. Then pairs of longer ones, some of which may be lost by chance. In sequences, so many
-   times as many where those are single ops; pairs; and of these, enough to lose: most where threads
-   are in step, since what the others do makes more of it chance. */
-enum { LOOK = 4, LONG = 64, WINDOW = 8, SHORT = 8, PAIRS = 5, LOST = 4, LOST_IN_STEP = 3 };
+/*
+ * A trial is a series of pairs of windows: in one window of a pair sequences are held, in the other
+ * they go out eagerly. The windows of the first pair, the look, are short: it ends most trials.
+ */
+enum {
+    LOOK = 4,         /* sequences in a window of the look */
+    LONG = 64,        /* ops: two sequences that have so many together are enough for the look */
+    WINDOW = 8,       /* sequences in a later window */
+    SHORT = 8,        /* ops that sequences have on average, or a window has up to 8 times as many:
+                         one wait differs much from the next */
+    PAIRS = 5,        /* pairs behind the look, at most */
+    LOST = 4,         /* of these, lost pairs that end the trial: one or two are lost by chance */
+    LOST_IN_STEP = 3, /* of these, where threads are in step: other threads' work adds to chance,
+                         so that neither way needs more than a majority */
+};
 
-/* Sequences for which a head is given up. */
-enum { REST_FIRST = 1 << 10, REST_MOST = 1 << 18 };
+/* Sequences for which a head that lost its trial is given up. */
+enum {
+    REST_FIRST = 1 << 10, /* after the first loss; twice as many after each further one */
+    REST_MOST = 1 << 18,  /* at most: no decision is for ever */
+};
 
-/* Held time against eager time, in percent: at the look, where holding is surely faster, and where
-   that counts for a pair that is won; and in a pair. */
-enum { SURE = 75, CLEARLY = 90, FASTER = 98 };
+/* The time of held ops, in percent of the time of eager ops, below which holding wins. */
+enum {
+    SURE = 75,    /* the trial, at the look: on average, and by the fastest sequence of each way */
+    CLEARLY = 90, /* one pair, at the look: its windows are short, so that chance counts more */
+    FASTER = 98,  /* one pair, behind the look */
+};
 
-/* What a replay must save of its sequence where there are other threads, ns: it takes the driver
-   longer than a launch, and less is chance where they meet in it. (Where two threads wait for each
-   other in each step, sequences of a kernel and a record seemed to save 0.1 to 1 us, and the whole
-   took 1.083 +- 0.017 of its time, 1.050 +- 0.021 without replays. Two H100s, driver 580.) */
+/* ns that a replay must save for each sequence where other threads issue ops, too. A replay keeps
+   the driver busy for longer than a launch, and where threads meet in the driver less is chance.
+   (Two threads waited for each other in each step. Their sequences of a kernel and a record seemed
+   to save 0.1 to 1 us, yet the program took 1.083 +- 0.017 of its time, and 1.050 +- 0.021 without
+   replays. Two H100s, driver 580.) */
 enum { SAVED_NS = 1000 };
 
-/* Ops of other threads, in percent of the head's own, where single ops are not replayed at all: the
-   thread that replays may gain, but the others wait for it in the driver. A kernel and a wait in
-   each of one, two, four and eight threads take 0.74, 0.81, 0.98 and 1.30 of their time if the
-   kernels are graphs (H200, driver 580). */
+/* Single ops are not replayed where other threads issue more than this many percent of the head's
+   ops. The thread that replays may gain, but the other threads wait for it in the driver. (A kernel
+   and a wait in each of one, two, four and eight threads take 0.74, 0.81, 0.98 and 1.30 of their
+   time if the kernels are graphs; H200, driver 580.) */
 enum { CROWD = 125 };
 
-/* A sequence that took so many times as long as the others of its window has met a pause of the
-   machine, or the program did something else. */
+/* A sequence does not count if its ops took more than PAUSE times as long as the others of its
+   window: the machine paused, or the program did something else. */
 enum { PAUSE = 16 };
 
-/* What other threads have issued, about: their holds, and what passed while they rested. */
+/* About how many ops other threads have issued: holds, and ops that passed while nothing was
+   recorded. */
 static uint64_t issued_by_others(void)
 {
     uint64_t sum = 0;
@@ -61,7 +91,7 @@ static uint64_t issued_by_others(void)
     return sum;
 }
 
-/* Whether no other thread has issued anything into a stream of those that there are. */
+/* Whether the calling thread has issued the last op of every stream that has had one. */
 static bool is_alone(void)
 {
     const struct ag_stream *stream = ag_stream_all();
@@ -73,7 +103,7 @@ static bool is_alone(void)
     return thread == NULL || thread == &ag_self;
 }
 
-/* Nothing has been measured yet, or it is no more. */
+/* Nothing has been measured yet, or what was measured does not hold any more. */
 static void start(struct ag_head *head)
 {
     head->trial.on = false;
@@ -137,7 +167,8 @@ static bool is_eager(const struct ag_trial *trial)
     return (trial->pair + trial->second) % 2 != 0;
 }
 
-/* Whether held sequences took less than so many percent of the time of eager ones. */
+/* Whether held ops took less than so many percent of the time of eager ops, and replays saved
+   enough where there are other threads. */
 static bool faster(const struct ag_head *head, unsigned percent)
 {
     const struct ag_window *held = &head->trial.window[0], *eager = &head->trial.window[1];
@@ -150,7 +181,8 @@ static bool faster(const struct ag_head *head, unsigned percent)
            (head->longest == 0 || saved_ns > SAVED_NS || is_alone());
 }
 
-/* The same of the fastest sequence of each window: one that met a pause makes no difference. */
+/* Whether the fastest held sequence took less than so many percent of the time, for each op, of the
+   fastest eager one. Sequences that met a pause make no difference here. */
 static bool fastest_faster(const struct ag_window window[2], unsigned percent)
 {
     return window[0].least * 100 < window[1].least * percent;

@@ -20,16 +20,21 @@
 #include "observe/futex.h"
 #include "observe/thread.h"
 
-/* Looks in a bound; and how many times as long the bound is where the thread may run on one CPU
-   only, as where a launcher of parallel programs binds each process to a core. There each look
-   takes the CPU from the program (docs/measurements.md, "What if there is one CPU only?"). */
-enum { LOOKS = 3, ALONE = 10 };
+enum {
+    LOOKS = 3,  /* in a bound */
+    ALONE = 10, /* times as long is the bound where the watchdog may run on one CPU only, as where a
+                   launcher of parallel programs binds each process to a core: there each look
+                   takes the CPU from the program (docs/measurements.md, "What if there is one CPU
+                   only?") */
+};
 
-/* Looks without such a hold after which it goes to sleep. */
+/* Looks in a row that find no hold to watch, after which the watchdog sleeps. */
 enum { IDLE_LOOKS = 32 };
 
-/* How long a thread waits for a flush, and between two looks whether it is done. */
-enum { FLUSH_NS = 1000000000, FLUSH_LOOK_NS = 20000 };
+enum {
+    FLUSH_NS = 1000000000, /* for so long a thread waits for a flush that it has asked for */
+    FLUSH_LOOK_NS = 20000, /* between two looks whether the flush is done */
+};
 
 static _Atomic bool started;
 static _Atomic uint32_t calls; /* times that it was woken; a futex */
@@ -45,7 +50,8 @@ static void wake_up(void)
     ag_futex(&calls, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
-/* Sleeps until it is woken, or has been since it was the `seen` time, or `time` (not NULL) is over. */
+/* Sleeps until it is woken, or has been since it was the `seen` time, or `time` (not NULL) is over.
+ */
 static void nap(uint32_t seen, const struct timespec *time)
 {
     ag_futex(&calls, FUTEX_WAIT_PRIVATE, seen, time);

@@ -6,24 +6,28 @@
 #include "engine/handle.h"
 #include "engine/observe.h"
 
-/* How many times as many new streams are young as had to come before, and as the time before; and
-   at most. */
-enum { YOUNG_GROWS = 4, YOUNG_MOST = 1 << 20 };
+/* How many new streams are young at a time. */
+enum {
+    YOUNG_GROWS = 4, /* times as many as short lives came before, and as were young last time */
+    YOUNG_MOST = 1 << 20, /* streams, at most */
+};
 
-/* Places, of which a stream may have one of so many. */
-enum { PLACES = 2048, PROBES = 4 };
+enum {
+    PLACES = 2048, /* in the table */
+    PROBES = 4,    /* places where a stream may be, so that a look-up is short */
+};
 
 static CUstream const reserved = (CUstream)1; /* a default stream's: never young */
 
-/* Apart from the rest, and each of that in lines of its own: threads look for theirs and write to
-   theirs at the same time. */
+/* The names of young streams, apart from what each thread writes about its own streams, which has
+   cache lines of its own: threads search the names and write to their places at the same time. */
 static _Alignas(64) _Atomic(CUstream) handles[PLACES]; /* NULL: nobody's */
 static struct ag_young {
     _Alignas(64) const void *_Atomic thread; /* that issued the last op */
     struct ag_context *_Atomic context;      /* of the stream */
     _Atomic bool blocking;                   /* ordered with the legacy stream */
     _Atomic uint32_t ops;                    /* that it has had */
-    _Atomic uint32_t waited;                 /* when the program had waited for it: so many */
+    _Atomic uint32_t waited;                 /* of these, before the program last waited for it */
 } places[PLACES];
 static _Alignas(64) _Atomic unsigned count; /* of streams in the table */
 _Alignas(64) _Atomic bool ag_any_young;
@@ -91,7 +95,7 @@ void ag_lives_end(struct ag_context *context, bool is_short, bool gained)
     }
 }
 
-/* What another thread takes meanwhile may be lost. */
+/* Two threads that take at the same time may be counted as one. */
 bool ag_lives_take(struct ag_context *context)
 {
     uint32_t left = atomic_load_explicit(&context->young, memory_order_relaxed);

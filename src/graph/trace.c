@@ -58,8 +58,8 @@ static void given(struct ag_step *step)
         memcpy(step->args, step->node->args, step->node->op.layout->size);
 }
 
-/* Bytes from an address to the end of the allocation around it, 0: there is none; and whether it is
-   of a pool, of which memory is that can be freed while ops that use it are on their way. */
+/* Bytes from an address to the end of the allocation around it; 0: there is none. *pooled: the
+   allocation is of a pool. Only such memory can be freed before ops that use it have run. */
 static size_t room_at(CUdeviceptr at, bool *pooled)
 {
     CUdeviceptr base = 0;
@@ -75,7 +75,7 @@ static size_t room_at(CUdeviceptr at, bool *pooled)
     return at - base < size ? size - (at - base) : 0;
 }
 
-/* Memory of a pool that a copy of the trace names: the most that there is. */
+/* The longest piece of memory of a pool that a copy of the trace names. */
 static struct ag_place find_spare(const struct ag_trace *trace)
 {
     struct ag_place place[AG_PLACES], spare = {0};
@@ -93,10 +93,10 @@ static struct ag_place find_spare(const struct ag_trace *trace)
 }
 
 /*
- * The program may have freed what an op names since it was called, and the driver makes no node
- * that names freed memory. It is made with memory that a copy of the trace names instead, which has
- * to be of a pool as well (driver 580): new arguments to all traces that share the node. A variant
- * can wait until it is there. False: no graph can be made now.
+ * The program may have freed memory since it issued an op that names it, and the driver makes no
+ * node that names freed memory. The node is made with other memory, which a copy of the trace names
+ * and which is of a pool, too (driver 580 asks for that). For all traces that share the op these
+ * are new arguments. A variant can wait until its memory is there. False: no graph can be made now.
  */
 static bool avoid_freed(struct ag_trace *trace)
 {
@@ -217,8 +217,12 @@ CUresult ag_trace_destroy(struct ag_trace *trace)
 
 /* -- Patching ------------------------------------------------------------- */
 
-/* Measured costs (H200, driver 580), in ns. */
-enum { COST_SET_EXEC = 140, COST_SET_SOURCE = 70, COST_UPDATE_NODE = 27 };
+/* What new arguments cost, ns (H200, driver 580; docs/design.md, section 1). */
+enum {
+    COST_SET_EXEC = 140,   /* to set those of one node of an exec */
+    COST_SET_SOURCE = 70,  /* to set those of one node of the source graph */
+    COST_UPDATE_NODE = 27, /* to update the exec from the source graph, for each of its nodes */
+};
 
 /* Whether updating the exec as a whole from its source graph is cheaper than node by node. */
 static bool update_is_cheaper(const struct ag_trace *trace, uint32_t changed)

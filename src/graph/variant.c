@@ -7,17 +7,20 @@
 #include "config/config.h"
 #include "graph/node.h"
 
-/* The longest distance at which arguments are recognised, and how often in a row they must be. */
-enum { FAR = 8, TIMES = 4 };
+enum {
+    FAR = 8,   /* replays: arguments that come back later than that are not recognised */
+    TIMES = 4, /* in a row that arguments must come back before a variant is wanted */
+};
 
-/* Of so many replays that set arguments, the first few are looked at. */
+/* To compare arguments takes time: of LOOK_EVERY replays that set arguments, the first LOOK_FIRST
+   are compared with earlier ones. */
 enum { LOOK_EVERY = 1024, LOOK_FIRST = 32 };
 
 /* The arguments that an exec was given of late. */
 struct ag_history {
-    uint32_t given; /* times that it was given other ones */
-    uint32_t times; /* in a row that they had come back */
-    bool wanted;
+    uint32_t given;  /* times that the exec was given other arguments */
+    uint32_t times;  /* the last so many of them had been there before */
+    bool wanted;     /* one more trace would save setting arguments */
     uint32_t hash[]; /* of each node's: FAR + 1 rows, the newest of them at given % (FAR + 1) */
 };
 
@@ -45,7 +48,8 @@ static uint32_t hash_of(const struct ag_step *step)
                               : step->node->version; /* cannot be compared: never the same again */
 }
 
-/* Whether the newest arguments were those of an earlier time, by much more than of the last. */
+/* Whether the newest arguments come back from an earlier time: by a quarter of the nodes more are
+   as they were then than are as they were the last time. */
 static bool come_back(const struct ag_history *history, uint32_t length, uint32_t unchanged)
 {
     const uint32_t *newest = history->hash + history->given % (FAR + 1) * length;

@@ -2,43 +2,74 @@
 /* The recorder: where sequences end, which are hot, and when recording does not pay. */
 #include "trace/recorder.h"
 
-/* Ops after which an anchor that does not come back is given up, since it may be an op from before
-   the loop: at first, and for one that had come back until then; twice as many each time; at most,
-   which is the longest loop found. */
-enum { REACH_FIRST = 256, REACH_MOST = 8192 };
+/* Ops within which an anchor must come back. One that does not may be an op from before the loop,
+   and another is taken. */
+enum {
+    REACH_FIRST = 256, /* at first, and again after an anchor that used to come back; twice as many
+                          after each anchor that never did */
+    REACH_MOST = 8192, /* at most: no longer loop is found */
+};
 
-/* Ops that the recorder rests at first and at most: where nothing repeats, and where a barrier
-   comes behind each op, which may just be a phase of the program. And how many times as many each
-   time: to record what never repeats makes a program slower by more than to record what does. */
-enum { REST_FIRST = 1 << 15, REST_MOST = 1 << 20, REST_GROWS = 4 };
-enum { LONE_FIRST = 1 << 11, LONE_MOST = 1 << 16, LONE_GROWS = 2 };
+/* Ops for which the recorder rests where nothing repeats. */
+enum {
+    REST_FIRST = 1 << 15, /* the first time */
+    REST_MOST = 1 << 20,  /* at most, so that a new phase of the program is found */
+    REST_GROWS = 4,       /* times as many each further time: to record what never repeats costs
+                             more than to record what does */
+};
 
-/* Rounds of a loop that are enough for a first trace, which is replayed as soon as a long one would
-   be where 16 ops make a round, that is in the 16th. */
+/* Ops for which the recorder rests where a barrier comes behind each op: that may just be a phase
+   of the program, so these rests are shorter. */
+enum {
+    LONE_FIRST = 1 << 11, /* the first time */
+    LONE_MOST = 1 << 16,  /* at most */
+    LONE_GROWS = 2,       /* times as many each further time */
+};
+
+/* Rounds of a loop that its first trace has. With trace.hot = 3 any short loop is replayed in its
+   16th round then: three times four rounds are seen, the next four are replayed. A trace of 64 ops
+   would be as early only where a round has 16 ops. */
 enum { ROUNDS = 4 };
 
-/* Pauses at one place count if they are at most so many times so many ops apart; and for how many
-   of these sequences end there. */
-enum { LATE_OPS = 1 << 14, LATE_APART = 1, LATE_LASTS = 16 };
+/* Sequences end at a place where the program has paused AG_PAUSES times. */
+enum {
+    LATE_OPS = 1 << 14, /* ops of the stream: the unit in which the age of a pause is counted */
+    LATE_APART = 1,     /* units since the last pause: after more, pauses are counted anew */
+    LATE_LASTS = 16,    /* units since the last pause: after more, sequences do not end there */
+};
 
-/* Nodes that any tree may have before what is new gets none. */
+/* Nodes that a tree may have before ops that have never been seen get no nodes. */
 enum { NODES_FREE = 256 };
 
-/* Nodes that are enough at first to see that nothing repeats, twice as many each time. */
+/* Nodes and unseen ops in a tree without a trace, from which on nothing seems to repeat: so many
+   the first time, twice as many each further time. */
 enum { NOVEL_FIRST = 1 << 12 };
 
-/* Sequences, after the first rest fewer, after which it rests although the tree has room. */
-enum { MOST_LONE = 512, AGAIN_LONE = 64 };
+/* Sequences and foreign ops in a row that cannot become a trace, after which the recorder rests
+   although the tree has room. */
+enum {
+    MOST_LONE = 512, /* before the first such rest */
+    AGAIN_LONE = 64, /* afterwards */
+};
 
-/* Ops that are recorded while it rests, without a replay, after which those that begin traces pass,
-   too: the traces are of what the program did before. And how many ops pass before it looks again.
+enum {
+    VAIN = 1 << 9,   /* ops that are recorded during a rest without a replay. Then ops that begin
+                        traces pass, too: the traces are of what the program did before */
+    BLIND = 1 << 14, /* ops that pass then, before the recorder looks at them again */
+};
+
+/*
+ * A sequence ends where a trace ends that begins no longer one. If the program keeps going on
+ * behind that trace, some sequences may go on, too, and become longer traces.
  */
-enum { VAIN = 1 << 9, BLIND = 1 << 14 };
-
-/* Times that the program must go on behind a trace before sequences may, at first, or as many ops
-   if that is more, since the ops of longer sequences are eager until these are hot; and how many
-   times as many each time that nothing came of it; and for how many sequences they may. */
-enum { ONWARD_FIRST = 8, ONWARD_OPS = 256, ONWARD_GROWS = 8, ONWARD_TRIES = 4, OPEN = 32 };
+enum {
+    ONWARD_FIRST = 8, /* times that the program must have gone on, at least */
+    ONWARD_OPS = 256, /* ops that it must have issued in the trace by then: longer sequences go out
+                         eagerly until they are hot */
+    ONWARD_GROWS = 8, /* times as often, for each time before that no longer trace was made */
+    ONWARD_TRIES = 4, /* so many of these times count at most */
+    OPEN = 32,        /* sequences that may go on then */
+};
 
 bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, uint32_t max_length)
 {
@@ -55,7 +86,7 @@ bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, 
 }
 
 /* Whether a first trace may be made here: there is none, none has given way to a longer one, and
-   none could not be made. */
+   none has failed to be made. */
 static bool is_fresh(const struct ag_node *node)
 {
     return node->trace == NULL && node->below == 0 && node->opened == 0 && node->failures == 0;
@@ -72,7 +103,7 @@ bool ag_recorder_rounds(struct ag_recorder *rec)
     return rec->rounded;
 }
 
-/* How long ago the last pause at this node was. */
+/* How long ago the last pause at this node was, in units of LATE_OPS. */
 static uint8_t late_for(const struct ag_recorder *rec, const struct ag_node *node)
 {
     return (uint8_t)(rec->ops / LATE_OPS - node->late_at);
@@ -86,7 +117,8 @@ void ag_recorder_late(struct ag_recorder *rec, struct ag_node *node)
     node->late += node->late < AG_PAUSES;
 }
 
-/* A sequence has ended where the program used to pause, which says nothing of the trace there. */
+/* A sequence has ended where the program used to pause. That the program goes on says nothing then
+   about the trace that ends there. */
 __attribute__((noinline)) static void paused(struct ag_recorder *rec, struct ag_node *node)
 {
     rec->ended = NULL;
@@ -101,8 +133,8 @@ bool ag_recorder_goes_on(struct ag_recorder *rec)
     return true;
 }
 
-/* The program has gone on behind a trace: whether sequences may do so from now on. Where it waits
-   so often that a sequence reaches from one barrier to the next, at once. */
+/* The program has gone on behind a trace: whether sequences may do so from now on. They may at once
+   where the program waits so often that one sequence reaches from barrier to barrier. */
 static bool onward(const struct ag_recorder *rec, struct ag_node *node)
 {
     uint32_t enough = ONWARD_OPS / node->depth;
@@ -133,7 +165,7 @@ static void rest(struct ag_recorder *rec, uint32_t *next, uint32_t most, uint32_
     *next = *next < most / grows ? *next * grows : most;
 }
 
-/* It rests, and traces begin that come to nothing. */
+/* The recorder rests, and sequences that begin like traces have come to no replay: all ops pass. */
 static void rest_blindly(struct ag_recorder *rec)
 {
     uint32_t left = atomic_load_explicit(&rec->rest, memory_order_relaxed);
@@ -274,7 +306,7 @@ static bool may_become_trace(const struct ag_node *node)
     return true;
 }
 
-/* One more in a row of what does not become a trace. While it rests that says nothing. */
+/* One more in a row that cannot become a trace. While the recorder rests that says nothing. */
 static void lone(struct ag_recorder *rec)
 {
     if (ag_recorder_rests(rec))

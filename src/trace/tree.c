@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* Most streams see few ops: the tree starts small. The slabs are as large as all before them. */
+/* Most streams see few ops: the tree starts small, and each slab doubles the number of nodes. */
 enum { FIRST_NODES = 32, FIRST_BUCKETS = 64 };
 
 /* Bits for paths that have been met: eight for each node that a tree has by default. */
