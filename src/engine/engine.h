@@ -24,16 +24,17 @@
 #include "trace/op.h"
 
 /*
- * The number of streams that hold ops now. A barrier door has nothing to do while it is zero:
- * this load and its branch are all that a pass-through call pays.
+ * The number of streams that have an open sequence, or whose ops went out in their name. A barrier
+ * door has nothing to do while it is zero: this load and its branch are all that a pass-through
+ * call pays.
  */
 extern _Atomic unsigned ag_held_streams;
 
-/* Streams that hold nothing, and want to hear of the next barrier nevertheless: it tells how often
-   the program waits, and where its sequences begin. */
+/* The number of streams that want to hear of the next barrier even though they hold nothing: the
+   barrier shows how often the program waits, and where its sequences begin. */
 extern _Atomic unsigned ag_curious_streams;
 
-/* Whether a barrier is to be told of. */
+/* Whether the engine wants to hear of a barrier. */
 static inline bool ag_engine_listens(void)
 {
     return atomic_load(&ag_held_streams) != 0 ||
@@ -49,9 +50,10 @@ static inline bool ag_anything_held(void)
 }
 
 /*
- * Goes up when memory may have been freed, after which nothing that was found out about memory
- * holds any more (engine/memory.h); odd: something has been found out since then. An even one need
- * not go up: so calls that may free memory only look at one word where nobody has asked.
+ * The version of what the engine knows about memory (engine/memory.h). Odd: the driver has been
+ * asked since the last call that may free memory. Such a call makes an odd version even, which
+ * invalidates all answers. It leaves an even version alone, so that it only reads one word where
+ * nobody has asked.
  */
 extern _Atomic uint64_t ag_memory_state;
 
@@ -59,43 +61,45 @@ extern _Atomic uint64_t ag_memory_state;
 static inline void ag_memory_changed(void)
 {
     uint64_t state = atomic_load(&ag_memory_state);
-    if (state % 2 != 0) /* if it is another one by now, then because it has gone up */
+    if (state % 2 != 0) /* on failure another thread has just raised it */
         (void)atomic_compare_exchange_strong(&ag_memory_state, &state, state + 1);
 }
 
-/* Of these, the streams that may hold records of events or waits for them. */
+/* The number of streams whose open sequence has records of events or waits for events. */
 extern _Atomic unsigned ag_open_events;
 
-/* Graphs of the program may wait for a word: what all streams hold goes to the GPU before them. */
+/* The program's own graphs may wait for a word in memory: all that is held is submitted before
+ * them.
+ */
 extern _Atomic bool ag_graphs_wait;
 
 /* False: every door passes straight through (disabled, forked child, after exit). */
 extern _Atomic bool ag_engine_on;
 
-/* Depth of the calling thread inside the library's own driver calls. */
+/* Above 0 while the calling thread makes driver calls of the library's own. */
 extern _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
 
-/* The driver function that the calling thread is in, a constant string: what is to blame for a cut.
-   Launches of kernels set it only where they are not held, to the second. */
+/* The driver function that the calling thread is in, a constant string: the report blames it for a
+   cut. A launch of a kernel that is not held sets it to ag_cause_kernel; one that is held sets
+   nothing. */
 extern _Thread_local const char *ag_cause __attribute__((tls_model("initial-exec")));
 extern const char ag_cause_kernel[];
 
 /*
- * The calling thread's current context as the driver has said it, and what ag_changes was then: it
- * goes up when a function or a context goes away or changes, after which nothing counts that has
- * been found out of either. No context: it must be asked, since the thread may have another one.
+ * The calling thread's current context, as the driver last said. It counts only while ag_changes
+ * has not moved: that goes up when a function or a context goes away or changes.
  */
 extern _Thread_local struct ag_current {
-    CUcontext context;
-    unsigned changes;
+    CUcontext context; /* NULL: not known, ask the driver */
+    unsigned changes;  /* ag_changes when the driver was asked */
 } ag_current __attribute__((tls_model("initial-exec")));
 extern _Atomic unsigned ag_changes;
 
 /* Asks the driver. NULL: there is none. */
 CUcontext ag_engine_ask_current(void);
 
-/* The current context, for an op in that stream: where the stream has a handle the driver need not
-   be asked again. (What NULL and its like mean depends on the context: then there is no doubt.) */
+/* The current context, for an op in that stream. For a stream with a handle the driver is not asked
+   again. For a default stream it is: which stream NULL and its like mean depends on the context. */
 static inline CUcontext ag_engine_current(CUstream stream)
 {
     if (__builtin_expect(ag_current.context != NULL &&
@@ -138,14 +142,14 @@ struct ag_kernel_call {
     void **params;
     void **extra;
     const CUlaunchAttribute *attrs; /* shape.nattrs of them */
-    CUcontext current;              /* the thread's, where that is known already; NULL: asked for */
+    CUcontext current;              /* the thread's context; NULL: the engine asks for it */
 };
 
 struct ag_memset_call {
     CUdeviceptr dst;
     size_t count;   /* elements of a row */
     size_t height;  /* rows */
-    size_t pitch;   /* bytes from row to row; of no meaning where there is one row */
+    size_t pitch;   /* bytes from row to row; ignored if there is one row */
     uint32_t value; /* in the low `width` bytes */
     uint32_t width; /* bytes of an element: 1, 2, 4 */
     CUstream stream;
@@ -154,8 +158,8 @@ struct ag_memset_call {
 };
 
 /*
- * A copy in a stream, as three-dimensional ones are described. Addresses whose kind the call leaves
- * open are in srcDevice and dstDevice, with CU_MEMORYTYPE_UNIFIED.
+ * A copy in a stream, described like a three-dimensional one. If the call does not say what kind of
+ * memory an address is in, the address is in srcDevice or dstDevice, with CU_MEMORYTYPE_UNIFIED.
  */
 struct ag_copy_call {
     CUDA_MEMCPY3D params;
@@ -190,26 +194,27 @@ struct ag_value_call {
 bool ag_engine_kernel(const struct ag_kernel_call *call);
 
 /*
- * Whether an op may go out without being asked about: its stream's recorder rests, no trace begins
- * with such an op, and nothing is held in the process. It is counted, so each op is to be
- * asked for once; there is nothing to be said of its result. A launch that ag_engine_kernel() has
- * been asked about must not go this way. `func` and `grid` (x) are of kernels.
+ * Whether an op "passes": goes to the driver without a further word to the engine. It does where
+ * its stream's recorder rests, no trace begins with an op like it, and nothing is held in the
+ * process. The op is counted here: call this once for each op, and not for a launch that
+ * ag_engine_kernel() was asked about. The engine need not hear how the op ends. `func` and `grid`
+ * (its x) are for kernels only.
  */
 bool ag_engine_passes(CUstream stream, bool ptsz, enum ag_op_kind kind, CUfunction func,
                       uint32_t grid);
 
 /*
- * The stream whose ops the calling thread has let pass last, so that the next ones cost little:
- * what ag_engine_passes() has found out. Stale ones do no harm: where nothing is held, and no
- * sequence is open, any op may pass; only its stream may learn less.
+ * What ag_engine_passes() found out about the stream whose op the calling thread let pass last: it
+ * makes the next ops cheap. A stale entry does no harm. Where nothing is held and no sequence is
+ * open any op may pass; only its stream may learn less.
  */
 struct ag_passing {
-    uintptr_t key; /* ag_passing_key(); 0: none */
-    uint32_t life; /* what *living was */
-    const _Atomic uint32_t *living;
-    uint64_t heads;         /* marks that do not pass; AG_COPIES_PASS: nothing else passes */
-    _Atomic uint32_t *left; /* ops that may still pass */
-    _Atomic uint64_t *passed;
+    uintptr_t key;                  /* ag_passing_key() of the stream; 0: none */
+    uint32_t life;                  /* *living at that time */
+    const _Atomic uint32_t *living; /* the `life` of the stream's state */
+    uint64_t heads; /* ag_mark()s of ops that do not pass; AG_COPIES_PASS: only copies pass */
+    _Atomic uint32_t *left;   /* ops that may still pass */
+    _Atomic uint64_t *passed; /* ops that passed in the stream */
 };
 #define AG_COPIES_PASS UINT64_MAX
 extern _Thread_local struct ag_passing ag_passing __attribute__((tls_model("initial-exec")));
@@ -219,8 +224,8 @@ static inline uintptr_t ag_passing_key(CUstream stream, bool ptsz)
     return (uintptr_t)stream << 2 | (uintptr_t)ptsz << 1 | 1;
 }
 
-/* Whether the next op of this stream, with a suffix or without, is likely to pass: whoever would
-   only prepare to ask ag_engine_kernel() about it may leave it. */
+/* Whether the next op of this stream is likely to pass. Then a caller need not prepare what only
+   ag_engine_kernel() wants. */
 bool ag_engine_stream_rests(CUstream stream);
 
 static inline bool ag_engine_rests(CUstream stream)
@@ -232,7 +237,7 @@ static inline bool ag_engine_rests(CUstream stream)
             ag_engine_stream_rests(stream));
 }
 
-/* ag_engine_passes(), where that is known already. */
+/* ag_engine_passes() without a call, where ag_passing has the answer. False: it has none. */
 static inline bool ag_engine_still_passes(CUstream stream, bool ptsz, enum ag_op_kind kind,
                                           CUfunction func, uint32_t grid)
 {
@@ -258,17 +263,17 @@ bool ag_engine_event(const struct ag_event_call *call);
 bool ag_engine_value(const struct ag_value_call *call);
 
 /*
- * cuMemFreeAsync, which needs no place in a trace: while its stream holds ops it waits until they
- * are submitted (true), for memory may be given back later than asked for. False: it has nothing to
- * wait for. An allocation may pass ahead of held ops likewise, since it can only take memory whose
- * return has been submitted.
+ * cuMemFreeAsync. It has no place in a trace. True: its stream holds ops, and the free goes out
+ * behind them; memory may be freed later than the program asks. False: the door calls the driver.
+ * (An allocation needs no such function: it may overtake held ops, since it can only take memory
+ * whose free has been submitted.)
  */
 bool ag_engine_free(CUdeviceptr address, CUstream stream, bool ptsz);
 
-/* An eager record of the event has failed: none is held before one has succeeded. */
+/* An eager record of the event has failed: no record of it is held until one has succeeded. */
 void ag_engine_event_failed(CUevent event);
 
-/* The program has made this context of a green one. */
+/* The program has converted a green context into this context. */
 void ag_engine_context_green(CUcontext context);
 
 /* Another process may look at the event: its records and waits are never held from now on. */
@@ -281,23 +286,25 @@ void ag_engine_event_destroy(CUevent event);
 void ag_engine_failed(void);
 
 /*
- * Contexts in which the driver refused a held op. While there are any, doors whose call succeeded
- * return what ag_engine_refusal() gives: the error in the current context, once, or CUDA_SUCCESS.
- * Ops that pass as the one before did say nothing; a wait does at the latest.
+ * The number of contexts in which the driver refused a held op, and the program does not know yet.
+ * While it is not 0, a door whose call succeeded returns ag_engine_refusal() instead: the error of
+ * the current context, once; then CUDA_SUCCESS. Ops that pass do not return it, but the next wait
+ * does.
  */
 extern _Atomic unsigned ag_refused;
 CUresult ag_engine_refusal(void);
 
 /*
- * Before a free in a stream, and before an allocation in one. The driver may give memory that
- * another stream is about to give back, and have this stream wait for that (CUDA driver API,
- * CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES): then the allocation must not come ahead of
- * what is held. Where one stream alone has frees it waits for nobody.
+ * Before a free in a stream, and before an allocation in one. The driver may allocate memory that
+ * another stream is still about to free, and make this stream wait for that stream (CUDA driver
+ * API, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES). Then what this stream holds must be
+ * submitted before the allocation. If only one stream has frees, its own allocations wait for
+ * nobody.
  */
 void ag_engine_frees(CUstream stream, bool ptsz);
 void ag_engine_allocates(CUstream stream, bool ptsz);
 
-/* After an allocation: what is held from now on may use the memory, and comes behind. */
+/* After an allocation: what is held from now on may use the memory, and is submitted behind it. */
 void ag_engine_allocated(CUstream stream, bool ptsz);
 
 /* -- Barriers ------------------------------------------------------------- */
@@ -308,58 +315,61 @@ void ag_engine_allocated(CUstream stream, bool ptsz);
  */
 void ag_engine_barrier_stream(CUstream stream, bool ptsz, enum ag_reason reason);
 
-/* The same before memory is attached to it: the ops that follow at once are not held, if the stream
-   is this thread's. */
+/* Before managed memory is attached to a stream: ag_engine_barrier_stream(), and the next ops of
+   the stream are not held, if it is the calling thread's. */
 void ag_engine_barrier_attach(CUstream stream, bool ptsz);
 
-/* As above for a call that makes the host wait: also what this thread holds in other streams. */
+/* Before a call that makes the host wait for a stream: ag_engine_barrier_stream(), and submits what
+   the calling thread holds in other streams. */
 void ag_engine_barrier_wait(CUstream stream, bool ptsz, enum ag_reason reason);
 
-/* The same for a copy without a stream, which may be one between two devices: that comes behind all
-   work of both. */
+/* Before a copy without a stream that may be one between two devices: ag_engine_barrier_wait(), and
+   submits all that is held, since such a copy comes behind all work of both devices. */
 void ag_engine_barrier_copy(bool ptsz, enum ag_reason reason);
 
 /* Before a call that anything may be ordered against: submits all that is held in the process. */
 void ag_engine_barrier_all(enum ag_reason reason);
 
-/* The same before a call that nothing is ordered against, but that may wait in the driver for
-   kernels that run, and those for what is held. What another thread has been submitting for 20 ms,
-   because its stream takes no more, is left to that. */
+/* Before a call that nothing is ordered against, but that may wait in the driver for running
+   kernels, which may wait for what is held: submits all that is held in the process. If another
+   thread is submitting, waits for it for 20 ms and then leaves the rest to it: its stream takes no
+   more work. */
 void ag_engine_barrier_most(enum ag_reason reason);
 
-/* Before a call that asks about an event, or waits for it: submits its record, if that is held, and
-   what else is held and no other thread is working on. */
+/* Before a call that asks about an event, or waits for it: submits the event's record, if it is
+   held, and all else that is held and that no other thread is submitting. */
 void ag_engine_barrier_event(CUevent event, enum ag_reason reason);
 
-/* Before a call that may load this function, or kernel cast to one: submits all that is held, and
-   loads it, unless it is known. Loading waits for running kernels, which may wait for what is held.
- */
+/* Before a call that may load this function (or kernel, cast to one): submits all that is held, and
+   loads the function. Does nothing if the function is known. Loading waits for running kernels,
+   which may wait for what is held. */
 void ag_engine_barrier_load(CUfunction func);
 
 /*
- * Hot sequences that have no graph yet, since making more might wait for running kernels. While
- * there are any, doors call ag_engine_waited() after the host has waited for work successfully: if
- * the device then has nothing to do for this process, they are made.
+ * The number of hot sequences that have no graph yet, because making another exec might wait for
+ * running kernels. While it is not 0, doors call ag_engine_waited() after the host has waited for
+ * work with success: it makes these graphs, if the device has nothing to do for this process.
  */
 extern _Atomic unsigned ag_wanted_traces;
 void ag_engine_waited(void);
 
-/* Vacant states whose streams had left work behind: waits for a context are told of them, too. */
+/* The number of vacant states whose streams left work behind. While it is not 0 doors call the next
+   two functions around waits for a context. */
 extern _Atomic unsigned ag_unsettled;
 
 /*
- * Streams may go with work left in them, and what runs then cannot be asked for. Before the host
- * waits for a whole context (NULL: the current one): how many of its streams have gone so. After it
- * has: these have no work left.
+ * A stream may be destroyed with work left in it, and nobody can ask whether that is done. Before
+ * the host waits for a whole context (NULL: the current one): the number of its streams that have
+ * gone with work left. After the wait: tells that the work of so many is done.
  */
 unsigned ag_engine_left(CUcontext context);
 void ag_engine_settled(CUcontext context, unsigned left);
 
 /*
- * To ask the driver whether a stream has work left takes two microseconds, which the end of a
- * stream does not take if the program has waited for the stream. Since streams end that the engine
- * follows (ag_streams_go), it is told: before the host waits for a stream, how much has been issued
- * there, 0 if that is not known; after it has, that so much is done.
+ * Saves a question. When a stream is destroyed the engine must know whether it has work left, and
+ * to ask the driver takes 2 us. So once streams are destroyed that have a state (ag_streams_go),
+ * doors tell of waits. Before the host waits for a stream: how much has been issued there; 0: not
+ * known. After the wait: tells that so much is done.
  */
 extern _Atomic bool ag_streams_go;
 uint64_t ag_engine_issued(CUstream stream);
@@ -368,7 +378,7 @@ void ag_engine_waited_for(CUstream stream, uint64_t issued);
 /* Before a call that puts kernels into a stream in a way that the engine does not follow. */
 void ag_engine_stream_used(CUstream stream, bool ptsz);
 
-/* The same where it is not known into which stream. */
+/* Before a call that puts kernels into some stream, which the door does not know. */
 void ag_engine_launch_unseen(void);
 
 /* -- Life ----------------------------------------------------------------- */
@@ -379,37 +389,38 @@ void ag_engine_stream_created(CUstream stream, unsigned flags);
 /* Before cuStreamDestroy: flushes and forgets the stream; its handle may come back. */
 void ag_engine_stream_destroy(CUstream stream);
 
-/* After a stream's attributes were changed: its launches are no longer held (they would lose them).
- */
+/* After a stream's attributes were changed: nothing is held there any more, since launches from a
+   graph would lose the attributes. */
 void ag_engine_stream_attributes(CUstream stream, bool ptsz);
 
-/* Around the program's own capture. Before the call (flushes all); after a successful begin; after
- * an end. */
-void ag_engine_capture_prepare(CUstream stream, bool ptsz);
-void ag_engine_capture_begun(CUstream stream, bool ptsz);
-void ag_engine_capture_refused(void); /* in place of begun: it has not begun */
+/* Around the program's own capture. */
+void ag_engine_capture_prepare(CUstream stream, bool ptsz); /* before the call: flushes all */
+void ag_engine_capture_begun(CUstream stream, bool ptsz);   /* it has begun */
+void ag_engine_capture_refused(void);                       /* or it has not */
 void ag_engine_capture_ended(CUstream stream, bool ptsz);
 
 /*
- * The program has a context, or uses a stream. The first time, all is asked of the system that a
- * sandbox may forbid, and that the program may be killed for, once it has set itself up: threads and
- * what they want for themselves. Where something is refused nothing is ever held.
+ * The program has a context, or uses a stream. The first time, makes the library's threads and asks
+ * the system for all that they need. Later a sandbox that the program sets up may forbid it, or
+ * kill the program for it. If the system refuses something nothing is ever held.
  */
 void ag_engine_context_begins(void);
 
-/* Before cuCtxDestroy: flushes and forgets the context. Before a primary context of `device` is
-   released or reset: forgets every context of that device. */
+/* Before cuCtxDestroy: flushes and forgets the context. */
 void ag_engine_context_destroy(CUcontext ctx);
+
+/* Before a primary context of `device` is released or reset: forgets every context of the device.
+ */
 void ag_engine_device_reset(CUdevice device);
 
-/* Before and after a module or library is unloaded, when nothing is held: no trace that contains a
-   function of it survives. One of the two is given. */
+/* Before and after a module or a library is unloaded; the other argument is NULL. Nothing may be
+   held. Destroys every trace that contains a function of it. */
 void ag_engine_code_gone(CUmodule module, CUlibrary library);
 
 /*
- * Around a call that sets something for a function or for those of the current context (see
- * graph/setting.h). False: it changes nothing, and there is nothing to be said behind it. True: the
- * calling thread has a lock until it has said how the call ended, and makes no other call.
+ * Around a call that sets something for a function, or for all functions of the current context
+ * (see graph/setting.h). False: the call changes nothing, and ag_engine_setter_ends() is not to be
+ * called. True: the calling thread has a lock, makes this one call and then says how it ended.
  */
 struct ag_setter;
 bool ag_engine_setter_begins(struct ag_setter *setter);
@@ -418,14 +429,15 @@ void ag_engine_setter_ends(struct ag_setter *setter, CUresult result);
 /* Whether the limit of the current context has that value already. */
 bool ag_engine_limit_repeats(CUlimit limit, size_t value);
 
-/* Around a call that changes the context's stack size. Nothing is held meanwhile, and no exec of the
-   context survives. An exec keeps the size from when it was made: a kernel that needs more is an
-   illegal access, and with a lesser size no launch of the exec succeeds (H100, H200, driver 580). */
+/* Around a call that changes the current context's stack size. Nothing is held meanwhile, and every
+   exec of the context is destroyed. An exec keeps the stack size with which it was made. If the
+   size has grown since, a kernel that needs more makes an illegal access; if it has shrunk, every
+   launch of the exec fails (H100, H200, driver 580). */
 void ag_engine_stack_begins(void);
 void ag_engine_stack_ends(bool changed);
 
-/* After the program instantiated (+1) or destroyed (-1) a graph exec of its own: execs are scarce.
- */
+/* After the program has instantiated (+1) or destroyed (-1) a graph exec of its own. The library
+   then makes fewer: a context has few execs. */
 void ag_engine_program_execs(int change);
 
 /* -- Trace file (observe.c): all to be called through AG_TRACE() ------------ */
@@ -433,8 +445,8 @@ void ag_engine_program_execs(int change);
 /* The driver's call for the eager op that this thread was just told to make is over. */
 void ag_note_return(CUresult result);
 
-/* The program calls the driver function `name`, a constant string; or that call, which began at
-   `began` (ag_trace_now()), is over. */
+/* The program calls the driver function `name`, a constant string. `began` 0: the call begins;
+   otherwise it is over, and began at that time (ag_trace_now()). */
 void ag_note_barrier(const char *name, uint64_t began);
 
 enum ag_memory { AG_MEMORY_DEVICE, AG_MEMORY_HOST, AG_MEMORY_MANAGED, AG_MEMORY_ASYNC };
@@ -455,8 +467,8 @@ void ag_watch_start(void);
 /* At exit, after ag_engine_leave(): ends it and writes the report. */
 void ag_watch_stop(void);
 
-/* In a forked child: it is all the parent's. From now on ag_unwatched: what takes a lock that a
-   thread of the parent may have held does nothing. */
+/* In a forked child: report and trace are the parent's. Sets ag_unwatched: from now on nothing
+   takes a lock that a thread of the parent may have held at the fork. */
 void ag_watch_child(void);
 extern _Atomic bool ag_unwatched;
 
@@ -466,9 +478,9 @@ extern _Atomic bool ag_unwatched;
 void ag_engine_start(void);
 
 /*
- * Flushes everything and stops holding, for good; before the start: nothing is ever held. `why` is a
- * constant sentence without a full stop, for the report: the first one stays. Once it returns nothing
- * is held any more, but for what a thread has been submitting for longer than 20 ms.
+ * Flushes everything and stops holding, for good. Before ag_engine_start(): nothing is ever held.
+ * `why` is a constant sentence without a full stop, for the report; the first one stays. Afterwards
+ * nothing is held, except for ops that a thread has been submitting for longer than 20 ms.
  */
 void ag_engine_stop(const char *why);
 
@@ -476,20 +488,20 @@ void ag_engine_stop(const char *why);
 const char *ag_engine_stopped(void);
 
 /*
- * The same at exit, where it may be a signal handler that calls exit(), in a thread that has locks
- * of the library's and the driver's. So the watchdog submits what is held, for a second at most.
- * Where that did not succeed, or the thread has the lock of a stream, all of its later calls go
- * past the library.
+ * ag_engine_stop() at exit. A signal handler may have called exit(), in a thread that has locks of
+ * the library and of the driver. So the watchdog submits what is held; the thread waits for a
+ * second at most. If that does not succeed, or the thread has the lock of a stream, all its later
+ * calls go past the library.
  */
 void ag_engine_leave(void);
 
-/* Adds up the counters of all streams, living and gone, without waiting for a thread that waits for
-   the GPU: of a stream that is in use, the numbers of the last look. Counts the streams that live.
- */
+/* Adds up the counters of all streams, living and gone, and counts those that live. Never waits for
+   a thread that waits for the GPU: if another thread has a stream's lock, takes the numbers of the
+   last look. */
 void ag_engine_peek(struct ag_counters *sum, uint64_t *streams);
 
-/* All that the report has of the engine but streams whose threads wait for the GPU, to be given
-   back by the second. */
+/* What the engine has for the report, to be given back with ag_engine_account_free(). Streams whose
+   threads wait for the GPU are missing. */
 void ag_engine_account(struct ag_account *account);
 void ag_engine_account_free(struct ag_account *account);
 

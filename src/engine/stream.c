@@ -259,11 +259,11 @@ bool ag_stream_watch_thread(void)
     return ag_self.watched;
 }
 
-/* The vacant state for a stream of this kind, with its lock held, or NULL: of those whose last
-   stream was this thread's the one that has been vacant for longest, so that streams that are made
-   for the same work in each step find it in the order in which they went. Not one whose graphs may
-   still run: an exec that is launched meanwhile waits for that (CUDA driver API, cuGraphLaunch),
-   and the program has not asked for it. Registry lock held. */
+/* The vacant state for a new stream of this kind, locked; NULL: there is none. Prefers the calling
+   thread's own states, oldest first, so that streams which are made anew in each step find theirs
+   again. Leaves out states whose graphs may still run: the next launch of such an exec waits for
+   the last one (CUDA driver API, cuGraphLaunch), and the program has not asked for a wait.
+   Registry lock held. */
 static struct ag_stream *vacant_take(const struct ag_context *context, enum ag_stream_kind kind)
 {
     struct ag_stream *found = NULL;
@@ -286,8 +286,8 @@ static struct ag_stream *vacant_take(const struct ag_context *context, enum ag_s
     return found;
 }
 
-/* A life begins, or ends, in a state. Registry lock and the stream's held. Where others are young
-   (young.h) the first ops of one that is not, a thread's own default stream, pass. */
+/* A life begins, or ends, in a state. Registry lock and the stream's held. Where new streams are
+   young (young.h), a default stream cannot be: its first ops pass instead. */
 static void life_begins(struct ag_stream *stream, bool late)
 {
     stream->issued_before = ag_stream_issued(stream);
@@ -513,7 +513,8 @@ void ag_stream_kill(struct ag_stream *stream)
     pthread_mutex_unlock(&registry);
 }
 
-/* Whether what the state has learnt is worth keeping, and says nothing of the stream itself. */
+/* Whether what the state has learnt is worth keeping for another stream: it has nodes, and nothing
+   in it depends on the stream itself. */
 static bool is_of_use(const struct ag_stream *stream)
 {
     if (stream->plain || ag_stream_is_default(stream->handle) || stream->recorder.tree.used == 0)
