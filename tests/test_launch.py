@@ -118,7 +118,7 @@ def test_its_locale(given):
     (["--set", "trace.hot", "true"], "write section.key=value"),
     (["--set", "trace.hot=many", "true"], "from 2 to 1000"),
     (["--set", "general.enable=maybe", "true"], "not true or false"),
-    (["--set", "update.strategy=best", "true"], "none of auto, set_params, exec_update"),
+    (["--set", "update.strategy=best", "true"], "not one of auto, set_params, exec_update"),
     (["--set"], "expected one argument"),
     (["--config", "/no/such/file", "true"], "can be read"),
     (["--config", "/", "true"], "can be read"),

@@ -401,8 +401,8 @@ def test_top_ends_with_a_process_that_is_killed(live):
 
 
 @pytest.mark.parametrize("wrong,words", [
-    ({"version": 2}, "has format 2"), ({"magic": b"something"[:8]}, "is no file of counters"),
-    ({"sequence": 3}, "changes all the time"), ({"size": 100}, "is cut off"), ({"size": 0}, "is no file")])
+    ({"version": 2}, "has format 2"), ({"magic": b"something"[:8]}, "is not a file of counters"),
+    ({"sequence": 3}, "changes all the time"), ({"size": 100}, "is cut off"), ({"size": 0}, "is not a file")])
 def test_files_that_are_no_counters(live, wrong, words):
     assert words in message(autograph("top", "--once", live(**wrong), status=2))
 

@@ -154,7 +154,7 @@ def test_a_trace_that_was_cut_off_is_read_to_there(tmp_path):
 
 
 @pytest.mark.parametrize("content,words", [
-    (b"", "is no trace file"), (b"some text", "is no trace file"), (b"AGTRACE\n\1", "in its header"),
+    (b"", "is not a trace file"), (b"some text", "is not a trace file"), (b"AGTRACE\n\1", "in its header"),
     (example(version=2).data(), "has format 2, this command reads format 1"),
     (example().data()[:64] + b"x" * 100, "is damaged at byte 64"),
     (Writer().record(5, size=8).data(), "a record of 8 bytes"),

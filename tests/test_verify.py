@@ -146,7 +146,7 @@ def test_input(program, tmp_path):
 @pytest.mark.parametrize("arguments,words", [
     (["--"], "which program?"), (["--", "/no/such"], "no such program"),
     (["--filter", "(", "--", "true"], "is no regular expression"),
-    (["--output", "/", "--", "true"], "is no regular file"),
+    (["--output", "/", "--", "true"], "is not a regular file"),
     (["--output", "no-such-file", "--", "true"], "the program does not write it"),
     (["--output", "old", "--", "true"], "the program does not write it"),
     (["--input", "/no/such", "--", "true"], "No such file"),

@@ -63,7 +63,7 @@ def mistake(option, value):
         fits = re.fullmatch(r"-?[0-9]+", value) and option.least <= int(value) <= option.most
         return None if fits else f"is not a whole number from {option.least} to {option.most}"
     if option.kind == "CHOICE":
-        return None if value.lower() in option.words else f"is none of {', '.join(option.words)}"
+        return None if value.lower() in option.words else f"is not one of {', '.join(option.words)}"
     return None if len(os.fsencode(value)) < PATH_MAX else f"is longer than {PATH_MAX - 1} bytes"
 
 
@@ -128,7 +128,7 @@ def stranger(path):
     """Why a file that nobody has named is not obeyed, or None: it names files to write."""
     for found in (os.stat(path), os.lstat(path)):
         if found.st_uid not in (0, os.geteuid()):
-            return (f"it belongs to user {found.st_uid}; AUTOGRAPH_CONFIG names a file to be read")
+            return (f"it belongs to user {found.st_uid}; to have it read, name it in AUTOGRAPH_CONFIG")
     if os.stat(path).st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return "others may write it: chmod go-w"
     return None

@@ -339,7 +339,7 @@ def main(arguments):
     parser.add_argument("files", metavar="FILE", nargs="*")
     parser.add_argument("--html", metavar="OUT", help="write a page for a browser instead")
     parser.add_argument("--trace", metavar="FILE",
-                        help="the page's timeline is of this trace file (that which the report names)")
+                        help="take the page's timeline from this trace file, not from the one that the report names")
     given = parser.parse_args(arguments)
     if given.trace and not given.html:
         raise Failure("--trace is for the page: give --html too")

@@ -20,9 +20,9 @@ EAGER = {"AUTOGRAPH_GRAPH_EXECS": "0"}
 def add_arguments(parser):
     launch.add_settings(parser)
     parser.add_argument("--timeout", metavar="SECONDS", type=number(0.1, float),
-                        help="end a run that takes longer (and fail)")
+                        help="end a run that takes longer, and fail")
     parser.add_argument("--input", metavar="FILE", default=os.devnull,
-                        help="standard input of every run (nothing)")
+                        help="standard input of every run; without it, empty")
 
 
 class Runner:

@@ -51,7 +51,7 @@ def read(file, path):
         file.seek(0)
         data = file.read(LAYOUT.size)
         if data[:8] != b"AGLIVE\n\0":
-            raise Failure(f"{path}: is no file of counters")
+            raise Failure(f"{path}: is not a file of counters")
         if len(data) >= 12 and struct.unpack_from("<I", data, 8)[0] != 1:
             raise Failure(f"{path}: has format {struct.unpack_from('<I', data, 8)[0]}, this command "
                           "reads format 1; use the autograph of the library that wrote it")

@@ -79,7 +79,7 @@ class Trace:
     def _read(self, file):
         head = file.read(HEADER.size)
         if head[:8] != b"AGTRACE\n"[:len(head)] or not head:
-            raise Failure(f"{self.path}: is no trace file")
+            raise Failure(f"{self.path}: is not a trace file")
         if len(head) < HEADER.size:
             raise Failure(f"{self.path}: is cut off in its header: nothing is in it")
         (_, version, size, self.start, self.wall, self.process, self.stored,

@@ -30,7 +30,7 @@ class Outputs:
         for i, name in enumerate(names):
             if os.path.exists(name):
                 if not os.path.isfile(name):
-                    raise Failure(f"--output {name}: is no regular file; name files, one by one")
+                    raise Failure(f"--output {name}: is not a regular file; name files, one by one")
                 shutil.copy2(name, self._before(i))
 
     def _before(self, i):

@@ -211,7 +211,7 @@ static void set(const struct option *o, const char *text, const char *where)
         break;
     case CHOICE:
         if (!parse_choice(text, o->words, field))
-            ag_log(AG_LOG_ALWAYS, "%s: %s = \"%.80s\" is none of %s; it stays as it was", where,
+            ag_log(AG_LOG_ALWAYS, "%s: %s = \"%.80s\" is not one of %s; it stays as it was", where,
                    name, text, o->words);
         break;
     case STRING:
@@ -349,8 +349,8 @@ static bool is_trusted(const char *file, const char *path, const struct stat *st
         owner = link.st_uid;
     if (owner != geteuid() && owner != 0)
         ag_log(AG_LOG_ALWAYS,
-               "%.800s: passed over, since it belongs to user %ld; AUTOGRAPH_CONFIG names a file "
-               "to be read",
+               "%.800s: passed over, since it belongs to user %ld; to have it read, name it in "
+               "AUTOGRAPH_CONFIG",
                path, (long)owner);
     else if (st->st_mode & (S_IWGRP | S_IWOTH))
         ag_log(AG_LOG_ALWAYS, "%.800s: passed over, since others may write it: chmod go-w", path);

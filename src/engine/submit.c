@@ -34,7 +34,7 @@ static void note_error(struct ag_stream *stream, CUresult result, const char *wh
     if (__builtin_expect(result == CUDA_SUCCESS, 1))
         return;
     stream->counters.errors++;
-    ag_log(AG_LOG_WARNING, "error %d of CUDA when %s", (int)result, what);
+    ag_log(AG_LOG_WARNING, "CUDA error %d when %s", (int)result, what);
 }
 
 _Atomic unsigned ag_refused;

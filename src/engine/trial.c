@@ -214,7 +214,8 @@ static void over(struct ag_stream *stream, struct ag_node *node, bool lost)
     head->rest = head->rest_next;
     head->rest_next *= head->rest_next < REST_MOST ? 2 : 1;
     stream->counters.given_up++;
-    ag_log(AG_LOG_NOTE, "gave up a head in stream %p", (void *)stream->handle);
+    ag_log(AG_LOG_NOTE, "holding the sequences of one head does not pay in stream %p",
+           (void *)stream->handle);
     ag_stream_drop_traces(stream, node, 0);
     if (stream->recorder.tree.root.below == 0) {
         ag_recorder_unpaid(&stream->recorder);

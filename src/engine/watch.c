@@ -73,7 +73,8 @@ void ag_watch_start(void)
     observed = any && ag_observer_start(&observer);
     traced = trace && observed && ag_observer_start(&tracer);
     if ((any && !observed) || (trace && !traced)) {
-        ag_log(AG_LOG_ALWAYS, "there is no thread for trace file, live counters and reports");
+        ag_log(AG_LOG_ALWAYS, "trace file, live counters and reports are missing: the system gives "
+                              "the library no thread");
         ag_trace_child();
         if (!observed)
             ag_live_close();

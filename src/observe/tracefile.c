@@ -434,17 +434,17 @@ void ag_trace_complain(void)
                ag_opt.trace_file);
     else if (kind == OTHER)
         ag_log(AG_LOG_ALWAYS,
-               "the trace %.900s is not written: what is there is no trace of yours, and stays",
+               "the trace %.900s is not written: the file there is not a trace of yours, and stays",
                ag_opt.trace_file);
     else if (kind == SHARED)
         ag_log(AG_LOG_ALWAYS,
-               "the trace %.900s is not written: a thread gets no descriptors of its own here, by "
-               "close_range (Linux 5.9) or unshare",
+               "the trace %.900s is not written: it needs a thread with descriptors of its own, "
+               "which neither close_range (Linux 5.9) nor unshare gives here",
                ag_opt.trace_file);
     else if (kind == UNWRITABLE)
         ag_log(AG_LOG_ALWAYS, "the trace %.900s cannot be written: %m", ag_opt.trace_file);
     else if (kind == FULL)
-        ag_log(AG_LOG_WARNING, "the trace %.900s has reached its size, %ld MiB, and ends here",
+        ag_log(AG_LOG_WARNING, "the trace %.900s ends here: it has reached %ld MiB (trace.file_mb)",
                path, ag_opt.trace_file_mb);
     errno = saved;
 }
