@@ -199,7 +199,11 @@ void ag_engine_peek(struct ag_counters *sum, uint64_t *streams)
     pthread_mutex_unlock(&peek_lock);
 }
 
-enum { MOST_CUTS = 256, PATIENCE_NS = 10000000 };
+enum {
+    MOST_CUTS = 256,        /* causes of cuts that are told apart in the whole process */
+    PATIENCE_NS = 10000000, /* for so long a stream's lock is waited for; then the report does
+                               without the stream, whose thread may wait for the GPU */
+};
 
 static void gather_stream(struct ag_account *account, const struct ag_stream *stream)
 {

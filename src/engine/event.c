@@ -8,7 +8,11 @@
 #include "graph/node.h"
 #include "observe/callsite.h"
 
-enum { BUCKETS = 1024, MOST_EVENTS = 65536, MOST_WAITERS = 4 };
+enum {
+    BUCKETS = 1024,      /* of the table of events */
+    MOST_EVENTS = 65536, /* events in it; the records and waits of further events are not held */
+    MOST_WAITERS = 4,    /* streams whose open sequences wait for one event */
+};
 
 /* A sequence that has a record of an event, or a wait for it; while it is open. */
 struct place {

@@ -3,21 +3,21 @@
  * A biased lock: a mutex that costs its usual thread no atomic operation.
  *
  * One thread takes the lock of a stream for each op; others come rarely (the watchdog, barriers). A
- * thread that has taken a lock some times in a row gets the bias: it then enters by writing
- * `inside` and reading whether the lock is still biased to it. A processor may do these in the
- * other order. So whoever else comes takes the mutex, revokes the bias, and waits until the thread
- * has noticed, which it says where it finds the bias gone; or else for a time in which every
- * processor makes visible what a thread has written. Then the thread has lost the bias for good, or
- * it is seen inside, and waited for. (membarrier(2) would be faster, and is a system call that a
- * sandbox may answer by killing the process.)
+ * thread that has taken a lock some times in a row gets the bias. It then enters by writing
+ * `inside` and reading whether the lock is still biased to it.
  *
- * While a thread lives to which a lock has been biased, it is never biased to a second one: a
- * thread that is stopped between finding the bias and writing `inside` would write over what that
- * one wrote.
+ * A processor may do these two in the other order. So another thread that comes takes the mutex,
+ * revokes the bias and waits. It waits until the biased thread has noticed, and says so. Otherwise
+ * it waits for a time in which every processor makes visible what a thread has written. After that
+ * the biased thread is either seen inside, and waited for, or has lost the bias for good.
+ * (membarrier(2) would be faster, but a sandbox may kill a process for it.)
  *
- * Each revocation doubles how often the lock must be taken in a row, so that their cost stays below
- * what the bias saves. One for which a thread has waited all of the time counts for many, but for
- * the first ones of the process.
+ * As long as a thread lives that has had the bias of a lock, no other thread gets it. A thread that
+ * is stopped between finding the bias and writing `inside` would write over what the other wrote.
+ *
+ * Each revocation doubles how often the lock must be taken in a row, so that revocations cost less
+ * than the bias saves. A revocation for which a thread has waited the whole time counts for many,
+ * except for the first ones of the process.
  */
 #ifndef AG_ENGINE_LOCK_H
 #define AG_ENGINE_LOCK_H
@@ -27,33 +27,36 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How often a lock must be taken in a row for its first bias; how often that is doubled at most,
-   and at least once a thread has waited 1 ms for a revocation, so for 16,384 ops; and how many such
-   waits a process may have before: 8 ms in all. */
-enum { AG_LOCK_RUN = 64, AG_LOCK_DOUBLED = 16, AG_LOCK_SELDOM = 8, AG_LOCK_WAITS = 8 };
+enum {
+    AG_LOCK_RUN = 64,     /* times in a row that a thread takes the lock before its first bias */
+    AG_LOCK_DOUBLED = 16, /* times that this number is doubled at most: once by each revocation */
+    AG_LOCK_SELDOM = 8,   /* times that it is doubled at once if a thread has waited 1 ms for the
+                             revocation: to 16,384 */
+    AG_LOCK_WAITS = 8,    /* such waits of a process that do not count so much: 8 ms in all */
+};
 
-/* After so long everybody sees what a thread has written before it read something. A processor has
-   some hundred writes that wait for memory at most, each for less than a few microseconds. */
+/* After so many ns every thread sees what a thread wrote before it read something. A processor has
+   some hundred writes under way at most, each for a few microseconds at most. */
 enum { AG_LOCK_VISIBLE_NS = 1000000 };
 
 /* All zero: free, and biased to nobody. (So is glibc's mutex.) */
 struct ag_lock {
-    const void *_Atomic biased; /* to the thread of this name; NULL: to none */
-    _Atomic uint32_t inside;    /* that thread is, without the mutex; a futex */
-    _Atomic uint32_t unnoticed; /* the bias is revoked, perhaps unknown to its thread; a futex */
-    _Atomic bool shared;        /* who holds the lock has the mutex, and the lock is not biased */
+    const void *_Atomic biased; /* the thread that has the bias; NULL: none */
+    _Atomic uint32_t inside;    /* 1: that thread has the lock, without the mutex; a futex */
+    _Atomic uint32_t unnoticed; /* 1: the bias is revoked, and its thread may not know; a futex */
+    _Atomic bool shared;        /* whoever has the lock has it by the mutex, and there is no bias */
     pthread_mutex_t mutex;
 
     /* Written under the mutex. */
     const void *_Atomic owner; /* the only thread to which it may be biased; NULL: not chosen yet */
-    const void *_Atomic last;  /* who had the mutex last */
-    uint32_t run;              /* times in a row */
-    uint32_t doubled;          /* how often was doubled what is needed of these for the bias */
-    uint64_t revoked;          /* when that was last done, ns */
+    const void *_Atomic last;  /* the thread that had the mutex last */
+    uint32_t run;              /* times in a row that this thread had it */
+    uint32_t doubled;          /* times that the run which is needed for the bias was doubled */
+    uint64_t revoked;          /* when the bias was last revoked, ns */
 };
 
-/* Revokes the bias of another thread, if there is one, and does not wait: for who is about to take
-   several locks, and would wait for each. */
+/* Revokes the bias of another thread, if there is one, and does not wait. A thread that is about to
+   take several locks revokes all first: otherwise it would wait for each. */
 void ag_lock_revoke(struct ag_lock *lock, const void *self);
 
 /* The thread ends, and has not taken the lock: another one may have the bias. */
@@ -107,7 +110,7 @@ static inline void ag_lock_give(struct ag_lock *lock, const void *self)
         ag_lock_leave(lock, self);
 }
 
-/* Whether it has been biased to another thread until a moment ago. */
+/* Whether the bias was revoked a moment ago, and its thread may not know yet. */
 static inline bool ag_lock_is_settling(const struct ag_lock *lock)
 {
     return atomic_load_explicit(&lock->unnoticed, memory_order_relaxed) != 0;

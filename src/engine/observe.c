@@ -19,7 +19,11 @@ struct known {
     struct ag_function *function; /* layout.count 0 and size 0: the parameters are not known */
 };
 
-enum { BUCKETS = 1024, REMEMBERED = 64, MOST_KNOWN = 65536 };
+enum {
+    BUCKETS = 1024,     /* of the table of functions */
+    REMEMBERED = 64,    /* functions that are found without the table's lock */
+    MOST_KNOWN = 65536, /* functions that have a number in the trace file */
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows; a leaf */
 static struct known *table[BUCKETS];

@@ -14,7 +14,11 @@
 #include "observe/signal.h"
 #include "observe/tracefile.h"
 
-enum { TRACE_NS = 2000000, SHOW_NS = 100000000 };
+/* How often the observers work. */
+enum {
+    TRACE_NS = 2000000,  /* the trace file: a thread's buffer must not be full before */
+    SHOW_NS = 100000000, /* live counters, and whether a report was asked for */
+};
 
 static uint64_t began; /* ns; constant once CUDA is initialised */
 static bool live, observed, traced;

@@ -11,7 +11,12 @@
 #include "driver/driver.h"
 #include "graph/setting.h"
 
-enum { BUCKETS = 1024, FOUND = 256, MOST_FUNCTIONS = 65536, MOST_PARAMETERS = 4096 };
+enum {
+    BUCKETS = 1024,         /* of the table of functions */
+    FOUND = 256,            /* functions that are found without the table's lock */
+    MOST_FUNCTIONS = 65536, /* in the table; launches of further ones are not held */
+    MOST_PARAMETERS = 4096, /* of a kernel: an answer of the driver with more is not believed */
+};
 
 struct entry {
     struct entry *next, *alike; /* in the buckets of its handle and of its function */

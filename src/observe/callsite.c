@@ -10,7 +10,10 @@
 #include "config/config.h"
 #include "observe/strings.h"
 
-enum { SITES = 256, DEPTH = 48 };
+enum {
+    SITES = 256, /* places that are told apart */
+    DEPTH = 48,  /* frames that are walked, those of the library and of the runtime among them */
+};
 
 _Thread_local const char *ag_site_wanted __attribute__((tls_model("initial-exec")));
 

@@ -14,7 +14,10 @@
 
 #include "observe/log.h"
 
-enum { FILE_BYTES = 4096, FLUSHES = 16 };
+enum {
+    FILE_BYTES = 4096, /* one page, of a fixed size: readers map it */
+    FLUSHES = 16,      /* places for reasons in the file's format; some are left for new ones */
+};
 _Static_assert((int)AG_REASON_COUNT <= FLUSHES, "there is a place for each reason");
 
 struct live {

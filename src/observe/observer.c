@@ -4,7 +4,10 @@
 
 #include <time.h>
 
-enum { STOP_SECONDS = 10, NS_PER_S = 1000000000 };
+enum {
+    STOP_SECONDS = 10, /* for so long the exit waits for the last work: a disk may not answer */
+    NS_PER_S = 1000000000,
+};
 
 /* Waits for the interval, or until it is to stop; returns whether it is. */
 static bool rest(struct ag_observer *observer)

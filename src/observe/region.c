@@ -9,7 +9,11 @@
 
 #include "observe/strings.h"
 
-enum { MOST_REGIONS = 64, DEPTH = 16, NAME_BYTES = 128 };
+enum {
+    MOST_REGIONS = 64, /* names in the process; further ones have no region */
+    DEPTH = 16,        /* regions inside one another in a thread; deeper ones do not count */
+    NAME_BYTES = 128,  /* of a name, with its zero; the rest is cut off */
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows; a leaf */
 static struct ag_region regions[MOST_REGIONS];

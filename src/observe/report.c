@@ -207,6 +207,7 @@ static int by_replayed(const void *a, const void *b)
     return p != q ? (p < q ? 1 : -1) : (x->number > y->number) - (x->number < y->number);
 }
 
+/* What the report lists at most, the most important first. */
 enum { MOST_TRACES = 256, MOST_CUTS = 64 };
 
 static void put_traces(struct output *out, const struct ag_account *account)

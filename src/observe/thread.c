@@ -26,7 +26,8 @@ enum { MOST_FILES = 1 << 20 }; /* that are closed one by one: 0.1 s */
 #define CLOSE_RANGE_UNSHARE (1u << 1)
 #endif
 
-/* How long a thread may take to be prepared, on a busy machine: then its creator goes on. */
+/* Looks of a creator, and ns for each, until it goes on although its thread is not prepared: 1 s,
+   for a busy machine. */
 enum { PREPARE_NS = 100000000, PREPARE_TIMES = 10 };
 
 void ag_thread_pause(long ns)

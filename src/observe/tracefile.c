@@ -21,7 +21,10 @@
 #include "observe/thread.h"
 
 #define MAGIC "AGTRACE\n"
-enum { CHUNK_MAGIC = 0x4b434741, END_ROOM = 4096 };
+enum {
+    CHUNK_MAGIC = 0x4b434741, /* "AGCK" */
+    END_ROOM = 4096,          /* bytes below the file's size bound, kept for the last records */
+};
 
 _Atomic bool ag_trace_on;
 
@@ -173,7 +176,10 @@ static struct buffer {
     size_t used, room;
 } definitions;
 
-enum { STRINGS = 4096, LONGEST_NAME = 8192 };
+enum {
+    STRINGS = 4096,      /* places for strings in the table; half of them are used at most */
+    LONGEST_NAME = 8192, /* bytes of a name; the rest is cut off */
+};
 static const char *strings[STRINGS]; /* open addressing; the number is the place, from 1 */
 static unsigned string_count;
 

@@ -156,12 +156,16 @@ static const char *const names[AG_RUNTIME_FUNCTIONS] = {
 struct ag_binding ag_bindings[AG_RUNTIME_FUNCTIONS][AG_BINDINGS];
 
 /*
- * What the global scope has, by version: all objects that ask for one find the same, and what is
- * loaded later comes behind it. So it is looked up once, all functions together, and a later launch
- * from a new place needs no look-up. A look-up takes the loader's lock, which whoever opens a
- * library has while the library's constructor waits for a thread that launches.
+ * The runtime's functions that the global scope has, by version. All objects that ask for a version
+ * find the same functions, since what is loaded later comes behind them. So all functions are
+ * looked up once, together, and a later launch from a new place needs no look-up. That matters
+ * because a look-up takes the loader's lock: a thread that opens a library may have it while the
+ * library's constructor waits for a thread that launches.
  */
-enum { VERSIONS = 8, VERSION_SIZE = 32 };
+enum {
+    VERSIONS = 8,      /* versions that are remembered */
+    VERSION_SIZE = 32, /* bytes of a version's name, with its zero */
+};
 
 static struct version {
     _Atomic bool ready;       /* constant from then on */

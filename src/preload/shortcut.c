@@ -25,9 +25,10 @@ _Thread_local struct ag_shortcut ag_shortcut __attribute__((tls_model("initial-e
 enum { KERNELS = 256 };
 
 /*
- * Direct mapped. One thread writes an entry at a time, whose stamp says so meanwhile. What a reader
- * finds counts if the stamp did not, and is the same behind: each value that was written later
- * brings the later stamp with it (release and acquire).
+ * Each kernel has one place. One thread writes an entry at a time, and the stamp says so meanwhile.
+ * A reader reads the stamp before and after the entry. What it read counts if the two stamps are
+ * equal and do not say that the entry is being written: a newer value would have brought the newer
+ * stamp with it (release and acquire).
  */
 static struct known {
     _Atomic uint64_t stamp; /* ag_changes, 0 while it is written, above how often it was */
@@ -37,7 +38,13 @@ static struct known {
     _Atomic(CUfunction) func; /* NULL: no shortcut for this kernel */
 } __attribute__((aligned(64))) known[KERNELS];
 
-enum { PTSZ = 1, WRITING = 2, CHANGES_SHIFT = 32 };
+/* The bits of a stamp. */
+enum {
+    PTSZ = 1,    /* the launch was a _ptsz one */
+    WRITING = 2, /* a thread writes the entry */
+    CHANGES_SHIFT =
+        32, /* from here on ag_changes; below, from bit 2 on, how often it was written */
+};
 
 #define GET(field)        atomic_load_explicit(&(field), memory_order_acquire)
 #define PUT(field, value) atomic_store_explicit(&(field), (value), memory_order_release)

@@ -32,7 +32,7 @@ struct ag_layout {
     } field[];
 };
 
-/* What the widest op, a kernel, has of grid, block, shared memory and number of attributes. */
+/* Words of an op's shape, as many as a kernel needs: grid, block, shared memory, attributes. */
 #define AG_SHAPE_WORDS 8
 
 /*
@@ -55,14 +55,15 @@ uint64_t ag_hash(uint64_t hash, const void *bytes, uint32_t size);
 /* Sets the token from the other fields. */
 void ag_op_hash(struct ag_op *op);
 
-/* What an op counts: records of events and waits cost little by themselves. */
+/* Whether an op counts towards the length that a trace must have (trace.min_length): records of
+   events and waits for events cost little by themselves. */
 static inline unsigned ag_op_weight(const struct ag_op *op)
 {
     return op->kind != AG_OP_RECORD && op->kind != AG_OP_WAIT;
 }
 
-/* One of 64 bits, for a quick look whether an op may be among a few: of its kind, and of a kernel's
-   function and grid. */
+/* One of 64 bits, by the op's kind and a kernel's function and grid. A set of such bits tells
+   quickly that an op is not among a few others; if its bit is set it may be. */
 static inline uint64_t ag_mark(enum ag_op_kind kind, const void *func, uint32_t grid)
 {
     uint64_t hash = ((uintptr_t)func ^ (uint64_t)grid << 40 ^ kind) * 0x9e3779b97f4a7c15u;

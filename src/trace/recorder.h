@@ -6,28 +6,32 @@
  * time round:
  *  - at a barrier;
  *  - after `max_length` ops, or fewer behind a wait for the stream;
- *  - before the anchor, once `unroll` ops have passed since it was last cut there. The anchor is
- *    the first op after a barrier; where it does not come back, since it is no op of the loop,
- *    another is taken, soon at first. So sequences fall on the same ops again soon after anything
- *    has come in between.
- *  - where the anchor has come round four times at the same distance, if the owner asks, so that a
- *    short loop need not be repeated hundreds of times before it is replayed; but not where
- *    barriers come so often that they end sequences anyway. Likewise where the head of any sequence
- *    has, if the anchor has not: it belonged to what came before the loop;
+ *  - before the anchor, once `unroll` ops have passed since the last cut there. The anchor is the
+ *    first op after a barrier. If it does not come back it is no op of the loop, and another op
+ *    becomes the anchor: soon at first, later after more ops. So sequences soon fall on the same
+ * ops again after anything has come in between;
+ *  - before the anchor, when it has come round four times at the same distance, if the owner asks.
+ *    So a short loop need not be repeated hundreds of times before it is replayed. Where barriers
+ *    come so often that they end sequences anyway, this does not apply. If the anchor belonged to
+ *    what came before the loop, the head of any sequence takes its place here;
  *  - where a trace ends that begins no longer one, since it can be replayed at once. A loop that
- *    lasts, or that waited in its first iterations only, would stay in such short pieces: where the
- *    program goes on behind a trace, now and then sequences may, too;
- *  - where the program has paused again and again while the sequence was held, or has waited for
- *    what was held in another thread.
- * So a short loop is unrolled, a long one is cut into pieces that fall on the same ops each time.
+ *    lasts, or that waited in its first iterations only, would stay in such short pieces. So where
+ *    the program goes on behind a trace, now and then sequences may go on, too;
+ *  - where the program has paused several times while the sequence was held, or where another
+ *    thread has waited several times for what was held.
+ * So a short loop is unrolled, and a long loop is cut into pieces that fall on the same ops each
+ * time.
  *
- * What has never been seen gets no nodes, once there are some: a bit remembers its path, and nodes
- * are made when it comes again. To write them is most of what recording costs.
+ * Once the tree has some nodes, ops that have never been seen get none. A bit remembers their path,
+ * and nodes are made when the path comes again: to write nodes is most of what recording costs.
  *
- * It rests, longer each time, where recording does not pay: when the tree is full and little of it
- * was of use, when a part of it is full and nothing has become a trace at all, when each sequence
- * ends before it could become a trace, and when nothing has been replayed for long. Meanwhile only
- * ops that begin traces are looked at, and these only now and then when nothing comes of them.
+ * The recorder rests, longer each time, where recording does not pay:
+ *  - the tree is full, and little of it was of use;
+ *  - a part of the tree is full, and nothing has become a trace at all;
+ *  - each sequence ends before it could become a trace;
+ *  - nothing has been replayed for long.
+ * During a rest only ops that begin traces are looked at, and these only now and then if nothing
+ * comes of them.
  *
  * Not thread-safe: the owner's lock guards it.
  */
@@ -45,31 +49,33 @@ enum { AG_PAUSES = 3 }; /* at one place, after which sequences end there */
 struct ag_recorder {
     struct ag_tree tree;
     struct ag_node *cursor; /* where the open sequence is; &tree.root between sequences */
-    struct ag_node *ended;  /* where the last one ended only since a trace does, or NULL */
-    uint32_t unseen_ops;    /* since the tree was last pruned */
-    uint64_t anchor;        /* token; 0: the next op becomes it */
+    struct ag_node *ended;  /* the node where the last sequence ended only because its trace ends;
+                               else NULL */
+    uint32_t unseen_ops;    /* ops without nodes since the tree was last pruned */
+    uint64_t anchor;        /* the anchor's token; 0: the next op becomes the anchor */
     uint32_t chain;         /* ops from the anchor to the head of the open sequence */
-    uint32_t reach;         /* ops within which it has to come round */
-    bool came;              /* it has come round */
+    uint32_t reach;         /* ops within which the anchor has to come round */
+    bool came;              /* the anchor has come round */
     uint64_t first;         /* token of the head of the open sequence */
-    uint32_t period;        /* ops from there to its return */
-    uint32_t rounds; /* how often it has at that distance, or AG_ROUNDS_NONE: not to be counted */
-    bool rounded;    /* the last sequence ended for that */
-    uint32_t ops;    /* of all sequences */
-    uint32_t run, last_run; /* ops since the last barrier, and between the two before it */
-    bool brief;             /* as many as that, and no more than one sequence may have */
-    uint32_t unroll;        /* ops */
-    uint32_t max_length;    /* ops */
-    uint32_t limit;         /* ops that the open sequence, or the next one, may have */
-    _Atomic uint32_t rest; /* ops for which it rests, since recording did not pay: no node is added,
-                              and what begins no trace may pass unseen; the thread that issues them
-                              reads and writes it without the lock, too */
-    _Atomic uint64_t heads; /* ag_op_mark() of the ops that begin traces, and of others perhaps */
-    uint32_t rest_next, lone_next;
-    uint32_t rest_later; /* ops for which it goes on to rest once it has rested blindly */
-    uint32_t novel; /* nodes and unseen ops that are enough while there is no trace */
-    uint32_t lone;  /* sequences in a row that a barrier ended before they could become a trace, and
-                       ops that cannot be held */
+    uint32_t period;        /* ops from the head to its first return */
+    uint32_t rounds; /* returns of the head at that distance; AG_ROUNDS_NONE: not to be counted */
+    bool rounded;    /* the last sequence ended because its head had come round often enough */
+    uint32_t ops;    /* of all sequences, since the recorder was made */
+    uint32_t run, last_run; /* ops since the last barrier, and between the two barriers before */
+    bool brief;            /* the last two runs were equally long, and one sequence can hold them */
+    uint32_t unroll;       /* ops */
+    uint32_t max_length;   /* ops */
+    uint32_t limit;        /* ops that the open sequence, or the next one, may have */
+    _Atomic uint32_t rest; /* ops that are left of a rest; 0: it records. In a rest no node is
+                              added, and ops that begin no trace may pass unseen. The thread that
+                              issues the ops reads and writes this without the lock, too */
+    _Atomic uint64_t heads; /* the ag_op_mark()s of ops that do not pass in a rest: they may begin
+                               traces */
+    uint32_t rest_next, lone_next; /* ops of the next rest, of either kind (recorder.c) */
+    uint32_t rest_later; /* ops of the rest that are left when all ops have passed for a while */
+    uint32_t novel;      /* nodes and unseen ops that make the tree full while there is no trace */
+    uint32_t lone; /* in a row: sequences that a barrier ended before they could become a trace, and
+                      ops that cannot be held */
     uint32_t fruitless;    /* ops since the last replay */
     uint64_t useful;       /* ops replayed since the tree was last pruned */
     struct ag_node unseen; /* the cursor in a sequence that has gone where none has before */
@@ -85,8 +91,8 @@ static inline bool ag_recorder_rests(const struct ag_recorder *rec)
     return __builtin_expect(atomic_load_explicit(&rec->rest, memory_order_relaxed) != 0, 0);
 }
 
-/* It rests for the next `ops`, if it does not already rest for as many, and ops with the marks
-   `heads` do not pass; and no longer, if no more than that are left. */
+/* Has the recorder rest for the next `ops`, if it does not rest for longer already; ops with the
+   marks `heads` do not pass. The second ends a rest of which no more than `ops` are left. */
 void ag_recorder_doze(struct ag_recorder *rec, uint32_t ops, uint64_t heads);
 void ag_recorder_wake(struct ag_recorder *rec, uint32_t ops);
 
@@ -114,14 +120,14 @@ static inline void ag_recorder_paid(struct ag_recorder *rec, uint32_t ops)
     rec->fruitless = rec->lone = 0;
 }
 
-/* Replays have turned out not to: it rests from the next end of a sequence on. */
+/* Replays have turned out not to pay: the recorder rests from the next end of a sequence on. */
 static inline void ag_recorder_unpaid(struct ag_recorder *rec)
 {
     rec->fruitless = AG_FRUITLESS;
 }
 
-/* Nor does recording: it rests at once, for `least` ops or more, and all of them pass. To be called
-   between two sequences. */
+/* Recording has turned out not to pay: the recorder rests at once, for `least` ops or more, and all
+   of them pass. To be called between two sequences. */
 void ag_recorder_give_up(struct ag_recorder *rec, uint32_t least);
 
 /* Whether the open sequence has gone where none has before: its ops have no nodes. */
@@ -143,8 +149,8 @@ static inline bool ag_recorder_ends(const struct ag_recorder *rec, const struct 
            ag_recorder_full(rec, node);
 }
 
-/* What is held up to this node of the open sequence could not wait for the rest: the program pauses
-   there, or another thread waits. */
+/* The held ops up to this node had to be submitted before the sequence was complete: the program
+   paused there, or another thread waited for them. */
 void ag_recorder_late(struct ag_recorder *rec, struct ag_node *node);
 
 /* The trace at the cursor has been replayed, and what comes next belongs to no longer one: whether
@@ -157,21 +163,21 @@ static inline bool ag_recorder_cuts(const struct ag_recorder *rec, const struct 
     return op->token == rec->anchor && rec->chain + rec->cursor->depth >= rec->unroll;
 }
 
-/* Whether this op is the head of the open sequence, and how often that comes round may matter: it
-   is the anchor, or the anchor has not come round for longer than a sequence. */
+/* Whether the returns of this op are to be counted: it is the head of the open sequence, and the
+   head is the anchor, or the anchor has not come round for longer than a sequence. */
 static inline bool ag_recorder_counts(const struct ag_recorder *rec, const struct ag_op *op)
 {
     return op->token == rec->first && rec->rounds != AG_ROUNDS_NONE && !rec->brief &&
            (rec->chain == 0 || (!rec->came && rec->chain >= rec->max_length));
 }
 
-/* Counts it: whether the open sequence ends before this op, because its head has come round for the
-   fourth time at the same distance, and there is no trace of such rounds yet. It is the anchor
-   then. */
+/* Counts one return of the head. True: the open sequence ends before this op, since it is the
+   fourth return at the same distance and there is no trace of these rounds yet. The head becomes
+   the anchor then. */
 bool ag_recorder_rounds(struct ag_recorder *rec);
 
-/* The program goes on behind the trace that the last sequence ended at, and that says nothing: a
-   longer one could not be made now. */
+/* The program goes on behind the trace where the last sequence ended. That does not count, since no
+   longer trace could be made now. */
 static inline void ag_recorder_stays(struct ag_recorder *rec)
 {
     rec->ended = NULL;
@@ -186,8 +192,8 @@ static inline struct ag_node *ag_recorder_find(struct ag_recorder *rec, const st
     return ag_recorder_is_unseen(rec) ? NULL : ag_tree_find(&rec->tree, rec->cursor, op);
 }
 
-/* Moves the cursor over an op, adding a node where there is none, or to `unseen`. NULL: there is no
-   room for it, and the sequence is dropped. */
+/* Moves the cursor over an op: to its node, to a new node, or to `unseen`. NULL: there is no room
+   for a node, or the recorder rests; the sequence is dropped. */
 struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op);
 
 /*

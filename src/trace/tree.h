@@ -20,15 +20,16 @@ struct ag_node {
     struct ag_node *parent;
     struct ag_node *next; /* the child that was taken last, or NULL: the prediction */
     struct ag_trace *trace;
-    uint32_t below;   /* traces in the subtree under this node */
-    uint32_t starved; /* the count of hot sequences without room when this was one; the owner's */
-    uint64_t path;    /* hash of the ops on the path to here */
-    uint16_t depth;   /* ops on it; the root is 0 */
-    uint16_t weight;  /* of these, what counts: ag_op_weight() */
-    bool bad;         /* its call has failed once: no trace may contain it */
+    uint32_t below; /* traces in the subtree under this node */
+    uint32_t
+        starved;     /* the stream's `starved` when this hot leaf last found no exec; the owner's */
+    uint64_t path;   /* hash of the ops on the path from the root to here */
+    uint16_t depth;  /* ops on that path; 0 for the root */
+    uint16_t weight; /* the sum of their ag_op_weight() */
+    bool bad;        /* its call has failed once: no trace may contain it */
     uint8_t failures; /* times that no graph could be made of the path to here; the owner's */
-    uint8_t late;     /* times that the program paused here while it was held; the recorder's */
-    uint8_t late_at;  /* and when it did last */
+    uint8_t late;     /* times that the program paused here while ops were held; the recorder's */
+    uint8_t late_at;  /* when it last did, in units of LATE_OPS; the recorder's */
 
     /* The arguments of the last time this op was held here; set up by ag_node_arguments(). */
     unsigned char *args;
@@ -37,10 +38,10 @@ struct ag_node {
 
     uint32_t ends; /* sequences that ended here since the last look */
 
-    /* The recorder's, of a trace behind which the program goes on. */
-    uint16_t onward; /* how often it has */
-    uint8_t open;    /* sequences that need not end here */
-    uint8_t opened;  /* times that they were let, without a longer trace */
+    /* The recorder's, if the node has a trace and the program goes on behind it. */
+    uint16_t onward; /* times that it has gone on */
+    uint8_t open;    /* next sequences that need not end here, and may become longer traces */
+    uint8_t opened;  /* times that sequences were allowed to go on, and no longer trace was made */
 
     struct ag_head *head;   /* whether sequences that begin here are held, or NULL; of malloc() */
     struct ag_node *bucket; /* next in the same bucket, or in the free list */
@@ -83,14 +84,15 @@ static inline uint64_t ag_path(uint64_t before, uint64_t token)
     return ag_hash(before, &token, sizeof token);
 }
 
-/* Whether a path has been met before, and from now on it has. It may be said of one that has not:
-   by chance, of one in eight when 16,384 have been met, or without memory. Pruning forgets them. */
+/* Whether this path has been met before; marks it as met. The answer "yes" may be wrong: by chance
+   for one path in eight once 16,384 have been met, and always without memory. Pruning forgets all
+   paths. */
 bool ag_tree_met(struct ag_tree *tree, uint64_t path);
 
 /* A question about a node. Two calls with one `data` must get one answer. */
 typedef bool ag_is_such(const struct ag_node *node, const void *data);
 
-/* Whether any node is such. */
+/* Whether `such` is true of any node. */
 bool ag_tree_has(const struct ag_tree *tree, ag_is_such *such, const void *data);
 
 /* The marks of the ops that begin sequences with a trace. */
@@ -99,7 +101,7 @@ uint64_t ag_tree_heads(const struct ag_tree *tree);
 /* Drops all nodes that neither carry nor lead to a trace. Pointers to those become invalid. */
 void ag_tree_prune(struct ag_tree *tree);
 
-/* Drops such nodes, and all below them; there may be no traces there. */
+/* Drops the nodes of which `such` is true, and all below them; there must be no traces there. */
 void ag_tree_drop(struct ag_tree *tree, ag_is_such *such, const void *data);
 
 /* Whether the node carries a trace or leads to one. */
