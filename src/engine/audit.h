@@ -32,8 +32,9 @@ static inline bool ag_audit_is_due(const struct ag_stream *stream)
     return stream->recorder.ops - stream->audit.since >= stream->audit.after;
 }
 
-/* An op does not pass any more, between two sequences, since stream->audit.rests; now it may, since
-   the audit may be over. The stream's context is current. */
+/* The first op that does not pass after a rest (stream->audit.rests), between two sequences: the
+   window is over. Afterwards ask again whether the op passes, since the audit may be lost. The
+   stream's context is current. */
 void ag_audit_arrived(struct ag_stream *stream);
 
 #endif

@@ -25,36 +25,38 @@ struct ag_context {
     CUdevice device;
 
     /* Under the lock of context.c. */
-    long execs[2]; /* that the engine has in this context: short ones, long ones */
-    long grown[2]; /* execs that were ever made while the device was idle, likewise */
-    long shorts;   /* the most short ones at a time in what the context gives at any time */
-    long memory;   /* of the device, that they take, KiB */
+    long execs[2]; /* the engine's execs in this context: short ones, long ones (AG_SHORT_EXEC) */
+    long grown[2]; /* of each, how many were ever made while the device was idle */
+    long shorts;   /* short execs, at most at a time, among those that are made at any time */
+    long memory;   /* device memory that the execs take, KiB */
 
     /* Under the registry lock of stream.c. */
     uint32_t barren;        /* short lives of streams in a row that gained nothing */
-    uint32_t young_last;    /* new streams that were young the last time */
-    _Atomic uint32_t young; /* and from now on; see young.h */
+    uint32_t young_last;    /* how many new streams were young the last time; see young.h */
+    _Atomic uint32_t young; /* next new streams that are young */
 
-    _Atomic unsigned relays;   /* streams of the engine's own; see submit.c */
-    _Atomic unsigned ahead[3]; /* by kind, see ag_context_ahead(): streams that hold what an op of
-                                  such a stream comes behind, itself included if it is `counted` */
-    _Atomic unsigned placed;   /* streams that have been made in it, with default streams that are
-                                  used, and the library's own */
-    unsigned queues;           /* of the device, that it has: constant */
-    CUcontext was;             /* lock of context.c: `ctx` before it was forgotten */
-    _Atomic bool shares;  /* more streams have been made than it has queues: any two may share one,
-                             where the order of submission is the order in which work begins */
-    _Atomic int64_t owed; /* for graphs that were made, ns, less what replays have saved since */
+    _Atomic unsigned relays;   /* relays in the context; see submit.c */
+    _Atomic unsigned ahead[3]; /* for each kind of stream, see ag_context_ahead(): streams that hold
+                                  something which an op of such a stream comes behind. A stream that
+                                  is `counted` counts itself */
+    _Atomic unsigned placed; /* streams made in the context, default streams that are used, and the
+                                library's own streams */
+    unsigned queues;         /* queues of the device that the context has: constant */
+    CUcontext was;           /* lock of context.c: `ctx` before it was forgotten */
+    _Atomic bool shares;     /* there are more streams than queues. Any two may share one, and in a
+                                queue     work begins in the order of submission */
+    _Atomic int64_t owed; /* ns that making graphs has taken, less what replays have saved since */
     _Atomic unsigned starved; /* hot sequences that found no exec */
-    _Atomic unsigned left;    /* streams that have gone, and may have left work behind */
-    _Atomic unsigned settled; /* of these, before the program last waited for the context */
-    _Atomic bool green;       /* it may be current to one thread at a time (CUDA driver API, Green
-                                 Contexts), so that no other can submit what is held there */
-    _Atomic int refused; /* of a held op, and no call of the program has returned it yet; or 0 */
+    _Atomic unsigned left;    /* streams that were destroyed, perhaps with work left in them */
+    _Atomic unsigned
+        settled;         /* of these, how many before the program last waited for the context */
+    _Atomic bool green;  /* it may be current to one thread at a time (CUDA driver API, Green
+                            Contexts): no other thread can submit what is held there */
+    _Atomic int refused; /* error of a held op that no call of the program has returned yet; or 0 */
 };
 
-/* What the context's graphs have taken and replays have not saved yet, ns; not above 0: nothing. A
-   variant, and a longer trace where there is one already, can wait for that. */
+/* What making graphs in the context has taken and replays have not saved yet, ns; 0 or less:
+   nothing. While something is owed, variants and longer traces of the same ops are not made. */
 static inline int64_t ag_context_owes(const struct ag_context *context)
 {
     return atomic_load_explicit(&context->owed, memory_order_relaxed);
@@ -70,13 +72,14 @@ static inline _Atomic unsigned *ag_context_ahead(struct ag_context *context,
 /* Before any is found: the driver is initialised. */
 void ag_contexts_start(void);
 
-/* One more stream has been made in the context. Whether its streams share queues since. */
+/* One more stream has been made in the context. True: its streams share queues from now on. */
 bool ag_context_place(struct ag_context *context);
 
-/* The same for one of the library's own, if it need not share a queue. */
+/* Counts one more stream of the library's own. False: it would have to share a queue, and is not
+   counted. */
 bool ag_context_reserve(struct ag_context *context);
 
-/* Whether the next one has to share a queue. */
+/* Whether the next stream has to share a queue. */
 static inline bool ag_context_is_full(const struct ag_context *context)
 {
     return atomic_load_explicit(&context->placed, memory_order_relaxed) >= context->queues;
@@ -109,14 +112,14 @@ CUresult ag_context_refusal(struct ag_context *context);
 void ag_context_forget(struct ag_context *context);
 
 /*
- * Takes one of the execs that may be made in this context, with so many ops: of those that it gives
- * without a wait, or, while the device is `idle`, of all that the budgets allow. False: none is
- * left.
+ * Reserves an exec of `ops` ops in the context. While the device is `idle`, any that the budgets
+ * allow; otherwise only one that can be made without a wait for running kernels. False: none is
+ * left. The second gives an exec back.
  */
 bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle);
 void ag_context_give_exec(struct ag_context *context, uint32_t ops);
 
-/* Whether the budgets allow one more, if only while the device is idle. */
+/* Whether the budgets allow one more exec, even if it can be made only while the device is idle. */
 bool ag_context_allows(struct ag_context *context, uint32_t ops);
 
 /* The process sees more than one device. */

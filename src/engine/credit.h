@@ -11,18 +11,18 @@
 #include "engine/context.h"
 #include "engine/stream.h"
 
-/* What a replay saves for each op, ns. (H200, driver 580: 2,500 where the program waits for one
-   kernel, and about as much for each of many that it does not wait for.) */
+/* ns that a replay saves for each op. (H200, driver 580: 2,500 if the program waits for one kernel,
+   and about as much for each of many kernels without a wait.) */
 enum { AG_GAIN_NS = 2500 };
 
 /*
- * How often a sequence that ends at this node must be seen. Twice as often each time that the
- * context's graphs have taken the credit and not saved it yet. That of a single op, until its
- * replays would have saved as much as its graph takes.
+ * How often a sequence that ends at this node must be seen before it gets a graph: trace.hot times,
+ * doubled for each graph.credit_ms that the context owes. A single op must be seen more often:
+ * until its replays would have saved as much as its graph costs.
  */
 uint32_t ag_credit_hot(const struct ag_stream *stream, const struct ag_node *leaf);
 
-/* A graph of `leaf` has been made, which took so long, or has failed to be. */
+/* Making a graph of `leaf` took so long, whether it succeeded or not. */
 void ag_credit_owe(struct ag_stream *stream, const struct ag_node *leaf, uint64_t ns);
 
 /* So many ops have been replayed. */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events that the program records: which held ops they stand in.
+ * Events that the program records: which held ops name them.
  *
- * An event is seen by others: a wait elsewhere means its last record, and a record replaces the one
- * before. A graph's event nodes take effect when the graph is launched, so
- *  - before an event is waited for, the sequence that has its record is ended;
- *  - before it is recorded, every sequence that has a record of it or a wait for it is;
- *  - before it is destroyed likewise; and whoever asks about it, its record is.
- * Of another thread's sequence what is held is submitted, and it goes on; but where that has been
- * for the same record again and again sequences end with it from then on, and can be replayed.
+ * Other streams and threads see an event: a wait means its last record, and a record replaces the
+ * one before. A graph's event nodes take effect when the graph is launched. So the calling thread's
+ * sequences end as follows:
+ *  - before a wait for an event, or a question about it: the sequence that has its record;
+ *  - before a record of an event, and before its destruction: every sequence that has a record of
+ * it or a wait for it. What another thread's sequence holds is submitted, and that sequence goes
+ * on. If this happens again and again for one record, the other thread's sequences end with that
+ * record from then on, and can be replayed.
  *
  * The table's locks are leaves: one may be taken with a stream's lock held. Streams are flushed
  * without any.
@@ -25,9 +26,9 @@ struct ag_event_known {
                         neither a record of it nor a wait for it can be held */
 };
 
-/* Flushes what must be submitted before the event is recorded or destroyed (`all`), or waited for
-   or asked about. The reason is for sequences of the calling thread. Returns what is known of it,
-   which stays true where the program does not use it in two threads at once. */
+/* Flushes what must be submitted before the event is recorded or destroyed (`all`), or before it is
+   waited for or asked about. The reason is for sequences of the calling thread. Returns what is
+   known of the event, which stays true unless the program uses the event in two threads at once. */
 struct ag_event_known ag_event_settle(CUevent event, bool all, enum ag_reason reason);
 
 /* Whether the event lives, and that is the number of its life. */
@@ -41,13 +42,14 @@ bool ag_event_recorded(CUevent event, const struct ag_context *context);
    room to note it, so the sequence must not stay held. The stream's lock is held. */
 bool ag_event_hold(CUevent event, struct ag_stream *stream, bool wait);
 
-/* None of the context's events is held until it is recorded again, NULL: no event at all: the
-   context goes away, or a capture ends, in which any may have been recorded last, also where it was
-   not seen. The driver refuses waits for such an event, and its answer is needed. */
+/* No event of the context (NULL: of any context) is held until it is recorded again. To be called
+   when the context goes away, and when a capture ends: any event may have been recorded in it. The
+   driver refuses waits for an event that was last recorded in a capture, and the program must get
+   that answer. */
 void ag_event_distrust(const struct ag_context *context);
 
-/* The event is destroyed. `users` gets the streams that have held a record of it or a wait for it,
-   whose graphs may name it, or as many as there is room for. Returns how many. */
+/* The event is being destroyed. `users` gets streams whose graphs may name it: those that have held
+   a record of it or a wait for it, as many as there is room for. Returns how many these are. */
 enum { AG_EVENT_USERS = 4 };
 unsigned ag_event_forget(CUevent event, struct ag_stream *users[AG_EVENT_USERS]);
 

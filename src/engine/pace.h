@@ -9,19 +9,21 @@
  * that computes between its launches and waits often. So the tail before a wait is short, too.
  * Where N is no more than n all is one piece, and lengths differ for the odd longer run only.
  *
- * A thread that deals its ops out to S streams takes S times as long between two of one stream, but
- * each piece more is one in each of them, for all of which it has the CPU time alone: n is that for
- * c between any two of its ops.
+ * A thread may deal its ops out to S streams. Between two ops of one stream it takes S times as
+ * long. But one more piece means one more in each of the S streams, all on the CPU time of this
+ * thread. So c is the time between any two ops of the thread.
  *
- * Behind a wait the GPU is idle. A program that issues faster than any GPU executes has it start on
- * a short first piece, while it issues the rest.
+ * Behind a wait the GPU is idle. A program that issues faster than any GPU executes gets a short
+ * first piece there: the GPU starts on it while the program issues the rest.
  *
- * c is measured on held ops (for a start twice, lest a pause decide), N at barriers; until
- * something has been held, eager sequences tell how many ops can be held at all. Lengths are powers
- * of two, so that a loop of identical ops is cut at the same arguments, and change only when
- * another one has been clearly better for a while, since sequences of another length have to get
- * hot anew. Pieces that were late, by pauses that c does not show, are shorter for some time,
- * longer each time. With `trace.length = fixed` this is all that is done.
+ * How it is measured: c on held ops, the first time twice, since a pause may fall into one
+ * measurement; N at barriers. Until something has been held, eager sequences tell how many ops can
+ * be held at all.
+ *
+ * Lengths are powers of two, so that a loop of identical ops is cut at the same arguments. A length
+ * changes only when another one has been clearly better for a while, since sequences of another
+ * length have to get hot anew. Pieces that were late, because of pauses that c does not show, get
+ * shorter for some time; each time for longer. With `trace.length = fixed` only that is done.
  *
  * All functions want the stream's lock.
  */
@@ -36,16 +38,17 @@ void ag_pace_start(struct ag_stream *stream);
 /* A hold begins. */
 void ag_pace_begun(struct ag_stream *stream);
 
-/* What is held is about to be submitted; `late`: by the watchdog, or else by this thread `now`. */
+/* `held` ops are about to be submitted: by the watchdog (`late`), or in time, by this thread, at
+   the time `now` (ag_pace_clock()). */
 void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint64_t now);
 
-/* Now, in ns. And, with AG_TURNS only: the time since then, in which nothing was timed, does not
-   count. */
+/* The time now, ns. The second, in builds with AG_TURNS only: the time since `since` does not
+   count, since nothing was timed meanwhile. */
 uint64_t ag_pace_now(void);
 void ag_pace_skip(uint64_t since);
 
-/* The same; 0 if nobody wants to know. And: this thread has been submitting since then, which is
-   no time of the program's own; `whole`: by one replay. */
+/* The time now, ns; 0 if nobody wants to know. The second: this thread has been submitting since
+   `began`, which is not the program's own time; `whole`: by one replay. */
 uint64_t ag_pace_clock(void);
 void ag_pace_spent(struct ag_stream *stream, uint64_t began, bool whole);
 

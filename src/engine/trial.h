@@ -3,17 +3,18 @@
  * Trials: whether it pays to hold the sequences that begin at a head.
  *
  * A head is the first node of a sequence, below the tree's root. Two things speak against holding:
- *  - its holds end in side exits or flushes more often than in replays: it sleeps for some
- *    sequences, each time for more of them, until there is a replay;
- *  - it has been measured. Now and then a head's sequences take turns, some held, some eager, and
- *    the time from one head to the next is taken, for each op. They are cut at the same places
- *    either way, and a wait behind a sequence counts for it. Which way comes first changes from
- *    pair to pair, so that what happens each n-th time falls to either. Where holding is not
- *    faster in nearly all pairs the head is given up: its traces are destroyed, and its sequences
- *    are eager for some time, twice as long after each trial that was lost. Then they become hot
- *    again, and there is another trial. Where holding is faster, the next trial is after many
- *    times as many replays as before. Single ops among those of more than two threads are given up
- * as soon as that is seen: the others wait for the replays, which is not in the head's own times.
+ *  - Its holds end in side exits or flushes more often than in replays. Then the head sleeps for
+ *    some sequences, each time for more of them, until there is a replay.
+ *  - A trial has shown that holding is not faster. Now and then the sequences of a head take turns,
+ *    some held, some eager, and the time for each op is taken from one head to the next. Sequences
+ *    are cut at the same places either way, and a wait behind a sequence counts for it. Which way
+ *    comes first changes from pair to pair, so that what happens every n-th time falls to both.
+ *
+ * If holding is not faster in nearly all pairs the head is given up: its traces are destroyed, and
+ * its sequences are eager for some time, twice as long after each lost trial. Then they become hot
+ * again, and there is another trial. If holding is faster the next trial comes much later. Single
+ * ops are given up at the first look if several threads issue ops: other threads wait for the
+ * replays, and the head's own times do not show that.
  *
  * A stream that has no trace left then records nothing for a while.
  *
@@ -29,29 +30,29 @@
 #include "engine/stream.h"
 
 struct ag_trial {
-    bool on;
-    uint8_t pair, won, lost; /* pairs of windows */
+    bool on;                 /* it is under way */
+    uint8_t pair, won, lost; /* pairs of windows that are over; of these, won and lost by holding */
     uint8_t second;          /* 1: in the second window of the pair */
-    uint8_t begun;           /* sequences of the window */
-    uint16_t length;         /* the most ops of a sequence when it started */
-    uint64_t others;         /* what other threads had issued then, where ops are single ones */
+    uint8_t begun;           /* sequences that have begun in the window */
+    uint16_t length;         /* the recorder's max_length when the trial started */
+    uint64_t others;         /* for single ops: what other threads had issued by then */
     struct ag_window {
-        uint64_t ns, ops;
-        uint64_t least;  /* ns that an op took in the fastest sequence */
-    } window[2], all[2]; /* of this pair, and of those before: held, eager */
+        uint64_t ns, ops; /* of all sequences that count */
+        uint64_t least;   /* ns for an op in the fastest of them */
+    } window[2], all[2];  /* [0] held, [1] eager; of this pair, and of the pairs before */
 };
 
 /* Belongs to an ag_node. */
 struct ag_head {
-    int32_t score;       /* holds that ended in a replay against those that did not */
-    uint32_t sleep;      /* sequences to let pass before holding again */
-    uint32_t sleep_next; /* the next penalty */
+    int32_t score;       /* goes up with a hold that ends in a replay, down with any other hold */
+    uint32_t sleep;      /* sequences that go out eagerly before the next hold */
+    uint32_t sleep_next; /* sequences of the next sleep */
 
-    uint32_t replays; /* until the next trial; 0: it is under way, or there are none */
-    uint32_t replays_next;
-    uint32_t rest; /* sequences, about, that it remains given up for */
-    uint32_t rest_next;
-    uint32_t longest; /* ops of a trace, but for one of a few rounds of a loop */
+    uint32_t replays;      /* until the next trial; 0: it is under way, or there are no trials */
+    uint32_t replays_next; /* `replays` after a trial that replay wins */
+    uint32_t rest;      /* sequences, about, for which the head is still given up; 0: it is not */
+    uint32_t rest_next; /* `rest` after the next trial that is lost */
+    uint32_t longest;   /* ops of its longest trace; traces of a few rounds do not count */
     struct ag_trial trial;
 };
 
@@ -66,11 +67,12 @@ static inline const struct ag_node *ag_trial_head(const struct ag_node *leaf)
 /* A sequence begins at `head`, which has traces: whether to hold it. May destroy these. */
 bool ag_trial_holds(struct ag_stream *stream, struct ag_node *head);
 
-/* A sequence begins: the one before it, which is timed, has taken so long. */
+/* A sequence begins: the timed sequence before it is over, and its time is taken. */
 void ag_trial_arrived(struct ag_stream *stream);
 
-/* The time, ns, if the open sequence is an eager one of a trial, else 0. And: since then the
-   library has recorded an op, which the program would not wait for where nothing is recorded. */
+/* The time, ns, if the open sequence is an eager one of a trial; else 0. The second: since `began`
+   the library has recorded an op. That time does not count, since a head that is given up is not
+   recorded. */
 static inline uint64_t ag_trial_clock(const struct ag_stream *stream)
 {
     bool timed = __builtin_expect(stream->timed.head != NULL, 0) && stream->timed.eager;
@@ -83,10 +85,10 @@ static inline void ag_trial_spent(struct ag_stream *stream, uint64_t began)
         stream->timed.spent += ag_pace_now() - began;
 }
 
-/* A trace has been made of a sequence. That of a few rounds of a loop is measured late, since it
-   gives way to a longer one soon; and one that is twice as long as those before it is measured
-   soon, since what was found is no more; but late where replay has won for the stream's other
-   heads. */
+/* A trace has been made of a sequence: says when its head is tried. Late if the trace is of a few
+   rounds of a loop, since a longer one replaces it soon. Soon if it is twice as long as those
+   before, since what was found does not hold any more; but late if replay has won for the stream's
+   other heads. */
 void ag_trial_made(const struct ag_stream *stream, const struct ag_trace *trace);
 
 /* What was held from `head` has been submitted, by a replay or not. */
@@ -100,8 +102,8 @@ static inline bool ag_trial_prevents(const struct ag_stream *stream, const struc
            (stream->timed.head == first && stream->timed.eager);
 }
 
-/* A sequence that ends at `leaf` is hot, having ended there `ends` times more: whether it has to
-   stay eager, since its head is given up. */
+/* A sequence that ends at `leaf` is hot, after `ends` further times. True: it stays eager all the
+   same, since its head is given up. */
 bool ag_trial_rests(const struct ag_node *leaf, uint32_t ends);
 
 #endif

@@ -2,23 +2,23 @@
 /*
  * Young streams: such as are not followed yet.
  *
- * A program may make a stream for a few ops, thousands of times, of which nothing is ever replayed:
- * because they are not the same, because nothing among them can be held, or because the streams are
- * more than there are vacant states. Finding a state for each, recording its ops and taking leave
- * of it is then all loss. So where many such lives have come in a row (ag_lives_end()), new streams
- * of the context are young at first: their ops go straight to the driver, behind what CUDA orders
- * before them implicitly, and are only counted. A stream that lasts gets its state with its 17th
- * op. Some streams are followed from their first op on all the same, and one replay in any life
- * ends it.
+ * A program may make thousands of streams for a few ops each, of which nothing is ever replayed.
+ * The ops may differ, or cannot be held, or there are more streams than vacant states. Then it is
+ * all loss to find a state for each stream and to record its ops. So after many such lives in a row
+ * (ag_lives_end()) new streams of the context are young: their ops go straight to the driver,
+ * behind what CUDA orders before them implicitly, and are only counted. A stream that lasts gets
+ * its state with its 17th op. Some new streams are followed from their first op on all the same.
+ * One replay in any life, and no new stream is young.
  *
- * What runs in a young stream must be known when a moment for more graphs is looked for (grow.c):
- * one of another thread forbids it, and this thread's own get their states then and are asked.
+ * More graphs are made only while nothing runs (grow.c). So a young stream of another thread
+ * forbids that; the calling thread's own young streams get states first, and are asked.
  *
- * A table of fixed size, without a lock. A stream is entered by the thread that issues its first
- * op, and leaves it once it has a state, or before it is destroyed; whoever is about to destroy one
- * waits while graphs are made behind such a moment (ag_growths), for its name may have been read
- * there.
- * Streams are not young where the trace file wants to see each op's stream.
+ * Young streams are in a table of fixed size, without a lock. The thread that issues a stream's
+ * first op enters it. The stream leaves the table when it gets a state, or before it is destroyed.
+ * A thread that is about to destroy one waits while another thread makes graphs (ag_growths), since
+ * that one may have read its name.
+ *
+ * No stream is young while a trace file is written: it shows each op's stream.
  */
 #ifndef AG_YOUNG_H
 #define AG_YOUNG_H
@@ -29,8 +29,8 @@
 extern _Atomic bool ag_any_young;
 
 /*
- * Whether an op of this stream, which it counts, needs no state: the caller lets it pass. What is
- * held and must precede it has been submitted. No lock held.
+ * Whether the stream is young: counts the op, submits what is held and must precede it, and the
+ * caller lets it pass. No lock may be held.
  */
 bool ag_young_op_slow(CUstream handle, bool ptsz, CUcontext current);
 
@@ -43,33 +43,32 @@ static inline bool ag_young_op(CUstream handle, bool ptsz, CUcontext current)
 /* The stream has got a state: it is not young any more. */
 void ag_young_leave(CUstream handle);
 
-/* The stream is about to be destroyed: the same, and counts what it may leave behind. False: it was
-   not young, or may have a state. */
+/* The stream is about to be destroyed: it is not young any more, and work that it may leave is
+   counted. False: it was not young, or may have a state. */
 bool ag_young_destroy(CUstream handle);
 
-/* What has been issued in a young stream that this thread remembers, or 0; and that it has waited
-   for so much. */
+/* The ops of a young stream that this thread remembers, or 0. The second: the program has waited
+   for so many of them. */
 uint32_t ag_young_issued(CUstream handle);
 void ag_young_waited_for(CUstream handle, uint32_t issued);
 
 /* Whether the stream is young. */
 bool ag_young_has(CUstream handle);
 
-/* Whether another thread has a young stream; gives this thread's their states, false: some stream
-   is young still, for want of memory perhaps; and their context is going away, or a thread ends,
-   whose own they are no longer. */
-bool ag_young_others(void);
-bool ag_young_promote(void);
-void ag_young_forget(const struct ag_context *context);
-void ag_young_thread_leaves(void);
+/* All young streams. */
+bool ag_young_others(void);  /* whether another thread has one */
+bool ag_young_promote(void); /* gives the calling thread's own states; false: some have got none */
+void ag_young_forget(const struct ag_context *context); /* their context is going away */
+void ag_young_thread_leaves(void); /* the calling thread ends: its own are nobody's */
 
 /* Ops that were issued in streams that are young. */
 uint64_t ag_young_ops(void);
 
-/* A life is over that had a state: whether it was short, and had one from its first op on, and
-   whether it gained anything. Registry lock held. And: whether a stream that begins now is young,
-   or would be if it had a handle; takes one of those that are. */
+/* The life of a stream with a state is over. `is_short`: it had few ops, and the state from the
+   first of them on. `gained`: some op was replayed. Registry lock held. */
 void ag_lives_end(struct ag_context *context, bool is_short, bool gained);
+
+/* Whether a stream that begins now is young, or would be if it had a handle. Counts it. */
 bool ag_lives_take(struct ag_context *context);
 
 #endif
