@@ -10,17 +10,17 @@
 
 #include <stddef.h>
 
-/* Where launchers of parallel programs say the rank, the first one that is set counts. */
+/* Variables in which launchers of parallel programs give the rank; the first that is set counts. */
 #define AG_RANK_VARIABLES "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"
 
 /* The value of AUTOGRAPH_..., of HOME, of XDG_CONFIG_HOME or of a rank's variable; else NULL. */
 const char *ag_initial_variable(const char *name);
 
-/* Those that were kept, as in environ. */
+/* All variables that were kept, as in environ. */
 const char *const *ag_initial_environment(void);
 
-/* Writes the directory and a slash, of which names that do not begin with a slash are meant: its
-   length, 0 where it is not known or does not fit. */
+/* Writes the directory that the process began in, and a slash. Returns the length; 0: the directory
+   is not known or does not fit. */
 size_t ag_initial_directory(char *to, size_t size);
 
 #endif

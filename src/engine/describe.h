@@ -12,8 +12,8 @@
 
 enum { AG_MOST_ATTRIBUTES = 8, AG_MOST_EXTRA_FIELDS = 256 };
 
-/* An op as described, without its token yet, with room for what it points to. Valid as long as the
-   call and itself. */
+/* An op made of a call, without its token yet, with room for what it points to. Valid as long as
+   the call's arguments and this struct. */
 struct ag_described {
     struct ag_op op;
     void *const *from; /* a pointer to each argument */
@@ -28,8 +28,8 @@ struct ag_described {
     CUDA_MEMCPY3D params;
 };
 
-/* False: an op that cannot be held. The context of the stream must be current. `function` is what
-   is known of the call's, or NULL; `answers` what is known of memory. */
+/* False: the op cannot be held. The context of the stream must be current. `function`: what is
+   known of the call's function, or NULL. `answers`: what is known of memory. */
 bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *call,
                         const struct ag_function *function);
 bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *call,
@@ -41,8 +41,8 @@ bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call
 bool ag_describe_event(struct ag_described *to, const struct ag_event_call *call, uint64_t serial);
 
 /*
- * Whether the call can only succeed, given that the same op has succeeded with other arguments: a
- * kernel can; a memset must find its addresses in a living allocation, and aligned.
+ * Whether the call is certain to succeed, given that its op has succeeded with other arguments. A
+ * memset is if its addresses are aligned and in one allocation that lives. Every other op is.
  */
 bool ag_described_is_certain(const struct ag_described *call, struct ag_answers **answers);
 

@@ -2,9 +2,9 @@
 /*
  * What is known of a stream by its handle: its context and its flags.
  *
- * The driver knows both, but that takes three calls of it, in which the threads of programs that
- * make streams for a few ops meet. So a thread remembers the stream that it has created last, and
- * need not ask of that one, until a stream of such a name is destroyed, or any context.
+ * The driver knows both, but to ask takes three calls, in which the threads of programs that make
+ * streams for a few ops wait for each other. So a thread remembers the stream that it has created
+ * last, and asks nothing about it, until a stream with that handle or any context is destroyed.
  *
  * No lock.
  */
@@ -14,7 +14,7 @@
 #include <cuda.h>
 #include <stdbool.h>
 
-/* Somebody is about to destroy it. */
+/* A stream with this handle is about to be destroyed. */
 void ag_handle_destroyed(CUstream handle);
 
 /* Context and flags. False: the stream captures, or the driver refuses to say. */

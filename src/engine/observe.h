@@ -10,8 +10,8 @@
 #include "observe/tracefile.h"
 
 /*
- * The program calls for an op: with the stream's lock held, before the engine does anything about
- * it. `stream` is NULL if the engine does not know the stream.
+ * The program has issued an op. To be called with the stream's lock held, before the engine does
+ * anything about the op. `stream` is NULL if the engine does not know the stream.
  */
 void ag_note_kernel(const struct ag_stream *stream, const struct ag_kernel_call *call);
 void ag_note_memset(const struct ag_stream *stream, const struct ag_memset_call *call);
@@ -23,12 +23,12 @@ void ag_note_value(const struct ag_stream *stream, const struct ag_value_call *c
 void ag_note_stream(const struct ag_stream *stream);
 void ag_note_trace(const struct ag_stream *stream, const struct ag_trace *trace);
 
-/* The held ops have been submitted, which began at `began` (ag_trace_now()), when the stream's
-   nodes had been patched `patches` times. */
+/* The held ops have been submitted: the first `replayed` by a graph, the rest one by one. When that
+   began, at `began` (ag_trace_now()), the stream's nodes had been patched `patches` times. */
 void ag_note_submit(const struct ag_stream *stream, uint32_t replayed, enum ag_reason reason,
                     uint64_t began, uint64_t patches);
 
-/* From now on a handle of a function may mean another. */
+/* From now on the handle of a function may mean another function. */
 void ag_note_functions_changed(void);
 
 #endif

@@ -11,15 +11,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The bytes of an attribute's value that mean something, for those that a node takes with the same
-   effect; 0 for all others, and for those that this driver has refused. */
+/* The bytes of an attribute's value that mean something. 0: a node does not take the attribute with
+   the effect that it has in a launch, or this driver has refused it. */
 size_t ag_attribute_size(CUlaunchAttributeID id);
 
-/* Whether they say how much dynamic shared memory the launch may have, instead of its function. */
+/* Whether the attributes say how much dynamic shared memory the launch may have, in place of the
+   function's limit. */
 bool ag_attributes_have_limit(const CUlaunchAttribute *attrs, uint32_t count);
 
-/* Adds a kernel's node that has these attributes, but for programmatic stream serialization, which
-   is one of its edges. */
+/* Adds a kernel's node with these attributes. Programmatic stream serialization becomes an edge of
+   the node instead. */
 CUresult ag_attribute_add_kernel(CUgraphNode *made, CUgraph graph, const CUgraphNode *after,
                                  size_t after_count, CUDA_KERNEL_NODE_PARAMS params,
                                  const CUlaunchAttribute *attrs, uint32_t count);

@@ -20,15 +20,15 @@ struct ag_settings; /* graph/setting.h */
 
 struct ag_function {
     CUfunction func; /* of the context it was asked in, also where the program passes a CUkernel */
-    CUkernel kernel; /* of which it is known to be a function, or NULL */
-    bool kept;       /* the layout is not known, and empty */
+    CUkernel kernel; /* the kernel that it is a function of; NULL: none, or not known */
+    bool kept;       /* the layout is not known, and empty: the driver keeps the arguments */
     _Atomic bool used;            /* some op may refer to it */
-    _Atomic uint32_t retired;     /* 0: it is not; see ag_functions_retire() */
+    _Atomic uint32_t retired;     /* 0: it is in use; else see ag_functions_retire() */
     _Atomic int limit;            /* bytes of dynamic shared memory that a launch may ask for now */
-    int cache, context_cache;     /* CUfunc_cache: what the program set for it and its context;
+    int cache, context_cache;     /* CUfunc_cache: what the program set for it, and for its context;
                                      written under the lock of setting.c */
-    struct ag_settings *settings; /* NULL: none has changed since an op first referred to it, but
-                                     for a limit that was raised; constant */
+    struct ag_settings *settings; /* NULL: nothing has been set since an op first referred to it,
+                                     except that a limit was raised; constant */
     struct ag_layout layout;
 };
 
@@ -39,7 +39,7 @@ struct ag_function {
  */
 const struct ag_function *ag_function_find(CUfunction handle, CUcontext ctx);
 
-/* The same where no lock need be held: a copy, to be freed by the caller. NULL also: no memory. */
+/* A copy of that, to be freed by the caller, who needs no lock. NULL: not known, or no memory. */
 struct ag_function *ag_function_copy(CUfunction handle, CUcontext ctx);
 
 /*
@@ -49,44 +49,46 @@ struct ag_function *ag_function_copy(CUfunction handle, CUcontext ctx);
  */
 void ag_function_learn(CUfunction handle, CUcontext ctx);
 
-/* The functions that something owns which goes. */
+/* The functions of a context, module or library that goes away. */
 struct ag_functions {
     enum { AG_FUNCTIONS_OF_CONTEXT, AG_FUNCTIONS_OF_MODULE, AG_FUNCTIONS_OF_LIBRARY } of;
-    const void *owner; /* CUcontext, CUmodule or CUlibrary; a function of which the driver did not
-                          tell the module or library counts as one of any */
+    const void *owner; /* CUcontext, CUmodule or CUlibrary. A function whose module or library the
+                          driver did not tell belongs to every one */
 };
 
 /*
- * Before and after something goes: from now on the functions are asked for anew. What was found
- * before stays valid, and says that it is retired, until ag_functions_sweep() with the answer, to
- * be called once nothing refers to it. 0: there was none.
+ * Retires these functions, before and after their owner goes: from now on the driver is asked about
+ * them anew. What is known of a retired function stays valid until ag_functions_sweep() is called
+ * with the number that this returns, once nothing refers to it. 0: there was no such function.
  */
 uint32_t ag_functions_retire(const struct ag_functions *which);
 void ag_functions_sweep(uint32_t retired);
 
 /* The functions that a setting may reach. */
 struct ag_reach {
-    CUfunction handle; /* that the program names, NULL: all functions of the current context */
-    CUfunction func;   /* of the current context, if the handle is a CUkernel's; or NULL */
+    CUfunction handle; /* what the program names; NULL: all functions of the current context */
+    CUfunction
+        func; /* the handle's function in the current context, if it is a CUkernel; or NULL */
     CUcontext current;
-    bool kernel; /* the handle is a CUkernel: its functions in other contexts cannot be named from
-                    here, so that all those count that may be its */
+    bool kernel; /* the handle is a CUkernel. Its functions in other contexts cannot be named from
+                    here: all functions that may be one of them count */
 };
 
-/* Calls `each` with every such function, under the table's lock; it may ask the driver about it. */
+/* Calls `each` with every function in reach, under the table's lock. `each` may ask the driver. */
 void ag_functions_visit(const struct ag_reach *reach,
                         void (*each)(struct ag_function *function, void *data), void *data);
 
 /*
- * Such of them as have been used, have no settings yet, and are `chosen` are retired, as by
- * ag_functions_retire(); in the place of each there is one with settings from now on, which `begin`
- * gives it (false: no memory; then there is none, and the handle is asked for anew).
+ * Retires the functions in reach that have been used, have no settings yet, and are `chosen`; see
+ * ag_functions_retire(). Each is replaced by a function with settings, which `begin` gives it. If
+ * `begin` returns false (no memory) there is no replacement, and the driver is asked anew.
  */
 uint32_t ag_functions_renew(const struct ag_reach *reach,
                             bool (*chosen)(const struct ag_function *function, const void *data),
                             bool (*begin)(struct ag_function *function), const void *data);
 
-/* A setting has changed: what another thread is being told of a function just now may be old. */
+/* A setting has changed. What the driver is telling another thread about a function just now may be
+   old: it does not count. */
 void ag_functions_doubt(void);
 
 /* Whether a node's function was retired up to a stamp that ag_functions_retire() has returned: the

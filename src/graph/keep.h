@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keeping the arguments of held kernels whose parameter layout is not known: the driver, which
- * knows it, copies them into the nodes of a graph that is never launched. One node for each place
- * in a sequence, used again by the next one.
+ * Keeping the arguments of held kernels whose parameter layout is not known. The driver knows the
+ * layout: it copies the arguments into nodes of a graph that is never launched. There is one node
+ * for each place in a sequence, and the next sequence uses it again.
  *
  * The stream's lock guards it; the stream's context must be current.
  */
@@ -19,8 +19,9 @@ struct ag_keep {
 };
 
 /*
- * Takes the arguments of a launch at the kernel `node`, from the caller's pointers (NULL: none).
- * They are valid until the next ones at the same depth are taken. On an error the node has none.
+ * Takes the arguments of a launch at the kernel `node`, from the caller's pointers (NULL: the
+ * kernel has none). They are valid until arguments are taken for another node of this depth. On an
+ * error the node has no arguments.
  */
 CUresult ag_keep_store(struct ag_keep *keep, struct ag_node *node, void *const *params);
 

@@ -103,12 +103,12 @@ struct ag_place {
 enum { AG_PLACES = 2 };
 unsigned ag_node_places(const struct ag_node *node, struct ag_place place[AG_PLACES]);
 
-/* The nodes that an op must come behind: the last one, and before that the one that it need not
-   have waited for. */
+/* The graph nodes that the next op comes behind: the last node. If that is a kernel which need not
+   wait for the node before it (programmatic serialization), also the node before. */
 struct ag_after {
     CUgraphNode node[2];
     uint32_t count;
-    const struct ag_node *last; /* the op of the last one */
+    const struct ag_node *last; /* the op of the last node */
 };
 
 /* Adds the graph node of an op behind those; it becomes the last one. */

@@ -16,8 +16,8 @@
  * a number for each combination of values that it has had. The number is part of the op, and no
  * call of the program has one, so that launches of such functions are always described.
  *
- * What is held may go out when the function has other settings already. It gets back those that it
- * was called with: they are set for the moment, under a lock that setters wait for.
+ * A held launch may go out when its function has other settings already. For that moment the
+ * function gets back the settings that it was called with, under a lock that setters wait for.
  */
 #ifndef AG_SETTING_H
 #define AG_SETTING_H
@@ -34,7 +34,7 @@ struct ag_setter {
     int value;
     /* Of setting.c. */
     struct ag_reach reach;
-    bool late; /* an op came to refer to such a function meanwhile */
+    bool late; /* an op has come to refer to a function in reach since it was prepared */
 };
 enum { AG_SETTING_CACHE = -1 };
 
@@ -53,32 +53,33 @@ bool ag_setting_ask(struct ag_function *function);
 bool ag_setter_repeats(const struct ag_setter *setter);
 
 /*
- * Before such a call that does change something, and behind it, with its result; in between this
- * thread has a lock, and makes that call alone. Before that: what ag_functions_retire() returns;
- * ops that refer to such functions must be gone, and all that is held submitted, before the call.
- * The last one may retire some as well.
+ * Around a call that does change something: prepare, begin, the call, end with its result.
+ *
+ * The first returns what ag_functions_retire() returns: before the call the ops that refer to these
+ * functions must be gone, and all that is held must be submitted. Between begin and end the thread
+ * has a lock, and makes this call only. The end may retire functions, too.
  */
 uint32_t ag_setter_prepare(struct ag_setter *setter, CUcontext current);
 void ag_setter_begin(void);
 uint32_t ag_setter_end(struct ag_setter *setter, CUresult result);
 
-/* The number of the settings that a launch of the function takes now, 0 if it has none of its own.
-   False: a launch with so much dynamic shared memory is refused, or there are too many settings.
-   From now on the function counts as used. */
+/* The number of the settings that a launch of the function takes now; 0: it has no settings of its
+   own. False: the driver refuses a launch with so much dynamic shared memory, or there are too many
+   combinations of settings. From now on the function counts as used. */
 bool ag_setting_number(const struct ag_function *function, uint32_t shared, uint32_t *number);
 
 /*
- * While it is open the function of an op that has settings (ag_kernel_setting()) has those that the
- * op was called with. The context must be current. `sure`: also if a
- * setter is at work just now, for which it waits; else that setter may be faster. What the driver
- * does not set stays as it is, and is counted: it decides about nothing but speed, or the driver
- * refuses what follows.
+ * A moment in which the function of an op has the settings that the op was called with, if the op
+ * has a number of settings (ag_kernel_setting()). The context must be current. `sure`: if a setter
+ * is at work, waits for it; otherwise the setter may come in between. If the driver does not set
+ * something it stays as it is, and is counted: only speed depends on it, or the driver refuses what
+ * follows.
  */
 struct ag_moment {
     const struct ag_function *function; /* NULL: nothing had to be set, and no lock is held */
     CUdevice device;
     bool cache;
-    uint32_t changed; /* a bit for each attribute, of which these were the values */
+    uint32_t changed; /* a bit for each attribute that was set; `was` and `kernel_was` go back */
     int was[AG_SETTING_ATTRIBUTES], kernel_was[AG_SETTING_ATTRIBUTES];
 };
 void ag_moment_open(struct ag_moment *moment, const struct ag_op *op, bool sure);

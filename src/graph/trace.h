@@ -23,24 +23,24 @@ struct ag_trace {
     uint32_t number;                  /* in reports and traces; the engine's */
     struct ag_trace_account *account; /* for the report, or NULL; the engine's */
     struct ag_node *leaf;             /* the node that carries this trace */
-    bool rounds;                      /* of a few rounds of a loop: gives way to a longer one */
-    uint64_t used;                    /* the stream's clock at the last replay; the engine's */
-    uint64_t starved;                 /* how many had found no exec until then; likewise */
+    bool rounds;                      /* of a few rounds of a loop: a longer trace replaces it */
+    uint64_t used;                    /* the stream's `clock` at the last replay; the engine's */
+    uint64_t starved;                 /* the stream's `starved` at the last replay; the engine's */
     CUgraph graph;                    /* lives as long as its exec is patched by node */
     CUgraphExec exec;
     CUcontext ctx;
     uint32_t length;
     bool update_refused; /* cuGraphExecUpdate has refused it once */
     bool events;         /* some of its ops are records or waits */
-    bool prioritized;    /* made for streams of one priority */
-    bool differs;        /* some of its launches ask for another */
+    bool prioritized;    /* some launch asks for a priority: it is for streams of one priority */
+    bool differs;        /* some launch asks for another priority than its stream's */
     struct ag_step {
         struct ag_node *node;
         CUgraphNode graph_node;
         CUfunction func;
-        uint32_t version;        /* of the node's arguments that the exec has */
-        uint32_t source_version; /* and that the source graph has */
-        unsigned char *args;     /* those that the exec has */
+        uint32_t version;        /* the node's `version` whose arguments the exec has */
+        uint32_t source_version; /* the node's `version` whose arguments the source graph has */
+        unsigned char *args;     /* the arguments that the exec has */
     } step[];
 };
 
@@ -57,20 +57,21 @@ static inline bool ag_step_is_current(struct ag_step *step)
 }
 
 /*
- * Builds the trace of the path from the root to `leaf`, for `stream`, but for its exec. NULL on
- * failure, with the driver's error in *error (CUDA_SUCCESS: no memory on the host, or what an op
- * names has been freed).
+ * Builds the trace of the path from the root to `leaf`, for `stream`, without its exec. NULL on
+ * failure, with the driver's error in *error (CUDA_SUCCESS: there is no memory on the host, or
+ * memory that an op names has been freed).
  */
 struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream stream,
                                 CUresult *error);
 
 /*
- * Makes its exec, of the graph alone: nothing else of the trace is looked at. That waits for
- * running kernels once a context has about 31 execs: the caller keeps to fewer.
+ * Makes the trace's exec. Reads only its graph. Once a context has about 31 execs this waits for
+ * running kernels: the caller keeps to fewer.
  */
 CUresult ag_trace_instantiate(struct ag_trace *trace);
 
-/* To be done before its arguments change. */
+/* Uploads the exec to the GPU. To be done before its arguments change: replays of long graphs stay
+   slower otherwise (docs/design.md, section 1). */
 CUresult ag_trace_upload(struct ag_trace *trace, CUstream stream);
 
 /*
@@ -80,7 +81,7 @@ CUresult ag_trace_upload(struct ag_trace *trace, CUstream stream);
  */
 CUresult ag_trace_replay(struct ag_trace *trace, CUstream stream, struct ag_counters *counters);
 
-/* Where the exec names the event it gets `other`, until the op is given its event again. */
+/* Puts `other` in place of the event in the exec, until the next replay gives it the op's event. */
 CUresult ag_trace_replace_event(struct ag_trace *trace, CUevent event, CUevent other);
 
 /*

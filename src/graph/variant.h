@@ -2,9 +2,9 @@
 /*
  * Variants: traces of the same ops, whose execs have other arguments.
  *
- * To set the arguments of a graph's nodes costs more than to launch it. Where the same arguments
- * come back at a fixed distance (pointers that swap, an iteration that is cut into pieces of the
- * same kernels), a trace for each of them is launched as it is.
+ * To set the arguments of a graph's nodes costs more than to launch the graph. The same arguments
+ * may come back at a fixed distance: pointers swap, or an iteration is cut into pieces of the same
+ * kernels. Then there is a trace for each set of arguments, which is launched as it is.
  *
  * The variants of a leaf are a ring; the leaf carries the one that was replayed last. All functions
  * want the lock of the stream that they belong to.
@@ -14,8 +14,8 @@
 
 #include "graph/trace.h"
 
-/* Of the ring, the trace that has the arguments of its nodes already; else the one that was used
-   longest ago, which is right where they come back in turn. */
+/* The trace of the ring whose exec has the present arguments. If there is none, the trace that was
+   used longest ago: the right one where arguments come back in turn. */
 struct ag_trace *ag_variant_choose(struct ag_trace *trace);
 
 /* The trace is about to get other arguments for `changed` of its nodes. */
@@ -27,10 +27,10 @@ bool ag_variant_wanted(const struct ag_trace *trace);
 /* Puts a new trace of the same leaf behind `trace`. */
 void ag_variant_join(struct ag_trace *trace, struct ag_trace *fresh);
 
-/* One more could not be made: it is wanted again when arguments have come back anew. */
+/* One more trace could not be made: it is wanted again once arguments have come back anew. */
 void ag_variant_refused(struct ag_trace *trace);
 
-/* Takes a trace from its ring; one that is left, or NULL. */
+/* Takes a trace from its ring. Returns a trace that is left in the ring, or NULL. */
 struct ag_trace *ag_variant_leave(struct ag_trace *trace);
 
 #endif
