@@ -29,8 +29,8 @@ struct ag_trace_account {
     uint32_t number, length;
     _Atomic uint32_t stream; /* the last one that it was made or replayed for */
     _Atomic uint64_t replays, patches;
-    _Atomic uint64_t held_ns, eager_ns; /* of an op, as last measured; 0: never */
-    _Atomic bool given_up;              /* since it was no faster */
+    _Atomic uint64_t held_ns, eager_ns; /* for an op, held and eager, as last measured; 0: never */
+    _Atomic bool given_up;              /* its head was given up, since holding was no faster */
     struct {
         const char *name; /* NULL: further kernels */
         uint32_t count;
@@ -43,7 +43,7 @@ struct ag_cut {
     const char *function; /* of the driver, constant; NULL: no call did it */
     enum ag_reason reason;
     uint64_t calls;
-    uint64_t ops; /* that were not replayed */
+    uint64_t ops; /* ops that were not replayed for this cause */
 };
 
 enum { AG_SITE_FRAMES = 4 };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Observers: threads of the library's own that do some work again and again while the program runs.
- * The one writes the trace file, the other shows live counters and writes reports. They have all
- * signals blocked and never call CUDA. There is none unless an option asks for something that it
- * does.
+ * Observers: threads of the library's own that work at intervals while the program runs. One writes
+ * the trace file, the other shows live counters and writes reports. They block all signals and
+ * never call CUDA. An observer exists only if an option asks for its work.
  */
 #ifndef AG_OBSERVER_H
 #define AG_OBSERVER_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What may stand at a name where the library writes: nothing of anybody's is written over. */
+/* The place where the library is about to write a file: it must not overwrite anybody's files. */
 #ifndef AG_TARGET_H
 #define AG_TARGET_H
 
@@ -12,10 +12,10 @@ struct ag_target {
 };
 
 /*
- * Looks at what stands there. 0: nothing, a regular file that is empty or begins like `ours` or
- * `older` (which may be NULL), a pipe, or a device of characters. EEXIST: something else, or
- * something of somebody else's in a directory that everybody may write: it stays as it is. Or the
- * errno of what failed.
+ * Looks at what is at this name. 0: it may be written, since nothing is there, or an empty regular
+ * file, or one that begins like `ours` or `older` (which may be NULL), or a pipe, or a character
+ * device. EEXIST: something else is there, or something of another user in a directory that
+ * everybody may write; it stays as it is. Otherwise the errno of what failed.
  */
 int ag_target_look(const char *name, const char *ours, const char *older, struct ag_target *target);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The trace file: records go from the threads that make them, by a ring each that takes no lock, to
- * the tracer, which writes them. docs/formats.md is what the file looks like.
+ * The trace file. Each thread puts its records into a ring of its own, without a lock, and the
+ * tracer, a thread of the library, writes them to the file. docs/formats.md describes the file.
  *
  * A full ring loses the record and counts it: no thread of the program ever waits for the disk.
  * Definitions (strings, functions, streams, traces) are rare, take a lock, and are never lost.
@@ -54,10 +54,10 @@ struct ag_record {
 enum { AG_RECORD_MOST = 65520, AG_TRACE_ARGUMENTS = 1024 };
 
 /*
- * Records are wanted for the file that the option trace.file names. False: there will be no trace,
- * as the option is empty, or since something failed, which gives one line on stderr. The file
- * itself is opened with the first records: the launcher of a parallel program may ask for the
- * devices only, and have its first rank's name.
+ * Begins a trace, for the file that the option trace.file names. False: there is none, since the
+ * option is empty, or since something failed, which gives one line on stderr. The file itself is
+ * opened with the first records: the launcher of a parallel program may only ask for the devices,
+ * and would take the file name of the first rank.
  */
 bool ag_trace_open(void);
 
@@ -66,8 +66,8 @@ bool ag_trace_open(void);
 void ag_trace_prepare(void);
 void ag_trace_work(bool last);
 
-/* Says what went wrong. For a thread with the program's descriptors, which the one above has not.
- */
+/* Says on stderr what went wrong. To be called by a thread that has the program's descriptors: the
+   tracer has not. */
 void ag_trace_complain(void);
 
 /* No more records are wanted; what there is will be written by the last ag_trace_work(). */

@@ -10,13 +10,14 @@
 #define AG_SLOTS_UNKNOWN 1024 /* slots for driver functions that this build never heard of */
 
 /*
- * Tools that hook functions for memory replace the first instructions by a jump of 5 or 12 bytes
- * (x86-64) or 16 bytes (aarch64), and execute the replaced ones elsewhere. UCX, which hooks all or
- * none, knows few instructions (its src/ucm/bistro). What a program is given for such a function
- * begins with instructions that UCX knows, as many as the longest jump replaces.
+ * Some tools hook the functions for memory. They replace a function's first instructions by a jump
+ * of 5 or 12 bytes (x86-64) or 16 bytes (aarch64), and execute the replaced instructions elsewhere.
+ * UCX is one of them: it hooks all functions or none, and knows few instructions (its
+ * src/ucm/bistro). So the doors of these functions begin with instructions that UCX knows, as many
+ * as the longest jump replaces.
  *
- * So no landing pad (endbr64, bti c) stands before them. None is needed: libcuda is built without,
- * and assembly without the property's note keeps the linker from marking this library.
+ * No landing pad (endbr64, bti c) may stand before these instructions. None is needed: libcuda has
+ * none, and since our assembly has no note for them the linker does not mark this library.
  */
 #ifdef __x86_64__
 #define AG_REGISTER_ARGUMENTS 6

@@ -7,13 +7,12 @@
  * real function (queries), a C door (ops and life-cycle calls), or a thunk that submits what is
  * held and jumps on (everything else). Whatever does not lie in libcuda is left alone.
  *
- * Everything is started by the first address in a libcuda that passes by; until then, and in a
+ * The first address in a libcuda that the program asks for starts everything. Until then, and in a
  * program without CUDA, nothing happens, except that pointers.c looks at each object that was
- * loaded. No lock is taken by a call that goes through a door; ag_route() takes its lock only to add
- * something.
+ * loaded. A call through a door takes no lock; ag_route() takes its lock only to add something.
  *
- * A process may have several files of that name: the toolkit's stub, a shim in front of the driver,
- * copies. The engine works with the one of which the program gets functions that do something.
+ * A process may have several libcuda files: the toolkit's stub, a shim in front of the driver,
+ * copies. The engine works with the file whose functions the program really uses.
  */
 #ifndef AG_PRELOAD_H
 #define AG_PRELOAD_H
@@ -64,10 +63,11 @@ extern struct ag_slot ag_slots[AG_SLOTS];
 /* What the program gets in place of `found`, which may be any address. Safe from any thread. */
 void *ag_route(void *found);
 
-/* The same for what a driver has said is a function of the driver's, wherever it lies. */
+/* What the program gets in place of an address that a driver gave as one of its functions, wherever
+   it lies. */
 void *ag_route_driver(void *found);
 
-/* Is that, by its last part, the name of a libcuda? */
+/* Is the last part of the path the name of a libcuda? */
 bool ag_is_libcuda(const char *path);
 
 /* Does the address lie in this library? */
@@ -77,9 +77,9 @@ bool ag_is_ours(const void *address);
 bool ag_in_libcuda(const void *address);
 
 /*
- * The functions that lead to all others; a program may get them of a driver whose other functions
- * it never uses: of a shim in front of it, or of one that does not work. So each driver has its own
- * doors to them.
+ * The functions that lead to all others. A program may get them from a libcuda whose other
+ * functions it never uses: from a shim in front of the driver, or from a driver that does not work.
+ * So each libcuda has its own doors to them.
  */
 enum { AG_DRIVERS = 8 };
 extern struct ag_entries {
@@ -89,12 +89,14 @@ extern struct ag_entries {
                        CUdriverProcAddressQueryResult *status);
 } ag_entries[AG_DRIVERS];
 
-/* The door to that function of the driver with this number; NULL if it is none of these. */
+/* The door to such a function of the driver with this number; NULL if the function is another one.
+ */
 void *ag_entry_door(unsigned driver, const void *function);
 
 /*
- * What the program gets instead of the thunk while there is a trace file, for functions that
- * allocate or free memory: NULL for others. It submits what is held as the thunk does.
+ * The door that the program gets in place of the thunk while there is a trace file, for a function
+ * that allocates or frees memory; NULL for other functions. It submits what is held, like the
+ * thunk.
  */
 void *ag_memory_door(unsigned slot);
 
@@ -107,22 +109,23 @@ void *ag_dlsym(void *handle, const char *name);
 void *ag_musl_dlsym(void);
 
 /*
- * Whether look-ups of the program come to this library's dlsym(): that of another library may stand
- * in front of it, and go on to the C library's.
+ * Whether the program's look-ups come to this library's dlsym(). The dlsym() of another library may
+ * stand in front of it, and call the C library's instead.
  */
 bool ag_dlsym_is_asked(void *libcuda);
 
 /*
- * What `name` would be bound to if this library were not there, for code at `caller` (NULL: global
- * scope only). NULL if nothing.
+ * What `name` would be bound to without this library, for code at `caller` (NULL: in the global
+ * scope only). NULL: to nothing.
  */
 void *ag_behind_us(const char *name, const void *caller);
 
 /* A string of a loaded object's dynamic section (DT_SONAME); NULL if it has none. */
 const char *ag_dynamic_string(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag);
 /*
- * Binds anew what refers to a variable named like a function, and was bound to this library; in
- * objects that were loaded since the last call. Before the program is told a function's address.
+ * Other libraries may have variables that are named like functions of the driver. References to
+ * them that were bound to this library are bound to the variables again, in objects that were
+ * loaded since the last call. To be called before the program is told a function's address.
  */
 void ag_pointers_at_look_up(void);
 
@@ -131,23 +134,25 @@ void ag_object_range(const struct dl_phdr_info *info, uintptr_t *start, uintptr_
 
 /* -- The shortcut past the runtime ---------------------------------------- */
 
-/* The runtime launch that this thread is in, while the shortcut has an interest in it. */
+/* A launch by a runtime function that this thread is in, if the shortcut may learn from it or has
+   asked the engine about it. */
 struct ag_shortcut {
-    const struct ag_kernel_call *call; /* as the program made it; NULL: no interest */
-    bool asked;                        /* the engine has been asked, and wants it eager */
-    bool seen;                         /* the driver's launch has come, for the function below */
+    const struct ag_kernel_call *call; /* as the program made it; NULL: no such launch */
+    bool asked;                        /* the engine was asked, and wants the launch eager */
+    bool seen; /* the runtime has called the driver, with `func` and `ptsz` */
     CUfunction func;
     bool ptsz;
 };
 extern _Thread_local struct ag_shortcut ag_shortcut __attribute__((tls_model("initial-exec")));
 
-/* Before a launch of the runtime's function `real`. True: it is held, and need not be made. */
+/* Before the runtime's launch function `real` is called. True: the launch is held, and `real` is
+   not to be called. */
 bool ag_shortcut_taken(void *real, const void *kernel, struct ag_kernel_call *call);
 
-/* At the driver's launch within. True: the engine has been asked about it. */
+/* When `real` calls the driver's launch. True: the engine has been asked about this launch. */
 bool ag_shortcut_asked(const struct ag_kernel_call *call);
 
-/* After it. */
+/* After `real` has returned: remembers which function the kernel stands for. */
 void ag_shortcut_learn(void *real, const void *kernel, bool success);
 
 /* -- Process -------------------------------------------------------------- */
@@ -159,14 +164,14 @@ bool ag_enabled(void);
 void ag_start(void);
 
 /*
- * From now on nothing is held, and the program gets real functions, but for those without which
- * there would be no report. The text says why: the first one stays.
+ * From now on nothing is held, and the program gets real functions, except for those that the
+ * report needs. The text says why; the first text stays.
  */
 void ag_give_up(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool ag_gave_up(void);
 
-/* The program is about to initialise the driver or, `for_good`, to make a context: what the driver is
-   about to read of the environment is read. */
+/* The program is about to initialise the driver or, `for_good`, to make a context. Reads the
+   variables of CUDA that the driver is about to read. */
 void ag_driver_reads_variables(bool for_good);
 
 /* The program has called cuInit(): what must happen at exit is registered now. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which function of a CUDA runtime a call means. A process can hold several runtimes, and what a
- * call would have been bound to without this library depends on the object that it stands in. So
- * it is asked once for each call instruction, which is known by its return address. What the global
- * scope answers is looked up once, for all functions and call instructions.
+ * Which function of a CUDA runtime a call means. A process can have several runtimes. To which of
+ * them a call would be bound without this library depends on the object that the call is in. So the
+ * library looks that up once for each call instruction, which it knows by the return address. What
+ * the global scope has is looked up once for all functions and call instructions.
  *
  * Any thread may call these; there are no locks.
  */
@@ -44,10 +44,13 @@ enum ag_runtime_function {
 };
 
 /*
- * One entry for each call instruction, set once: the caller first, then the function. A caller that
- * finds all its entries taken is looked up at each call.
+ * One entry for each call instruction, written once: the caller first, then the function. If all
+ * entries where a caller may be are taken, its function is looked up at each call.
  */
-enum { AG_BINDINGS = 1024, AG_PROBES = 8 };
+enum {
+    AG_BINDINGS = 1024, /* entries for each runtime function */
+    AG_PROBES = 8,      /* entries where a caller may be */
+};
 
 extern struct ag_binding {
     _Atomic uintptr_t caller;
@@ -86,14 +89,14 @@ static inline void *ag_runtime_bound(enum ag_runtime_function which, uintptr_t c
     return __builtin_expect(function != NULL, 1) ? function : ag_runtime_bind(which, caller);
 }
 
-/* Where the function that this stands in returns to. */
+/* The address to which the present function returns. */
 #define AG_CALLER() ((uintptr_t)__builtin_return_address(0))
 
-/* Do both lie in one library? */
+/* Whether both functions lie in one library. */
 bool ag_runtime_is_one(const void *function, const void *other);
 
-/* The version of the runtime that this function is of, 13020 for 13.2; 0 if it is of none. The
-   function is one that ag_runtime_bound() has given, and so stays loaded. */
+/* The version of the runtime to which the function belongs, 13020 for 13.2; 0: it belongs to no
+   runtime. The function must have come from ag_runtime_bound(), so that it stays loaded. */
 int ag_runtime_version(const void *function);
 
 #endif
