@@ -217,7 +217,8 @@ CUresult ag_trace_destroy(struct ag_trace *trace)
 
 /* -- Patching ------------------------------------------------------------- */
 
-/* What new arguments cost, ns (H200, driver 580; docs/design.md, section 1). */
+/* What new arguments cost, ns (H200, driver 580; docs/measurements.md, "What does it take to change
+   arguments?"). */
 enum {
     COST_SET_EXEC = 140,   /* to set those of one node of an exec */
     COST_SET_SOURCE = 70,  /* to set those of one node of the source graph */

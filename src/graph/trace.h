@@ -70,8 +70,8 @@ struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream st
  */
 CUresult ag_trace_instantiate(struct ag_trace *trace);
 
-/* Uploads the exec to the GPU. To be done before its arguments change: replays of long graphs stay
-   slower otherwise (docs/design.md, section 1). */
+/* Uploads the exec to the GPU, before its arguments change (docs/measurements.md, "What does it
+   take to change arguments?"). */
 CUresult ag_trace_upload(struct ag_trace *trace, CUstream stream);
 
 /*
