@@ -424,15 +424,16 @@ FOLLOWED_OP(memset, AG_OP_MEMSET, DESCRIBE)
    there would have one stream more in use, and might lose the gain of many that share no queue. */
 static bool makes_no_state(bool blocks, bool ptsz)
 {
-    return blocks && ag_stream_peek(NULL, ptsz, ag_context_current()) == NULL;
+    if (LIKELY(!blocks) || ag_stream_peek(NULL, ptsz, ag_context_current()) != NULL)
+        return false;
+    AG_TRACE(ag_note_barrier(ag_cause, 0)); /* which it is without a state */
+    return true;
 }
 
 bool ag_engine_memset(const struct ag_memset_call *call)
 {
-    if (makes_no_state(call->blocks, call->ptsz)) {
-        AG_TRACE(ag_note_memset(NULL, call));
+    if (makes_no_state(call->blocks, call->ptsz))
         return false;
-    }
     OTHER_OP(memset, ag_note_memset);
 }
 
@@ -472,10 +473,8 @@ FOLLOWED_OP(copy, AG_OP_COPY, DESCRIBE)
 
 bool ag_engine_copy(const struct ag_copy_call *call)
 {
-    if (makes_no_state(call->blocks, call->ptsz)) {
-        AG_TRACE(ag_note_copy(NULL, call));
+    if (makes_no_state(call->blocks, call->ptsz))
         return false;
-    }
     if (atomic_load(&ag_many_devices) &&
         ag_stream_name(call->stream, call->ptsz) == CU_STREAM_LEGACY && may_change_device(call) &&
         ag_anything_held())
