@@ -12,6 +12,15 @@ import tempfile
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 TIMEOUT = 150  # seconds; a sanitizer makes programs ten times slower, and so does a busy machine
 
+# How much the tests try: AG_SCALE, which scripts/check sets for --quick and --full.
+SCALES = ("quick", "normal", "full")
+SCALE = os.environ.get("AG_SCALE") or "normal"
+
+
+def by_scale(quick, normal, full):
+    """What the scale in force has of these, for example a number of random programs."""
+    return dict(zip(SCALES, (quick, normal, full)))[SCALE]
+
 
 # -- The build ----------------------------------------------------------------
 
