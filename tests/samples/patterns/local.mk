@@ -15,7 +15,7 @@ $(SIM_PATTERNS): $(PATTERN_DIR)/%-sim: $(PATTERN_DIR)/%.cu tests/samples/harness
 		$(PATTERN_INCLUDES) tests/samples/host_kernel.h tests/sim/agsim.h \
 		tests/sim/libcudart.so.13
 	@$(MKDIR_P) $(PATTERN_DIR)
-	$(AM_V_GEN)$(CXX) $(SAMPLE_CXXFLAGS) $(CUDA_CPPFLAGS) -rdynamic -pthread \
+	$(AM_V_GEN)$(CXX) $(SAMPLE_SIM_CXXFLAGS) $(CUDA_CPPFLAGS) -rdynamic -pthread \
 	    -o $@ -x c++ $< -x none tests/samples/harness.o tests/sim/libcudart.so.13 \
 	    '-Wl,-rpath,$$ORIGIN/../../sim'
 

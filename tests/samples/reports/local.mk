@@ -15,7 +15,7 @@ $(SIM_REPORTS): $(REPORT_DIR)/%-sim: $(REPORT_DIR)/%.cu tests/samples/harness.o 
 		$(REPORT_INCLUDES) tests/samples/host_kernel.h tests/sim/agsim.h \
 		tests/sim/libcudart.so.13
 	@$(MKDIR_P) $(REPORT_DIR)
-	$(AM_V_GEN)$(CXX) $(SAMPLE_CXXFLAGS) $(CUDA_CPPFLAGS) -rdynamic -pthread \
+	$(AM_V_GEN)$(CXX) $(SAMPLE_SIM_CXXFLAGS) $(CUDA_CPPFLAGS) -rdynamic -pthread \
 	    -o $@ -x c++ $< -x none tests/samples/harness.o tests/sim/libcudart.so.13 -ldl \
 	    '-Wl,-rpath,$$ORIGIN/../../sim'
 
