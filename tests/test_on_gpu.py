@@ -27,8 +27,10 @@ def fake(build, name, body):
 @unsanitized
 def test_programs_are_equal():
     lines = run(helpers.build_dir(), "refused type").stdout.splitlines()
-    assert [line.split(",")[0] for line in lines] == [
-        "refused type2d: equal", "refused type3d: equal", "2 scenarios"]
+    assert [line.split(",")[0] for line in lines[:2]] == [
+        "[1/2] refused type2d: equal", "[2/2] refused type3d: equal"]
+    assert lines[2] == "slowest 10 scenarios" and lines[-1] == "2 scenarios, 0 not equal"
+    assert sorted(line.split(" s  ")[1] for line in lines[3:5]) == ["refused type2d", "refused type3d"]
     assert all(0 not in map(int, line.split("replays ")[1].split(",")) for line in lines[:2])
 
 
@@ -36,8 +38,9 @@ def test_programs_are_equal():
 def test_rules_are_those_expected(tmp_path):
     fake(tmp_path, "sim_rules", "echo $1")
     lines = run(tmp_path, "sim_rules (reset|look_up)", 1).stdout.splitlines()
-    assert "sim_rules look_up: DIFFERENT without" in lines
-    assert "sim_rules reset: DIFFERENT without with held" in lines
+    assert "[1/2] sim_rules look_up: DIFFERENT without" in lines
+    assert "[2/2] sim_rules reset: DIFFERENT without with held" in lines
+    assert lines[-3:] == ["failed: sim_rules look_up", "failed: sim_rules reset", "2 scenarios, 2 not equal"]
 
 
 @unsanitized
@@ -55,7 +58,7 @@ def test_rules_are_those_expected(tmp_path):
 def test_script_sees_what_is_wrong(body, verdict, tmp_path):
     fake(tmp_path, "early_kernels", body)
     lines = run(tmp_path, "early_kernels copy", 0 if verdict == "equal" else 1).stdout.splitlines()
-    assert lines[0] == f"early_kernels copy: {verdict}"
+    assert lines[0] == f"[1/1] early_kernels copy: {verdict}"
 
 
 @unsanitized
@@ -64,10 +67,20 @@ def test_script_builds_what_is_missing(tmp_path):
     for name in ("build.json", "sim"):
         (tmp_path / "tests" / name).symlink_to(helpers.build_dir() / "tests" / name)
     lines = run(tmp_path, "(sim_rules init|early_kernels copy)").stdout.splitlines()
-    assert lines[0] == "sim_rules init: equal" and lines[2] == "2 scenarios, 0 not equal"
+    assert lines[0] == "[1/2] sim_rules init: equal" and lines[-1] == "2 scenarios, 0 not equal"
 
 
 def test_a_machine_without_a_driver(tmp_path):
     (tmp_path / "libcuda.so.1").write_text("")
     done = run(helpers.build_dir(), "early_kernels", 2, driver=tmp_path)
     assert "no NVIDIA driver" in done.stderr
+
+
+@pytest.mark.parametrize("driver, status, message", [
+    (helpers.sim_dir(), 0, ""),
+    (None, 1, "run-gpu: no NVIDIA driver: libcuda.so.1 is not there\n")])
+def test_whether_there_is_a_gpu(tmp_path, driver, status, message):
+    (tmp_path / "libcuda.so.1").write_text("")
+    done = helpers.run([SCRIPT, "--ask"], preload=False, status=status,
+                       env={"LD_LIBRARY_PATH": driver or tmp_path})
+    assert (done.stdout, done.stderr) == ("", message)
