@@ -5,11 +5,19 @@
 set -eu
 cd "$(dirname "$0")/.."
 jobs=$(nproc 2>/dev/null || echo 2)
+: "${AG_BEGAN:=$(date +%s)}" # when the first of these scripts began
+export AG_BEGAN
+
+# say WHAT: prints what is done now, and the minutes and seconds since the beginning.
+say() {
+    seconds=$(($(date +%s) - AG_BEGAN))
+    printf '==> [%d:%02d] %s\n' $((seconds / 60)) $((seconds % 60)) "$*"
+}
 
 # step NAME WHAT COMMAND...: says what is done; its output goes to build/NAME.log, shown if it fails.
 step() {
     name=$1
-    printf '==> %s\n' "$2"
+    say "$2"
     shift 2
     mkdir -p build
     if ! "$@" >"build/$name.log" 2>&1 </dev/null; then
@@ -19,46 +27,73 @@ step() {
     fi
 }
 
-# The list of what failed begins anew, unless the calling script has begun it. A line each: PART: TEST.
-begin_failures() {
-    [ -z "${AG_FAILURES:-}" ] || return 0
-    AG_FAILURES=$PWD/build/failures
-    export AG_FAILURES
+# -- Results of all parts -----------------------------------------------------
+
+# The results begin anew, unless the calling script has begun them. tests/conftest.py says what a line is.
+begin_results() {
+    [ -z "${AG_RESULTS:-}" ] || return 0
+    AG_RESULTS=$PWD/build/results
+    export AG_RESULTS
     mkdir -p build
-    : >"$AG_FAILURES"
+    : >"$AG_RESULTS"
 }
 
-python_of() { sed -n 's/^PYTHON = //p' "$1/Makefile"; }
+# failed WHAT: names and notes a failure that is none of a test.
+failed() {
+    printf 'failed: %s\n' "$1" >&2
+    printf 'failed\t%s\n' "$1" >>"$AG_RESULTS"
+}
 
-# Pytest's arguments that have BUILD's tests run on all processors, where its xdist is there.
-on_all_processors() { ! "$(python_of "$1")" -c 'import xdist' 2>/dev/null || echo "-n $jobs"; }
+# Names all failures so far, where no summary of pytest's follows.
+name_failures() { sed -n 's/^failed	/failed: /p' "$AG_RESULTS" >&2; }
 
-# run_tests BUILD ARGUMENT...: runs the tests of BUILD; the arguments go to pytest. Its summary names and
-# counts what the list of failures has from other builds, too (tests/conftest.py).
+# run_tests BUILD ARGUMENT...: runs the tests of BUILD; the arguments are those of run-tests.
 run_tests() {
-    build=$1
-    shift
-    AG_BUILD=$PWD/$build PYTHONDONTWRITEBYTECODE=1 "$(python_of "$build")" -m pytest -q --durations=10 "$@"
+    ./scripts/run-tests "$@" && return
+    result=$?
+    if [ $result -ne 1 ]; then # not that tests failed: pytest could not go on
+        failed "$1: pytest ended with status $result"
+        name_failures
+    fi
+    return 1
 }
 
-configured_with() { [ -x build/config.status ] && build/config.status --config | grep -qF -e "$1"; }
+# -- Builds -------------------------------------------------------------------
 
-# prepare PURPOSE [FLAG...]: what PURPOSE needs is installed (see setup), and build/Makefile is there,
-# configured with these flags.
-prepare() {
+# What the first build needs: what purpose $1 takes is installed (see setup), and configure is there.
+set_up() {
     ./scripts/setup "$1"
-    shift
     if [ ! -x configure ] || [ configure -ot configure.ac ]; then
         step autoreconf 'generating configure (autoreconf -fi)' autoreconf -fi
     fi
+}
+
+configured_with() { [ -x "$1/config.status" ] && "$1/config.status" --config | grep -qF -e "$2"; }
+
+# A log's name for what is done in build directory $2: make, or make-thread for build/thread.
+log_of() { echo "$1$(echo "${2#build}" | tr / -)"; }
+
+# configure_in BUILD [FLAG...]: BUILD/Makefile is there, configured with these flags.
+configure_in() {
+    build=$1
+    shift
     fresh=yes
     for flag in '' "$@" ${AG_CONFIGURE:-}; do
-        configured_with "$flag" || fresh=no
+        configured_with "$build" "$flag" || fresh=no
     done
-    if [ $fresh = no ]; then
-        # shellcheck disable=SC2016,SC2086 # expanded by the inner shell; words are wanted
-        step configure "configuring in build/ (${*:-default options})" sh -c \
-            'cd build && { [ ! -f Makefile ] || make -s distclean; }; ../configure "$@"' sh "$@" \
-            ${AG_CONFIGURE:-}
-    fi
+    [ $fresh = no ] || return 0
+    mkdir -p "$build"
+    # shellcheck disable=SC2016,SC2086 # expanded by the inner shell; words are wanted
+    step "$(log_of configure "$build")" "configuring in $build/ (${*:-default options})" sh -c \
+        'top=$PWD && cd "$0" && { [ ! -f Makefile ] || make -s distclean; } && "$top/configure" "$@"' \
+        "$build" "$@" ${AG_CONFIGURE:-}
+}
+
+# build_in BUILD WHAT TARGETS [FLAG...]: configures and makes; exits if that fails.
+build_in() {
+    build=$1 what=$2 targets=$3
+    shift 3
+    configure_in "$build" "$@"
+    # shellcheck disable=SC2086 # words are wanted
+    step "$(log_of make "$build")" "building $what" make -C "$build" -j"$jobs" $targets
 }

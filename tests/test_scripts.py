@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import helpers
+import scales
 
 SCRIPTS = helpers.SOURCE / "scripts"
 
@@ -143,25 +144,65 @@ def test_compare_says_why_a_program_failed(tmp_path):
 PASSES, FAILS = "def test_passes():\n    pass\n", "def test_fails():\n    assert False\n"
 
 
-def test_a_failure_is_named_at_once_and_counted_with_those_of_other_builds(tmp_path):
-    for name in ("conftest.py", "helpers.py"):
-        (tmp_path / name).write_text((helpers.SOURCE / "tests" / name).read_text())
-    (tmp_path / "test_it.py").write_text(FAILS + PASSES)
-    (tmp_path / "test_broken.py").write_text("import nowhere\n")
-    failures = tmp_path / "failures"
-    failures.write_text("thread: tests/test_other.py::test_race\n")
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path,
-                           "--continue-on-collection-errors", tmp_path], capture_output=True, text=True,
-                          env={**os.environ, "AG_FAILURES": str(failures), "AG_BUILD": str(helpers.build_dir())},
-                          cwd=tmp_path, timeout=helpers.TIMEOUT, check=False)
-    lines = done.stdout.splitlines()
+@pytest.fixture(name="tests")
+def tests_of_another_tree(tmp_path):
+    """Runs pytest with this tree's conftest.py on files of tests; returns the run and its lines."""
+    def run(scale, **files):
+        shared = {name: (helpers.SOURCE / f"tests/{name}.py").read_text() for name in ("conftest", "helpers", "scales")}
+        for name, text in {**shared, **files}.items():
+            (tmp_path / f"{name}.py").write_text(text)
+        done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path,
+                               "--continue-on-collection-errors", tmp_path], capture_output=True, text=True,
+                              env={**os.environ, "AG_RESULTS": str(tmp_path / "results"), "AG_SCALE": scale,
+                                   "AG_BUILD": str(helpers.build_dir())},
+                              cwd=tmp_path, timeout=helpers.TIMEOUT, check=False)
+        return done, done.stdout.splitlines()
+    (tmp_path / "results").touch()
+    return run
+
+
+def test_a_failure_is_named_at_once_and_results_are_added_to_those_of_other_builds(tests, tmp_path):
+    results = tmp_path / "results"
+    others = ["failed\tthread: tests/test_other.py::test_race", "slow\t900.00\tthread: tests/test_other.py::test_race",
+              "slow\t0.00\tthread: tests/test_other.py::test_idle", "passed\tthread: 41", "skipped\tthread: 7"]
+    results.write_text("".join(f"{line}\n" for line in others))
+    done, lines = tests("", test_it=FAILS + PASSES + "def test_slow():\n    __import__('time').sleep(0.2)\n",
+                        test_broken="import nowhere\n")
     assert done.returncode == 1
     assert lines.index("failed: test_it.py::test_fails") < lines.index("    def test_fails():")
     assert "FAILED thread: tests/test_other.py::test_race" in lines
-    assert lines[-1].startswith("2 failed, 1 passed, 1 error in ")
+    slowest = next(number for number, line in enumerate(lines) if "slowest 10 tests" in line)
     build = helpers.config()["sanitize"] or "plain"
-    assert failures.read_text().splitlines() == [
-        "thread: tests/test_other.py::test_race", f"{build}: test_broken.py", f"{build}: test_it.py::test_fails"]
+    assert lines[slowest + 1] == " 900.00 s  thread: tests/test_other.py::test_race"
+    assert lines[slowest + 2].endswith(f" s  {build}: test_it.py::test_slow")
+    assert lines[-1].startswith("2 failed, 43 passed, 7 skipped, 1 error in ")
+    added = results.read_text().splitlines()[len(others):]
+    assert added[:2] == [f"failed\t{build}: test_broken.py", f"failed\t{build}: test_it.py::test_fails"]
+    assert added[-2:] == [f"passed\t{build}: 2", f"skipped\t{build}: 0"]
+    assert added[2].startswith("slow\t0.") and added[2].endswith(f"\t{build}: test_it.py::test_slow")
+
+
+@pytest.mark.parametrize("scale, ran", [("quick", "2 passed, 4 deselected"), ("normal", "5 passed, 1 deselected"),
+                                        ("full", "6 passed"), ("", "6 passed")])
+def test_a_scale_leaves_tests_out(tests, tmp_path, scale, ran):
+    """By file, or by name with all cases; where no scale is set, all that is chosen runs."""
+    cases = "import pytest\n@pytest.mark.parametrize('n', {})\ndef test_cases(n):\n    pass\n"
+    lists = (helpers.SOURCE / "tests/scales.py").read_text() + (
+        "\nFROM_NORMAL, FROM_FULL = {'test_a.py::test_cases', 'test_b.py'}, {'test_c.py::test_cases'}\n")
+    done, lines = tests(scale, scales=lists, test_a=PASSES + cases.format([1, 2]), test_b=PASSES,
+                        test_c=PASSES + cases.format([1]))
+    assert done.returncode == 0 and lines[-1].startswith(f"{ran} in "), done.stdout
+
+
+def test_tests_that_a_scale_leaves_out_exist():
+    for entry in scales.left_out("quick"):
+        file, _, test = entry.partition("::")
+        assert f"def {test}(" in (helpers.SOURCE / "tests" / file).read_text(), entry
+
+
+def test_a_scale_that_does_not_exist(tests):
+    done, _ = tests("half")
+    assert done.returncode != 0 and "AG_SCALE=half: give quick, normal, full" in done.stderr
 
 
 @pytest.fixture(name="tree")
@@ -169,17 +210,21 @@ def tree_with_fakes(tmp_path):
     """A tree with this one's check, and a make and a Python that do nothing but what they are told to."""
     class Tree:
         def __init__(self):
-            for name in ("scripts/check", "scripts/sanitize", "scripts/steps.sh"):
-                self.add(name, (SCRIPTS.parent / name).read_text())
-            self.add("scripts/setup", "#!/bin/sh\n")
+            for name in ("check", "sanitize", "steps.sh", "run-tests"):
+                self.add(f"scripts/{name}", (SCRIPTS / name).read_text())
+            self.add("scripts/setup", "#!/bin/sh\n" '[ "$1" != clang ] || exit "${NO_CLANG:-0}"\n')
             self.add("configure.ac", "")
-            self.add("configure", "#!/bin/sh\necho 'PYTHON = python' >Makefile\n")
-            self.add("bin/make", '#!/bin/sh\ncase " $BROKEN " in *" $2 "*) echo no luck; exit 1 ;; esac\n')
+            self.add("configure", "#!/bin/sh\n"
+                                  "printf 'PYTHON = python\\nNVCC = nvcc\\n' >Makefile\n"
+                                  "printf '#!/bin/sh\\necho \"%s\"\\n' \"$*\" >config.status; chmod +x config.status\n")
+            self.add("bin/make", '#!/bin/sh\necho "make $*" >>"$MADE"\n'
+                                 'case " $BROKEN " in *" $2 "*) echo no luck; exit 1 ;; esac\n')
             self.add("bin/python", f'''#!/bin/sh
 [ "$1 $2" = "-c import xdist" ] && exit "${{XDIST:-1}}"
 build=${{AG_BUILD#{tmp_path}/}}
-case " $FAILING " in *" $build "*) echo "$build: test_some" >>"$AG_FAILURES"; status=1 ;; esac
-echo "tests of $build, failed: $(wc -l <"$AG_FAILURES")"
+case " $FAILING " in *" $build "*) printf 'failed\\t%s: test_some\\n' "$build" >>"$AG_RESULTS"; status=1 ;; esac
+case " $ENDING " in *" $build "*) status=4 ;; esac
+echo "tests of $build, scale ${{AG_SCALE:-none}}, failed: $(grep -c failed "$AG_RESULTS")"
 echo "arguments $*"
 exit $status
 ''')
@@ -189,42 +234,95 @@ exit $status
             (tmp_path / name).write_text(text)
             (tmp_path / name).chmod(0o755)
 
+        def made(self):
+            """The calls of make."""
+            return (tmp_path / "made").read_text().splitlines()
+
         def run(self, name="check", *arguments, of=("tests of", "failed:"), **env):
             """The status, and what was printed about tests, or lines that begin with `of`."""
-            done = subprocess.run([tmp_path / "scripts" / name, *arguments], capture_output=True, text=True,
+            (tmp_path / "made").write_text("")
+            unset = {"AG_CONFIGURE": "", "AG_RESULTS": "", "AG_SCALE": "", "AG_BEGAN": ""}
+            done = subprocess.run([tmp_path / "scripts" / name, *arguments], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   env={**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
-                                       "AG_CONFIGURE": "", "AG_FAILURES": "", **env},
+                                       "MADE": str(tmp_path / "made"), **unset, **env},
                                   timeout=helpers.TIMEOUT, check=False)
-            return done.returncode, [line for line in (done.stdout + done.stderr).splitlines()
-                                     if line.startswith(of)]
+            return done.returncode, [line for line in done.stdout.splitlines() if line.startswith(of)]
     return Tree()
 
 
-@pytest.mark.parametrize("failing", ["", "build", "build/thread", "build/address", "build build/thread"])
-def test_all_parts_of_the_check_run_whatever_fails(tree, failing):
+PARTS = {"build": "full", "build/clang": "quick", "build/thread": "full", "build/address": "full"}
+
+
+def full(*failing, parts=PARTS, early=0):
+    """What a full check says of these parts; `early`: failures that are known before tests run."""
+    builds = list(parts)
+    return [f"tests of {build}, scale {PARTS[build]}, failed: "
+            f"{early + sum(before in failing for before in builds[:number])}"
+            for number, build in enumerate(builds, 1)]
+
+
+@pytest.mark.parametrize("failing", ["", "build", "build/clang", "build/address", "build build/thread"])
+def test_all_parts_of_a_full_check_run_whatever_fails(tree, failing):
     for _ in range(2):  # and what failed in an earlier check is forgotten
-        status, lines = tree.run(FAILING=failing)
-        counts = [len([build for build in builds if build in failing.split()]) for builds in (
-            ["build"], ["build", "build/thread"], ["build", "build/thread", "build/address"])]
-        assert lines == [f"tests of {build}, failed: {count}" for build, count in
-                         zip(("build", "build/thread", "build/address"), counts)]
+        status, lines = tree.run("check", "--full", FAILING=failing)
+        assert lines == full(*failing.split())
         assert status == (1 if failing else 0)
 
 
 def test_what_cannot_be_built_is_a_failure_of_the_check(tree):
-    status, lines = tree.run(BROKEN="build/thread")
+    status, lines = tree.run("check", BROKEN="build")
+    assert status == 1 and lines[-1] == "failed: plain: the build"
+    status, lines = tree.run("check", "--full", BROKEN="build build/thread")
+    clang, address = full(parts=["build/clang", "build/address"], early=1)
     assert status == 1
-    assert lines[:2] == ["tests of build, failed: 0", "tests of build/address, failed: 1"]
+    assert [line for line in lines if "make" not in line] == [
+        "failed: plain: the build", clang, "failed: thread: the build", address.replace(": 1", ": 2")]
     status, lines = tree.run("sanitize", BROKEN="build/thread build/address")
     assert status == 1 and lines[-2:] == ["failed: thread: the build", "failed: address: the build"]
 
 
+def test_a_part_whose_tests_cannot_run_is_a_failure_of_the_check(tree):
+    status, lines = tree.run("check", FAILING="build", ENDING="build")
+    assert status == 1 and lines[1:] == ["failed: build: pytest ended with status 4", "failed: build: test_some",
+                                         "failed: build: pytest ended with status 4"]
+    status, lines = tree.run("check", "--full", ENDING="build/clang")
+    assert status == 1 and lines[-1] == "tests of build/address, scale full, failed: 1"
+
+
+def test_a_machine_without_clang(tree):
+    status, lines = tree.run("check", "--full", NO_CLANG="1", of=("tests of", "==>"))
+    assert status == 0
+    assert [line for line in lines if "tests of build" in line] == full(parts=["build", "build/thread", "build/address"])
+    assert any(line.endswith("] no clang: nothing is built with it") for line in lines)
+
+
+@pytest.mark.parametrize("flags, scale, targets", [
+    ([], "normal", "check-programs tests/samples/constant-static"),
+    (["--quick"], "quick", "check-programs"),
+    (["--quick", "-k", "doors"], "quick", "check-programs"),
+    (["--full", "-k", "doors"], "full", "check-programs tests/samples/constant-static samples"),
+    (["-k", "doors"], "none", "check-programs tests/samples/constant-static")])
+def test_what_is_built_and_run_in_the_plain_build_alone(tree, flags, scale, targets):
+    assert tree.run("check", *flags) == (0, [f"tests of build, scale {scale}, failed: 0"])
+    jobs = len(os.sched_getaffinity(0))
+    assert tree.made() == [f"make -C build -j{jobs} {targets}"]
+
+
+def test_a_build_is_configured_anew_only_for_other_flags(tree):
+    def configured(*arguments, **env):
+        lines = tree.run("check", *arguments, of="==>", **env)[1]
+        return [line.split("] ")[1] for line in lines if "configuring" in line]
+    assert configured() == ["configuring in build/ (--enable-werror)"]
+    assert configured() == []
+    assert len(configured(AG_CONFIGURE="--with-inih=/opt")) == 1 and configured(AG_CONFIGURE="--with-inih=/opt") == []
+    assert len(configured("--full")) == 3  # those beside the first
+    assert configured("--full") == []
+
+
 def test_tests_run_on_all_processors_where_pytest_can(tree):
-    jobs = f" -n {len(os.sched_getaffinity(0))} "
-    for xdist, number in (("0", 3), ("1", 0)):
-        lines = tree.run(of="arguments", XDIST=xdist)[1]
-        assert len(lines) == 3 and sum(jobs in line + " " for line in lines) == number, lines
-
-
-def test_chosen_tests_run_in_the_plain_build_alone(tree):
-    assert tree.run("check", "-k", "doors") == (0, ["tests of build, failed: 0"])
+    jobs = f" -n {2 * len(os.sched_getaffinity(0))} "
+    for xdist, number in (("0", 4), ("1", 0)):
+        lines = tree.run("check", "--full", of="arguments", XDIST=xdist)[1]
+        assert len(lines) == 4 and sum(jobs in line + " " for line in lines) == number, lines
+    assert jobs not in tree.run("check", "-k", "doors", of="arguments", XDIST="0")[1][0] + " "
