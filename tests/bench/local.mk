@@ -14,7 +14,7 @@ EXTRA_DIST += $(BENCHES:%=%.cu) tests/bench/driver_function.h $(BENCH_FILES)
 $(BENCH_SIM): %-sim: %.cu tests/bench/driver_function.h tests/samples/harness.o $(SAMPLE_INCLUDES) tests/samples/host_kernel.h \
 		tests/sim/agsim.h tests/sim/libcudart.so.13
 	@$(MKDIR_P) tests/bench
-	$(AM_V_GEN)$(CXX) $(SAMPLE_SIM_CXXFLAGS) $(CUDA_CPPFLAGS) -rdynamic -pthread \
+	$(AM_V_GEN)$(CXX) $(SAMPLE_CXXFLAGS) $(CUDA_CPPFLAGS) -rdynamic -pthread \
 	    -o $@ -x c++ $< -x none tests/samples/harness.o tests/sim/libcudart.so.13 \
 	    '-Wl,-rpath,$$ORIGIN/../sim' -ldl
 
