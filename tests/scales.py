@@ -4,11 +4,30 @@
 An entry is a test file, or FILE::TEST with all of the test's cases. Where AG_SCALE is not set, all chosen tests run.
 """
 
-# Not in a quick check: what takes more than a few seconds, and says little of a change that is half done.
-FROM_NORMAL = set()
+# Not in a quick check: what takes many seconds, and has less to say of a change that is half done.
+FROM_NORMAL = {
+    "test_audit.py", "test_bench.py", "test_budget.py", "test_bypass.py", "test_drivers.py", "test_inherit.py",
+    "test_memory.py", "test_newer.py", "test_on_gpu.py", "test_pace.py", "test_patterns.py", "test_peers.py",
+    "test_queues.py", "test_real.py", "test_refused.py", "test_reports.py", "test_sandbox.py", "test_settings.py",
+    "test_trial.py", "test_variables.py", "test_young.py",
+    "test_build.py::test_a_release_is_complete",
+    "test_build.py::test_configure_says_what_to_do_without_cuda",
+    "test_build.py::test_configure_says_what_to_do_without_inih",
+    "test_build.py::test_install",
+    "test_fuzz.py::test_finds_a_swap_and_shrinks_it",
+    "test_fuzz.py::test_regression",
+    "test_live.py::test_a_wait_for_a_word_comes_behind_its_write",
+    "test_live.py::test_captures",
+    "test_live.py::test_life",
+    "test_live.py::test_memory_stays_flat",
+    "test_live.py::test_what_another_thread_waits_for_is_replayed",
+}
 
-# In a full check alone.
-FROM_FULL = set()
+# In a full check alone: what measures how programs share a device.
+FROM_FULL = {
+    "test_bench.py::test_calls_beside_a_launch_that_waits_for_room",
+    "test_bench.py::test_whole_benchmark",
+}
 
 
 def left_out(scale):
