@@ -202,7 +202,7 @@ def source_line(module, offset):
         name, line = done.stdout.splitlines()[:2]
     except (OSError, ValueError, subprocess.SubprocessError):
         return ""
-    return "" if "?" in name + line else f"{brief_name(name)} ({line})"
+    return "" if "?" in name + line else f"{brief_name(name)} ({line.split(' (discriminator')[0]})"
 
 
 def headline(data):
