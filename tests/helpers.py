@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 
@@ -150,16 +151,17 @@ def run_logged(command, preload=True, env=None, own_clock=True, **options):
 
 # -- What the device executed ---------------------------------------------------
 
+EXECUTED = re.compile(r"^seq=\d+ ctx=(\S+) stream=(\S+) (.*) via=\w+$", re.M)
+
+
 def executed(log):
     """The simulated driver's log: for each stream (context, number), its ops in the order of
     execution, without what must not matter: sequence numbers and whether a graph launched them."""
+    text = pathlib.Path(log).read_text()
     streams = collections.defaultdict(list)
-    for line in pathlib.Path(log).read_text().splitlines():
-        fields = dict(f.split("=", 1) for f in line.split() if "=" in f)
-        key = (fields.pop("ctx", None), fields.pop("stream", None))
-        fields.pop("seq", None)
-        fields.pop("via", None)
-        streams[key].append(" ".join(f"{k}={v}" for k, v in fields.items()))
+    for context, stream, op in EXECUTED.findall(text):
+        streams[context, stream].append(op)
+    assert sum(map(len, streams.values())) == text.count("\n"), text
     return dict(streams)
 
 
