@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A libcuda.so.1 that does nothing but write down how it was called: for tests of the doors alone.
- * functions.inc, made by the test, has a row FUNCTION(name) or ALIAS(name, function) for each name.
+ * functions.inc, made by the test, has a row for each name: FUNCTION(name), ALIAS(name, function),
+ * or SMALL(name), which nobody calls.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -26,6 +27,11 @@ long door_context = 1;
     {                                                                                              \
         door_last = (struct door_call){                                                            \
             #function, {a, b, c, d, e, f, g, h, i, j}, {r, s, t, u, v, w, x, y}};                  \
+        return 0;                                                                                  \
+    }
+#define SMALL(function)                                                                            \
+    int function(void)                                                                             \
+    {                                                                                              \
         return 0;                                                                                  \
     }
 #define ALIAS(name, function) int name(INTEGERS, REALS) __attribute__((alias(#function)));
