@@ -233,7 +233,7 @@ static std::atomic<int> entries;
 static void until_released(void *)
 {
     while (!released)
-        std::this_thread::yield();
+        sleep_ms(1);
 }
 
 static void fill(const place &p, void (*entry)(const place &p))
