@@ -55,6 +55,8 @@ static void *begin(void *argument)
 {
     struct ag_own_thread *thread = argument;
     _Atomic uint32_t never = 0;
+    /* From another thread this opens a file of /proc, which makes the process slow to end. */
+    (void)pthread_setname_np(pthread_self(), thread->name);
     void *volatile piece = malloc(1); /* the C library makes an arena for each thread, now */
     free(piece);
     if (thread->prepare != NULL)
@@ -67,8 +69,9 @@ static void *begin(void *argument)
     return NULL;
 }
 
-static bool create(pthread_t *id, struct ag_own_thread *thread)
+static bool create(struct ag_own_thread *thread)
 {
+    pthread_t id;
     pthread_attr_t attributes;
     size_t size;
     if (pthread_attr_init(&attributes) != 0)
@@ -76,7 +79,7 @@ static bool create(pthread_t *id, struct ag_own_thread *thread)
     bool made = pthread_attr_getstacksize(&attributes, &size) == 0 &&
                 (size >= LEAST_STACK || pthread_attr_setstacksize(&attributes, LEAST_STACK) == 0) &&
                 pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0 &&
-                pthread_create(id, &attributes, begin, thread) == 0;
+                pthread_create(&id, &attributes, begin, thread) == 0;
     pthread_attr_destroy(&attributes);
     return made;
 }
@@ -84,13 +87,10 @@ static bool create(pthread_t *id, struct ag_own_thread *thread)
 bool ag_thread_start(struct ag_own_thread *thread)
 {
     sigset_t all, before;
-    pthread_t id;
     sigfillset(&all);
     if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
         return false;
-    bool made = create(&id, thread);
-    if (made)
-        (void)pthread_setname_np(id, thread->name);    /* it never ends: the number is good */
+    bool made = create(thread);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* a mask that was in force is valid */
     for (int i = 0; made && i < PREPARE_TIMES && atomic_load(&thread->ready) == 0; i++)
         ag_futex(&thread->ready, FUTEX_WAIT_PRIVATE, 0, &(struct timespec){.tv_nsec = PREPARE_NS});
