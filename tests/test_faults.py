@@ -171,17 +171,22 @@ def differences(scenario, fault, function):
     return found
 
 
+FEWER = helpers.by_scale(True, True, bool(helpers.config()["sanitize"]))  # each run takes ten times as long
+
+
 def cases(function):
     """Scenario and fault: each code at the first use, some at every use, some at later ones. With a
-    sanitizer the first use or every use, in turn, and both in the first scenario; those whose number of
-    calls varies come last."""
+    sanitizer, and unless the scale is full, the first use or every use, in turn, and both in the first
+    scenario; a quick check stops there. Scenarios whose number of calls varies come last."""
     counts = {scenario: uses(scenario).get(function, 0) for scenario in SCENARIOS
               # What waits for the lost value waits for ever.
               if not (scenario.startswith("values") and "Write" in function)}
     codes = [code for name, code in CODES.items() if (function, name) not in ANSWERS]
     for number, scenario in enumerate(sorted(filter(counts.get, counts), key=VARYING.__contains__)):
         count = counts[scenario]
-        if helpers.config()["sanitize"]:  # each run takes ten times as long
+        if helpers.SCALE == "quick" and number > 0:
+            return
+        if FEWER:
             for i, use in enumerate("1*"):
                 if number == 0 or number % 2 == i:
                     yield scenario, f"{function}:{use}:{codes[(len(scenario) + i) % len(codes)]}"
