@@ -17,7 +17,7 @@ def build(output, *arguments):
     config = helpers.config()
     output.parent.mkdir(exist_ok=True)
     helpers.tool(*config["cc"].split(), "-isystem", f"{config['cuda']}/include",
-                 f"-I{helpers.SOURCE}/tests/sim", "-std=gnu11", "-O1", "-Wall", "-fPIC", "-o", output,
+                 f"-I{helpers.SOURCE}/tests/sim", "-std=gnu11", "-Wall", "-fPIC", "-o", output,
                  *arguments, "-ldl")
     return output
 
