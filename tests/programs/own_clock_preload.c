@@ -4,8 +4,9 @@
  * any thread takes 100 ns and nothing else takes time. What the simulated driver is told to take
  * (AGSIM_LAUNCH_US, ...) it takes by that clock. So how fast the machine is makes no difference.
  *
- * One wait takes time by the clock as well: that for a lock whose bias is taken away, until the
- * clock says that a millisecond has passed. It would take 10,000 sleeps of a millisecond otherwise.
+ * A thread that sleeps for a millisecond at most, and is not woken, takes time by the clock as
+ * well: it waits until the clock says that some time has passed, for a lock for example. It would
+ * take thousands of sleeps otherwise.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK_NS = 100, LOCK_NS = 1000000 };
+enum { LOOK_NS = 100, PAUSE_NS = 1000000 };
 
 /* An hour ahead: where the C library waits until a time of this clock, it waits for the event. */
 static _Atomic uint64_t now;
@@ -55,10 +56,10 @@ long syscall(long number, ...)
         real = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
     long result =
         real(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
-    if (number == SYS_futex && argument[1] == FUTEX_WAIT_PRIVATE && argument[2] == 1 &&
-        argument[3] != 0 && result == -1 && errno == ETIMEDOUT) {
+    if (number == SYS_futex && argument[1] == FUTEX_WAIT_PRIVATE && argument[3] != 0 &&
+        result == -1 && errno == ETIMEDOUT) {
         const struct timespec *time = (const void *)argument[3];
-        if (time->tv_sec == 0 && time->tv_nsec <= LOCK_NS)
+        if (time->tv_sec == 0 && time->tv_nsec <= PAUSE_NS)
             now += (uint64_t)time->tv_nsec;
     }
     return result;
