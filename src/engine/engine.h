@@ -257,6 +257,13 @@ static inline bool ag_engine_still_passes(CUstream stream, bool ptsz, enum ag_op
     return true;
 }
 
+/*
+ * Whether the default stream has a state. Without one an op that names no stream is a barrier, and
+ * makes none: a program that only sets up memory there would have one stream more in use, and might
+ * lose the gain of many that share no queue.
+ */
+bool ag_engine_follows_default(bool ptsz);
+
 bool ag_engine_memset(const struct ag_memset_call *call);
 bool ag_engine_copy(const struct ag_copy_call *call);
 bool ag_engine_event(const struct ag_event_call *call);

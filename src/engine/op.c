@@ -420,20 +420,16 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
 FOLLOWED_OP(memset, AG_OP_MEMSET, DESCRIBE)
 #undef DESCRIBE
 
-/* An op without a stream makes no state of the default stream. A program that only sets up memory
-   there would have one stream more in use, and might lose the gain of many that share no queue. */
-static bool makes_no_state(bool blocks, bool ptsz)
+bool ag_engine_follows_default(bool ptsz)
 {
-    if (LIKELY(!blocks) || ag_stream_peek(NULL, ptsz, ag_context_current()) != NULL)
-        return false;
-    AG_TRACE(ag_note_barrier(ag_cause, 0)); /* which it is without a state */
-    return true;
+    if (ag_stream_peek(NULL, ptsz, ag_context_current()) != NULL)
+        return true;
+    AG_TRACE(ag_note_barrier(ag_cause, 0));
+    return false;
 }
 
 bool ag_engine_memset(const struct ag_memset_call *call)
 {
-    if (makes_no_state(call->blocks, call->ptsz))
-        return false;
     OTHER_OP(memset, ag_note_memset);
 }
 
@@ -473,8 +469,6 @@ FOLLOWED_OP(copy, AG_OP_COPY, DESCRIBE)
 
 bool ag_engine_copy(const struct ag_copy_call *call)
 {
-    if (makes_no_state(call->blocks, call->ptsz))
-        return false;
     if (atomic_load(&ag_many_devices) &&
         ag_stream_name(call->stream, call->ptsz) == CU_STREAM_LEGACY && may_change_device(call) &&
         ag_anything_held())

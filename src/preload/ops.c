@@ -177,7 +177,7 @@ LAUNCH_KERNEL_EX(cuLaunchKernelEx_ptsz, true)
             .ptsz = per_thread,                                                                    \
             .blocks = may_block,                                                                   \
         };                                                                                         \
-        if (ag_engine_memset(&call))                                                               \
+        if ((!(may_block) || ag_engine_follows_default(per_thread)) && ag_engine_memset(&call))    \
             return CUDA_SUCCESS;                                                                   \
         if (may_block)                                                                             \
             ag_engine_barrier_wait(NULL, per_thread, AG_REASON_HOST_WAIT);                         \
@@ -233,7 +233,7 @@ BOTH_WAIT(MEMSET_2D_WAITS, cuMemsetD2D32_v2, unsigned int)
         ag_cause = #name;                                                                          \
         const struct ag_copy_call call = {                                                         \
             .params = row, .stream = to, .ptsz = per_thread, .blocks = may_block};                 \
-        if (ag_engine_copy(&call))                                                                 \
+        if ((!(may_block) || ag_engine_follows_default(per_thread)) && ag_engine_copy(&call))      \
             return CUDA_SUCCESS;                                                                   \
         if (may_block)                                                                             \
             ag_engine_barrier_copy(per_thread, AG_REASON_HOST_WAIT);                               \

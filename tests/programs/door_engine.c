@@ -106,6 +106,12 @@ bool ag_engine_kernel(const struct ag_kernel_call *c)
     return door_accept;
 }
 
+bool ag_engine_follows_default(bool ptsz)
+{
+    (void)ptsz;
+    return true;
+}
+
 bool ag_engine_memset(const struct ag_memset_call *c)
 {
     NOTE("memset(%#llx, %zux%zu, %zu, %#x, %u, %p %d) ", c->dst, c->count, c->height, c->pitch,
