@@ -30,7 +30,7 @@ ADVICE = [
     ("cuMemcpy3DAsync", "a copy to the host, of arrays or of pageable memory: pin it (cudaMallocHost)"),
     ("cuMemcpyPeer", "copies between GPUs end a sequence: gather them at the end of an iteration"),
     ("cuMemcpy", "a copy that the host waits for: use cudaMemcpyAsync with pinned memory"),
-    ("cuMemsetD", "a memset that the host waits for: use cudaMemsetAsync"),
+    ("cuMemsetD", "a graph can set memory of the device, in one allocation: other memory ends a sequence"),
     ("cuMemAllocAsync", "allocate before the loop and use the memory again"),
     ("cuMemFreeAsync", "free after the loop"),
     ("cuMemAlloc", "allocate before the loop, or with cudaMallocAsync"),

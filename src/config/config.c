@@ -320,7 +320,7 @@ static int handle(void *user, const char *section, const char *key, const char *
     return 1;
 }
 
-/* A name that does not begin with a slash is meant from where the process began. False: too long. */
+/* A name without a slash at its head counts from where the process began. False: too long. */
 static bool initial_path(const char *name, char path[2 * AG_PATH_MAX])
 {
     size_t used = *name == '/' ? 0 : ag_initial_directory(path, AG_PATH_MAX);

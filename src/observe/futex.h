@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* `operation`: FUTEX_WAIT_PRIVATE or FUTEX_WAKE_PRIVATE. How it ends does not matter: who waits looks
-   at the word again. errno stays, for it is the program's. */
+/* `operation`: FUTEX_WAIT_PRIVATE or FUTEX_WAKE_PRIVATE. How it ends does not matter: who waits
+   looks at the word again. errno stays, for it is the program's. */
 static inline void ag_futex(_Atomic uint32_t *word, int operation, uint32_t value,
                             const struct timespec *time)
 {

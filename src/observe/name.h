@@ -11,8 +11,8 @@
 
 /*
  * Replaces %p by the process number, %h by the host name, %r by the rank that the launcher of a
- * parallel program gave in the environment (0 without one), %% by a percent sign. The name is one from
- * the directory that the process began in. False: it becomes too long.
+ * parallel program gave in the environment (0 without one), %% by a percent sign. The name is one
+ * from the directory that the process began in. False: it becomes too long.
  */
 bool ag_name_expand(const char *pattern, char name[AG_PATH_MAX]);
 
