@@ -24,6 +24,7 @@ PATTERNS = {
     "shapes": 0.8,
     "contexts": 0.8,
     "steps": 0.8,
+    "no_stream": 0.8,
 }
 # These allocate in the loop. Allocations pass ahead of held work, and get other addresses then; frees
 # go behind it. (The simulated device overwrites what is freed.)

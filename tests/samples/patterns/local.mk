@@ -1,7 +1,7 @@
 # Patterns that people write by hand, built as the samples are.
 
 PATTERNS = construct modes refused decode node_params scan staged other_stream allocator pipeline \
-	settings shapes contexts steps
+	settings shapes contexts steps no_stream
 PATTERN_DIR = tests/samples/patterns
 PATTERN_INCLUDES = $(SAMPLE_INCLUDES) $(PATTERN_DIR)/pattern.h tests/bench/driver_function.h
 SIM_PATTERNS = $(PATTERNS:%=$(PATTERN_DIR)/%-sim)
