@@ -28,9 +28,11 @@ def source(name):
 
 def table():
     """{"section.key": Option}"""
-    options = {}
+    options, lines = {}, source("options.def")
+    for name, value in re.findall(r"^#define (\w+) (\d+)", lines, re.M):
+        lines = lines.replace(name, value)
     for kind, section, key, rest, text in re.findall(
-            r'^AG_OPT_(\w+)\((\w+), (\w+), (.+), "((?:[^"\\]|\\.)*)"\)$', source("options.def"), re.M):
+            r'^AG_OPT_(\w+)\((\w+), (\w+), (.+), "((?:[^"\\]|\\.)*)"\)$', lines, re.M):
         values = [v.strip().strip('"') for v in rest.split(",")]
         least = most = words = None
         if kind == "INT":

@@ -58,6 +58,22 @@ static const struct option {
 #undef AG_OPT_STRING
 };
 
+enum { /* the greatest value of each number */
+#define AG_OPT_BOOL(section, key, value, help)
+#define AG_OPT_INT(section, key, value, min, max, help) MOST_##section##_##key = max,
+#define AG_OPT_CHOICE(section, key, words, help)
+#define AG_OPT_STRING(section, key, value, help)
+#include "config/options.def"
+#undef AG_OPT_BOOL
+#undef AG_OPT_INT
+#undef AG_OPT_CHOICE
+#undef AG_OPT_STRING
+};
+
+_Static_assert(MOST_trace_max_length <= AG_MOST_LENGTH && MOST_trace_unroll <= AG_MOST_LENGTH &&
+                   MOST_trace_min_length <= AG_MOST_LENGTH,
+               "no option makes sequences longer than the arrays that hold them");
+
 #define OPTIONS     (sizeof options / sizeof options[0])
 #define OPTIONS_END (options + OPTIONS)
 

@@ -317,7 +317,8 @@ void ag_note_stream(const struct ag_stream *stream)
 
 void ag_note_trace(const struct ag_stream *stream, const struct ag_trace *trace)
 {
-    uint32_t body[2 + 2 * 128] = {stream->number, trace->length};
+    uint32_t body[2 + 2 * AG_MOST_LENGTH] = {stream->number, trace->length};
+    _Static_assert(sizeof body <= AG_RECORD_MOST, "the longest trace fits a record");
     for (uint32_t i = 0; i < trace->length; i++) {
         const struct ag_op *op = &trace->step[i].node->op;
         const struct known *known =

@@ -16,6 +16,7 @@
 
 #include <pthread.h>
 
+#include "config/config.h"
 #include "engine/context.h"
 #include "engine/engine.h"
 #include "engine/lock.h"
@@ -151,7 +152,7 @@ struct ag_stream {
     uint32_t won; /* trials in a row that replay has won */
 
     struct ag_recorder recorder;
-    struct ag_node *path[128 + 1]; /* the held ops: path[1 .. held] */
+    struct ag_node *path[AG_MOST_LENGTH + 1]; /* the held ops: path[1 .. held] */
     struct ag_trace *traces;
     bool events;                 /* the open sequence has events: counted in ag_open_events */
     CUdeviceptr frees[AG_FREES]; /* memory that is freed behind the held ops */

@@ -11,11 +11,12 @@
 
 #include <cuda.h>
 
+#include "config/config.h"
 #include "trace/tree.h"
 
 struct ag_keep {
     CUgraph graph;
-    CUgraphNode place[128 + 1]; /* by depth */
+    CUgraphNode place[AG_MOST_LENGTH + 1]; /* by depth */
 };
 
 /*
