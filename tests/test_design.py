@@ -7,9 +7,13 @@ import pytest
 import helpers
 
 SOURCES = [p for p in (helpers.SOURCE / "src").rglob("*") if p.suffix in (".c", ".h", ".def")]
+POLICY = (helpers.SOURCE / "src/trace/policy.def").read_text()
+NUMBERS = re.findall(r'^AG_POLICY\((AG_\w+), (.+?), (\w+), "([^"]+)"\)$', POLICY, flags=re.M)
+UNITS = set("""ops sequences rounds replays holds copies looks waits pauses trials pairs points times nodes traces states
+    streams bounds units parts factor percent ns ms KiB""".split())
 OPTIONS = (helpers.SOURCE / "src/config/options.def").read_text()
 PAGES = {name: (helpers.SOURCE / "docs" / name).read_text() for name in ("design.md", "measurements.md")}
-ROW = r"^\| `([\w.]+)` \| `([\w.]+)` \| (\d+) \| .+ \|$"
+ROW = r"^\| `([\w.]+)` \| (\d+) \| .+ \|$"
 ROWS = re.findall(ROW, PAGES["measurements.md"], flags=re.M)
 
 
@@ -20,30 +24,49 @@ def option(name):
     return int(found[1])
 
 
-def constants(file):
-    """The enumerators of a file that have a value, as they are written."""
-    text = re.sub(r"/\*.*?\*/", "", "".join(p.read_text() for p in SOURCES if p.name == file), flags=re.S)
-    bodies = re.findall(r"\benum\b[^{;]*{([^}]*)}", text)
-    return dict(re.findall(r"\b([A-Z]\w+)\s*=\s*([^,}]+)", ",".join(bodies)))
-
-
-def constant(file, name):
-    known = constants(file)
-    text = known[name].strip()
+def number(name):
+    """The value of a number of the policy."""
+    values = {n: value for n, value, _, _ in NUMBERS}
+    text = values[name]
     while re.search(r"[A-Z]", text):
-        text = re.sub(r"\b[A-Z]\w*", lambda m: f"({known[m[0]].strip()})", text)
+        text = re.sub(r"\b[A-Z]\w*", lambda m: f"({values[m[0]]})", text)
     assert re.fullmatch(r"[\d\s()<*/+-]+", text), text
     return eval(text.replace("/", "//"))  # digits and operators only
 
 
-@pytest.mark.parametrize("file, name, value", ROWS, ids=[f"{f}:{n}" for f, n, _ in ROWS])
-def test_policy_number_is_that_of_the_code(file, name, value):
-    is_option = file == "options.def"
-    assert int(value) == (option(name) if is_option else constant(file, name))
+@pytest.mark.parametrize("name, value", ROWS, ids=[name for name, _ in ROWS])
+def test_number_is_that_of_the_code(name, value):
+    assert int(value) == (option(name) if "." in name else number(name))
+
+
+def test_each_number_of_the_policy_has_a_name_a_unit_and_a_reason():
+    lines = re.findall(r"^AG_POLICY.*", POLICY, flags=re.M)
+    assert len(NUMBERS) == len(lines) == len({name for name, *_ in NUMBERS}) > 100
+    assert {unit for _, _, unit, _ in NUMBERS} == UNITS
+    assert all(number(name) is not None for name, *_ in NUMBERS)
+
+
+def test_each_number_of_the_policy_is_used():
+    code = "\n".join(p.read_text() for p in SOURCES if p.suffix != ".def")
+    code = re.sub(r"/\*.*?\*/", "", code, flags=re.S)
+    used = set(re.findall(r"\bAG_\w+", code + " ".join(value for _, value, _, _ in NUMBERS)))
+    assert [name for name, *_ in NUMBERS if name not in used] == []
+
+
+def test_no_number_of_the_policy_stands_elsewhere():
+    """Times, and what grows: other constants of these folders are sizes and bits."""
+    lost = []
+    for path in SOURCES:
+        if path.parent.name in ("engine", "graph", "trace"):
+            text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
+            for body in re.findall(r"\benum\b[^{;]*{([^}]*)}", text):
+                lost += [f"{path.name}: {name}" for name in re.findall(r"\b([A-Z]\w+)\s*=", body)
+                         if re.search(r"_(NS|US|MS|OPS|FIRST|GROWS|LOOKS|TIMES|PAIRS)$", name)]
+    assert lost == []
 
 
 def test_every_row_is_read():
-    table = PAGES["measurements.md"].partition("\n| where | name |")[2]
+    table = PAGES["measurements.md"].partition("\n| number | value |")[2]
     assert len(ROWS) == len(re.findall(r"^\|", table, flags=re.M)) - 1 > 30  # below the line of dashes
 
 

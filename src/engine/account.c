@@ -11,6 +11,7 @@
 #include "graph/setting.h"
 #include "observe/callsite.h"
 #include "observe/strings.h"
+#include "trace/policy.h"
 
 bool ag_accounting;
 _Thread_local const char *ag_cause __attribute__((tls_model("initial-exec")));
@@ -175,7 +176,6 @@ static void see(struct ag_stream *stream)
 
 void ag_engine_peek(struct ag_counters *sum, uint64_t *streams)
 {
-    enum { TRIES = 64 };
     *sum = (struct ag_counters){.errors = atomic_load(&ag_context_errors) +
                                           atomic_load(&ag_setting_errors),
                                 .ops = atomic_load(&ag_unfollowed_ops) + ag_young_ops()};
@@ -186,9 +186,9 @@ void ag_engine_peek(struct ag_counters *sum, uint64_t *streams)
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
         /* Whoever has the lock for longer may wait for the GPU. */
         int tries = 0;
-        while (tries < TRIES && !ag_stream_lock_soon(stream))
+        while (tries < AG_PATIENCE_SHOW && !ag_stream_lock_soon(stream))
             tries++;
-        if (tries < TRIES) {
+        if (tries < AG_PATIENCE_SHOW) {
             see(stream);
             ag_stream_unlock(stream);
         }
@@ -199,11 +199,7 @@ void ag_engine_peek(struct ag_counters *sum, uint64_t *streams)
     pthread_mutex_unlock(&peek_lock);
 }
 
-enum {
-    MOST_CUTS = 256,        /* causes of cuts that are told apart in the whole process */
-    PATIENCE_NS = 10000000, /* for so long a stream's lock is waited for; then the report does
-                               without the stream, whose thread may wait for the GPU */
-};
+enum { MOST_CUTS = 256 }; /* causes of cuts that are told apart in the whole process */
 
 static void gather_stream(struct ag_account *account, const struct ag_stream *stream)
 {
@@ -238,7 +234,7 @@ void ag_engine_account(struct ag_account *account)
     account->cuts = calloc(MOST_CUTS, sizeof *account->cuts);
     if (account->streams != NULL && account->cuts != NULL)
         for (struct ag_stream *stream = first; stream != NULL; stream = stream->next) {
-            if (!ag_stream_lock_within(stream, PATIENCE_NS))
+            if (!ag_stream_lock_within(stream, AG_PATIENCE_REPORT_NS))
                 continue;
             gather_stream(account, stream);
             pthread_mutex_lock(&peek_lock);

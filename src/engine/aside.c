@@ -9,6 +9,7 @@
 #include "driver/driver.h"
 #include "engine/young.h"
 #include "observe/thread.h"
+#include "trace/policy.h"
 
 struct job {
     CUresult (*run)(struct job *job);
@@ -116,7 +117,7 @@ static bool ask(struct job *job)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += AG_PATIENCE_MS * 1000000L;
+    until.tv_nsec += AG_PATIENCE_ASIDE_MS * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&lock);

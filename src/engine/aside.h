@@ -7,8 +7,8 @@
  * waits while a launch waits for room?"). If the calling thread is the one that would let the
  * stream go on, that is a deadlock, and the program does not have it by itself. So where other
  * threads use the context, a thread of the library's own makes these calls, one after the other.
- * Whoever asks for a call waits for it no longer than AG_PATIENCE_MS. While an earlier call has not
- * come back in that time, nobody waits for a further one. Launches pass meanwhile.
+ * Whoever asks for a call waits for it no longer than AG_PATIENCE_ASIDE_MS. While an earlier call
+ * has not come back in that time, nobody waits for a further one. Launches pass meanwhile.
  *
  * All functions want the context to be current. A function that makes something may return
  * CUDA_ERROR_NOT_READY: the call has not come back, and what it makes will be destroyed. What is to
@@ -19,9 +19,6 @@
 
 #include "engine/context.h"
 #include "graph/trace.h"
-
-/* A call takes some 20 to 300 us, or a few ms where many threads make calls. */
-enum { AG_PATIENCE_MS = 20 };
 
 /* Starts the thread, once, before any of the calls below. False: there is no such thread, and the
    functions make their calls themselves. */

@@ -9,24 +9,9 @@
 #include "engine/event.h"
 #include "graph/function.h"
 #include "observe/callsite.h"
+#include "trace/policy.h"
 
 enum { AS_LONG_AS_IT_TAKES = -1 };
-
-/* Ops of a stream that pass after managed memory was attached to it. A kernel behind an attachment
-   is slower in a graph: eight threads that replayed 5 % of such kernels took 1.15 +- 0.03 of their
-   time, and 1.00 without graphs (H100, driver 580). */
-enum { ATTACHED = 64 };
-
-/*
- * ns that a call waits for another thread which is submitting what it held, if the call can do
- * without. That thread may wait until its stream takes more work, and the stream may take no more
- * before the caller goes on. What the thread has not submitted by then, it could not have launched
- * without the library either.
- */
-enum { PATIENCE_NS = 20000000 };
-
-/* Waits in a row that must come at regular distances before sequences end where they come. */
-enum { AWAITED = 8 };
 
 static uint64_t divisor(uint64_t a, uint64_t b)
 {
@@ -48,7 +33,7 @@ static void submit_awaited(struct ag_stream *stream, enum ag_reason reason)
     stream->awaited_at += ops;
     stream->awaited_every = every > 1 ? every : ops;
     stream->awaited = every > 1 ? stream->awaited + 1 : 0;
-    if (!ag_stream_submit(stream, reason) && stream->awaited >= AWAITED)
+    if (!ag_stream_submit(stream, reason) && stream->awaited >= AG_AWAITED)
         ag_recorder_late(&stream->recorder, stream->recorder.cursor);
 }
 
@@ -127,7 +112,7 @@ static void order_before(const struct ag_stream *before, const struct ag_context
         if (goes_before(stream, kind))
             flush(stream, AG_REASON_LEGACY);
         else if (all || shares(stream))
-            flush_within(stream, AG_REASON_QUEUE, PATIENCE_NS);
+            flush_within(stream, AG_REASON_QUEUE, AG_PATIENCE_NS);
     }
 }
 
@@ -217,7 +202,7 @@ void ag_engine_barrier_attach(CUstream handle, bool ptsz)
     if (stream == NULL || ag_stream_is_of_another(stream))
         return;
     ag_stream_lock(stream);
-    ag_recorder_doze(&stream->recorder, ATTACHED, 0);
+    ag_recorder_doze(&stream->recorder, AG_ATTACHED, 0);
     ag_stream_unlock(stream);
 }
 
@@ -271,7 +256,7 @@ void ag_engine_barrier_all(enum ag_reason reason)
 
 void ag_engine_barrier_most(enum ag_reason reason)
 {
-    (void)barrier(reason, PATIENCE_NS);
+    (void)barrier(reason, AG_PATIENCE_NS);
 }
 
 /* The lock of each stream is had once: who looked for captures before there was one has gone. What
@@ -289,7 +274,7 @@ bool ag_barrier_last(void)
     }
     bool all = true;
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
-        if (!ag_stream_lock_within(stream, PATIENCE_NS)) {
+        if (!ag_stream_lock_within(stream, AG_PATIENCE_NS)) {
             all = false;
             continue;
         }

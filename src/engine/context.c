@@ -9,6 +9,7 @@
 #include "driver/driver.h"
 #include "engine/engine.h"
 #include "graph/trace.h"
+#include "trace/policy.h"
 
 _Atomic unsigned ag_context_errors;
 _Atomic bool ag_many_devices;
@@ -266,7 +267,7 @@ bool ag_context_allows(struct ag_context *context, uint32_t ops)
 
 bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle)
 {
-    bool is_long = ops > AG_SHORT_EXEC;
+    bool is_long = ops > AG_EXEC_SHORT;
     pthread_mutex_lock(&lock);
     long *execs = context->execs, *grown = context->grown;
     /* What execs took stays with the context when they are destroyed, and is given again without a
@@ -291,7 +292,7 @@ bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle)
 void ag_context_give_exec(struct ag_context *context, uint32_t ops)
 {
     pthread_mutex_lock(&lock);
-    context->execs[ops > AG_SHORT_EXEC]--;
+    context->execs[ops > AG_EXEC_SHORT]--;
     context->memory -= ag_exec_kb(ops);
     pthread_mutex_unlock(&lock);
 }

@@ -25,7 +25,7 @@ struct ag_context {
     CUdevice device;
 
     /* Under the lock of context.c. */
-    long execs[2]; /* the engine's execs in this context: short ones, long ones (AG_SHORT_EXEC) */
+    long execs[2]; /* the engine's execs in this context: short ones, long ones (AG_EXEC_SHORT) */
     long grown[2]; /* of each, how many were ever made while the device was idle */
     long shorts;   /* short execs, at most at a time, among those that are made at any time */
     long memory;   /* device memory that the execs take, KiB */

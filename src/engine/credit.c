@@ -3,13 +3,7 @@
 #include "engine/credit.h"
 
 #include "config/config.h"
-
-/* A sequence of a single op must be seen so many times as often as others, at least: it saves
-   little, and its graph takes 20,000 ns to make, or 240,000 where eight threads make graphs. */
-enum { SINGLE_TIMES = 5 };
-
-/* How often the number of times that a sequence must be seen is doubled, at most. */
-enum { MOST_DOUBLED = 6 };
+#include "trace/policy.h"
 
 /* What making the graph of a single op has taken of late, ns. */
 static _Atomic uint32_t single_ns;
@@ -20,12 +14,12 @@ uint32_t ag_credit_hot(const struct ag_stream *stream, const struct ag_node *lea
     int64_t owed = ag_context_owes(stream->context);
     if (__builtin_expect(owed > 0, 0)) {
         int64_t doubled = owed / (ag_opt.graph_credit_ms * 1000000);
-        times <<= doubled < MOST_DOUBLED ? doubled : MOST_DOUBLED;
+        times <<= doubled < AG_CREDIT_DOUBLED ? doubled : AG_CREDIT_DOUBLED;
     }
     if (leaf->weight != 1)
         return times;
     uint32_t paid = atomic_load_explicit(&single_ns, memory_order_relaxed) / AG_GAIN_NS;
-    return paid < SINGLE_TIMES * times ? SINGLE_TIMES * times : paid;
+    return paid < AG_SINGLE_TIMES * times ? AG_SINGLE_TIMES * times : paid;
 }
 
 void ag_credit_owe(struct ag_stream *stream, const struct ag_node *leaf, uint64_t ns)

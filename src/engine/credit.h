@@ -10,10 +10,7 @@
 
 #include "engine/context.h"
 #include "engine/stream.h"
-
-/* ns that a replay saves for each op. (H200, driver 580: 2,500 if the program waits for one kernel,
-   and about as much for each of many kernels without a wait.) */
-enum { AG_GAIN_NS = 2500 };
+#include "trace/policy.h"
 
 /*
  * How often a sequence that ends at this node must be seen before it gets a graph: trace.hot times,

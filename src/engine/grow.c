@@ -11,6 +11,7 @@
 #include "driver/driver.h"
 #include "engine/young.h"
 #include "observe/thread.h"
+#include "trace/policy.h"
 
 _Atomic bool ag_unfollowed;
 
@@ -84,12 +85,10 @@ void ag_stream_take_over(struct ag_stream *stream)
     ag_stream_wait_for_growth();
 }
 
-enum { GROWING_LOOK_NS = 20000 };
-
 void ag_stream_wait_for_growth(void)
 {
     while (atomic_load(&growing) != 0 && atomic_load(&ag_captures) == 0)
-        ag_thread_pause(GROWING_LOOK_NS);
+        ag_thread_pause(AG_PATIENCE_LOOK_NS);
 }
 
 /* This thread's young streams get states, to be asked as others; no capture begins meanwhile.

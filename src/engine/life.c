@@ -15,6 +15,7 @@
 #include "observe/callsite.h"
 #include "observe/log.h"
 #include "observe/thread.h"
+#include "trace/policy.h"
 
 /* -- Streams ----------------------------------------------------------------- */
 
@@ -76,9 +77,6 @@ void ag_engine_stream_attributes(CUstream handle, bool ptsz)
 
 _Atomic unsigned ag_beginning;
 
-enum { MAKING_NS = 1000000000 }; /* how long a capture waits for who makes a graph */
-enum { MAKING_LOOK_NS = 20000 }; /* between two looks whether that is done */
-
 /*
  * While the program captures, nothing is held anywhere: launches may be illegal then, and only the
  * real call knows. Streams that join a capture through events are found by asking the driver at
@@ -89,8 +87,8 @@ void ag_engine_capture_prepare(CUstream handle, bool ptsz)
     (void)ag_stream_find(handle, ptsz, ag_context_current()); /* known from now on: see begun */
     atomic_fetch_add(&ag_beginning, 1);
     uint64_t began = ag_pace_now();
-    while (atomic_load(&ag_making) != 0 && ag_pace_now() - began < MAKING_NS)
-        ag_thread_pause(MAKING_LOOK_NS);
+    while (atomic_load(&ag_making) != 0 && ag_pace_now() - began < AG_PATIENCE_MAKING_NS)
+        ag_thread_pause(AG_PATIENCE_LOOK_NS);
     if (atomic_load(&ag_held_streams) != 0)
         ag_engine_barrier_all(AG_REASON_CAPTURE);
 }
@@ -128,10 +126,6 @@ void ag_engine_program_execs(int change)
 }
 
 /* -- Contexts and modules ------------------------------------------------------ */
-
-/* Times that the library tries to forget the streams of a context. If other threads still use them
-   after that the context stays: the program has not given back its last reference. */
-enum { MOST_TIMES = 4 };
 
 static void streams_kill(const struct ag_context *context)
 {
@@ -210,7 +204,7 @@ static void context_kill(struct ag_context *context)
     do {
         streams_kill(context);
         ag_aside_settle(context); /* while it has its name */
-    } while (!ag_stream_forget_context(context) && ++times < MOST_TIMES);
+    } while (!ag_stream_forget_context(context) && ++times < AG_PATIENCE_FORGET);
     if (entered)
         ag_context_leave(pushed);
     ag_event_distrust(context);

@@ -6,9 +6,7 @@
 #include <time.h>
 
 #include "observe/futex.h"
-
-/* Looks before a thread sleeps: usually the other one is inside for as long as an op takes. */
-enum { SPINS = 100 };
+#include "trace/policy.h"
 
 enum { NS_PER_S = 1000000000 };
 
@@ -87,7 +85,7 @@ static __attribute__((noinline)) void revoke_and_wait(struct ag_lock *lock)
         atomic_fetch_add(&waits, 1) >= AG_LOCK_WAITS && lock->doubled < AG_LOCK_SELDOM)
         lock->doubled = AG_LOCK_SELDOM;
     for (unsigned i = 0; is_inside(lock); i++)
-        if (i >= SPINS)
+        if (i >= AG_LOCK_SPINS)
             ag_futex(&lock->inside, FUTEX_WAIT_PRIVATE, 1, NULL);
 }
 

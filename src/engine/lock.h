@@ -27,18 +27,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum {
-    AG_LOCK_RUN = 64,     /* times in a row that a thread takes the lock before its first bias */
-    AG_LOCK_DOUBLED = 16, /* times that this number is doubled at most: once by each revocation */
-    AG_LOCK_SELDOM = 8,   /* times that it is doubled at once if a thread has waited 1 ms for the
-                             revocation: to 16,384 */
-    AG_LOCK_WAITS = 8,    /* such waits of a process that do not count so much: 8 ms in all */
-};
-
-/* After so many ns every thread sees what a thread wrote before it read something. A processor has
-   some hundred writes under way at most, each for a few microseconds at most. */
-enum { AG_LOCK_VISIBLE_NS = 1000000 };
-
 /* All zero: free, and biased to nobody. (So is glibc's mutex.) */
 struct ag_lock {
     const void *_Atomic biased; /* the thread that has the bias; NULL: none */

@@ -12,6 +12,7 @@
 #include "engine/young.h"
 #include "graph/function.h"
 #include "observe/callsite.h"
+#include "trace/policy.h"
 
 #define LIKELY(condition)   __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
@@ -204,17 +205,12 @@ static inline bool is_same(const struct ag_node *node, const struct ag_kernel_ca
            (call->params != NULL || node->op.layout->count == 0);
 }
 
-/* A loop that has come round a few times gets a first trace only while the context's graphs have
-   cost less than this, ns, that replays have not saved yet: a program may be full of loops that end
-   just then. */
-enum { HURRY_NS = 1000000 };
-
 /* Whether this op may be the head of a loop that has come round often enough to end the open
    sequence. hurries() says whether it is. */
 static inline bool may_hurry(const struct ag_stream *stream, const struct ag_op *op)
 {
     return ag_recorder_counts(&stream->recorder, op) && ag_opt.trace_length == AG_LENGTH_AUTO &&
-           ag_context_owes(stream->context) < HURRY_NS;
+           ag_context_owes(stream->context) < AG_HURRY_NS;
 }
 
 static bool hurries(struct ag_stream *stream, const struct ag_op *op)
@@ -433,9 +429,6 @@ bool ag_engine_memset(const struct ag_memset_call *call)
     OTHER_OP(memset, ag_note_memset);
 }
 
-/* Copies in a row that count as copies which cannot be held, without a look, at most. */
-enum { FOREIGN_MOST = 256 };
-
 /* To describe a copy the driver is asked about its memory. A stream that copies pageable memory all
    the time need not pay for that each time, nor need a new stream of a thread whose last copies
    could not be held. */
@@ -446,11 +439,11 @@ static bool describe_copy(struct ag_stream *stream, struct ag_described *op,
         return false;
     bool described = ag_describe_copy(op, call, &stream->answers);
     ag_self.foreign = described ? 0 : ag_self.foreign + 1;
-    uint32_t passed = stream->foreign < AG_MOST_FOREIGN ? 0 : stream->foreign;
+    uint32_t passed = stream->foreign < AG_COPIES_FOREIGN ? 0 : stream->foreign;
     stream->foreign = described ? 0 : stream->foreign + passed + 1;
-    if (stream->foreign > FOREIGN_MOST)
-        stream->foreign = FOREIGN_MOST;
-    if (stream->foreign >= AG_MOST_FOREIGN)
+    if (stream->foreign > AG_COPIES_FOREIGN_MOST)
+        stream->foreign = AG_COPIES_FOREIGN_MOST;
+    if (stream->foreign >= AG_COPIES_FOREIGN)
         atomic_store_explicit(&stream->foreign_next, stream->foreign, memory_order_relaxed);
     return described;
 }

@@ -6,51 +6,7 @@
 
 #include "config/config.h"
 #include "observe/log.h"
-
-/* What one more piece costs, ns: the launch of a graph (1,200 of CPU time), the graph's start on an
-   idle GPU, and patching, where pieces of the same ops share a graph. Found with loops of 8 to 64
-   ops that wait (H200, driver 580): with 1,200 pieces are too short, with 8,000 no loop loses. */
-enum { PIECE_NS = 8000 };
-
-/* A program whose ops are less than this apart, ns, issues them faster than any GPU executes them:
-   a kernel that does nothing takes 500. */
-enum { FAST_NS = 400 };
-
-/* Ops. A program that never waits is taken for one that waits after so many. */
-enum { LONGEST_RUN = 1024 };
-
-enum {
-    SAMPLE = 4, /* one hold in so many is timed, so that most holds read no clock */
-    TIMES = 4,  /* looks in a row that must find the same better length before it is taken */
-};
-
-/* `late` of a stream goes up with each submission by the watchdog, and down by 1 with each that was
-   in time. */
-enum {
-    LATE_WEIGHT = 4, /* by so much it goes up */
-    LATE_MOST = 16,  /* above this sequences get shorter: it happens more than now and then */
-};
-
-/* A better length must save one part in so many of the program's own time between two barriers: its
-   sequences have to get hot anew, and it may not stay the better one. */
-enum { WORTH = 64 };
-
-/* Where all ops between two barriers are one piece with either length, the present length stays
-   unless it is more than so many times the better one. */
-enum { LIKE = 4 };
-
-/* Eager sequences tell how fast the program is until something has been held. */
-enum {
-    TELLING = 16, /* ops that an eager sequence must have: the time of a shorter one says little */
-    SLOW_NS = 16000, /* for each op: more is slow. Eight threads that meet in the driver take 11,400
-                        for a launch (H200, driver 580), and are not */
-};
-
-/* Looks for which sequences stay short after they were late. */
-enum {
-    CAP_FIRST = 8,      /* the first time; twice as many each further time */
-    CAP_LAST = 1 << 16, /* at most */
-};
+#include "trace/policy.h"
 
 #ifdef AG_TURNS
 static _Atomic uint64_t skipped; /* ns */
@@ -92,7 +48,7 @@ void ag_pace_start(struct ag_stream *stream)
 
 void ag_pace_begun(struct ag_stream *stream)
 {
-    bool measured = stream->epoch % SAMPLE == 0 || stream->pace.known == AG_PACE_DOUBTED;
+    bool measured = stream->epoch % AG_PACE_SAMPLE == 0 || stream->pace.known == AG_PACE_DOUBTED;
     stream->pace.began = measured ? ag_pace_clock() : 0;
     stream->pace.thread = &ag_self;
     stream->pace.submitting = ag_self.submitting;
@@ -147,13 +103,14 @@ void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint6
 {
     struct ag_pace *pace = &stream->pace;
     if (late) {
-        if ((pace->late += LATE_WEIGHT) > LATE_MOST) {
+        if ((pace->late += AG_PACE_LATE_WEIGHT) > AG_PACE_LATE_MOST) {
             uint32_t ops = held > piece(pace) ? held : piece(pace);
             pace->cap = pace->length / 2;
             while (pace->cap >= ops && pace->cap > 1)
                 pace->cap /= 2;
-            pace->cap_for = pace->cap_next != 0 ? pace->cap_next : CAP_FIRST;
-            pace->cap_next = pace->cap_for < CAP_LAST ? 2 * pace->cap_for : CAP_LAST;
+            pace->cap_for = pace->cap_next != 0 ? pace->cap_next : AG_PACE_CAP_FIRST;
+            pace->cap_next =
+                pace->cap_for < AG_PACE_CAP_MOST ? 2 * pace->cap_for : AG_PACE_CAP_MOST;
             resize(stream, pace->cap);
         }
     } else {
@@ -175,7 +132,7 @@ void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint6
 /* The most ops that can be held without being late if each takes so many ns, with some slack. */
 static uint32_t most_held(uint32_t op_ns)
 {
-    uint64_t most = AG_MOST_BOUNDS * 600ull * (uint64_t)ag_opt.hold_bound_us / (op_ns | 1);
+    uint64_t most = AG_WATCHDOG_BOUNDS * 600ull * (uint64_t)ag_opt.hold_bound_us / (op_ns | 1);
     return most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
 }
 
@@ -185,15 +142,15 @@ static uint64_t cost(const struct ag_pace *pace, uint32_t length)
 {
     uint32_t ops = length < pace->runs ? length : pace->runs;
     uint32_t pieces = (pace->runs + length - 1) / length;
-    return (uint64_t)ops * pace->any_ns + (uint64_t)pieces * PIECE_NS;
+    return (uint64_t)ops * pace->any_ns + (uint64_t)pieces * AG_PACE_PIECE_NS;
 }
 
-/* The power of two next to sqrt(PIECE_NS * runs / any_ns) that the options and the bound allow; a
-   longer one where its fewer pieces cost less. The present length stays if it is hardly worse, or
-   if most runs are one piece with either length. */
+/* The power of two next to sqrt(AG_PACE_PIECE_NS * runs / any_ns) that the options and the bound
+   allow; a longer one where its fewer pieces cost less. The present length stays if it is hardly
+   worse, or if most runs are one piece with either length. */
 static uint32_t best_length(const struct ag_pace *pace)
 {
-    uint64_t square = (uint64_t)PIECE_NS * pace->runs / (pace->any_ns | 1);
+    uint64_t square = (uint64_t)AG_PACE_PIECE_NS * pace->runs / (pace->any_ns | 1);
     uint32_t most = most_held(pace->op_ns), length = 2;
     if (pace->cap != 0 && most > pace->cap)
         most = pace->cap;
@@ -205,8 +162,8 @@ static uint32_t best_length(const struct ag_pace *pace)
     if (length == pace->length || pace->length > most)
         return length;
     if (pace->runs <= length && pace->runs <= pace->length) /* one piece */
-        return pace->length <= LIKE * length ? pace->length : length;
-    uint64_t worth = (uint64_t)pace->any_ns * pace->runs / WORTH;
+        return pace->length <= AG_PACE_LIKE * length ? pace->length : length;
+    uint64_t worth = (uint64_t)pace->any_ns * pace->runs / AG_PACE_WORTH;
     return cost(pace, pace->length) <= cost(pace, length) + worth ? pace->length : length;
 }
 
@@ -216,10 +173,11 @@ __attribute__((noinline)) static void guess(struct ag_stream *stream, uint32_t o
 {
     struct ag_pace *pace = &stream->pace;
     uint64_t before = pace->ended, now = 0;
-    if (ops >= TELLING && (now = ag_pace_clock()) != 0 && before != 0) {
+    if (ops >= AG_PACE_TELLING && (now = ag_pace_clock()) != 0 && before != 0) {
         pace->eager_ns = average(pace->eager_ns, (now - before) / ops);
         uint32_t length = ag_opt.trace_unroll;
-        while (pace->eager_ns > SLOW_NS && length > TELLING && length > most_held(pace->eager_ns))
+        while (pace->eager_ns > AG_PACE_SLOW_NS && length > AG_PACE_TELLING &&
+               length > most_held(pace->eager_ns))
             length /= 2;
         if (length != pace->length)
             resize(stream, length);
@@ -242,7 +200,7 @@ static uint32_t best_first(const struct ag_pace *pace)
         first *= 2;
     uint64_t early_ns = (uint64_t)(ops > first ? ops - first : 0) * pace->any_ns;
     bool split = pace->first != UINT32_MAX;
-    bool slow = pace->any_ns > (split ? FAST_NS + FAST_NS / 4 : FAST_NS);
+    bool slow = pace->any_ns > (split ? AG_PACE_FAST_NS + AG_PACE_FAST_NS / 4 : AG_PACE_FAST_NS);
     uint64_t worth_ns = pace->replay_ns + pace->replay_ns / (split ? 8 : 2);
     return !slow && early_ns > worth_ns ? first : UINT32_MAX;
 }
@@ -259,7 +217,7 @@ __attribute__((noinline)) static void look(struct ag_stream *stream)
     if (best == pace->length || best != pace->better)
         pace->times = 0;
     pace->better = best;
-    if (best != pace->length && ++pace->times >= TIMES)
+    if (best != pace->length && ++pace->times >= AG_PACE_TIMES)
         resize(stream, best);
 }
 
@@ -267,16 +225,16 @@ void ag_pace_ended(struct ag_stream *stream, uint32_t ops, bool barrier)
 {
     struct ag_pace *pace = &stream->pace;
     pace->run += ops;
-    bool counts = pace->run != 0 && (barrier || pace->run >= LONGEST_RUN);
+    bool counts = pace->run != 0 && (barrier || pace->run >= AG_PACE_LONGEST_RUN);
     if (counts) {
-        uint32_t run = pace->run < LONGEST_RUN ? pace->run : LONGEST_RUN;
+        uint32_t run = pace->run < AG_PACE_LONGEST_RUN ? pace->run : AG_PACE_LONGEST_RUN;
         pace->runs = pace->runs == 0 ? run : (3 * pace->runs + run + 2) / 4;
         pace->run = 0;
     }
     if (pace->known != AG_PACE_UNKNOWN) {
         if (counts && pace->known == AG_PACE_KNOWN)
             look(stream);
-    } else if (ops >= TELLING || pace->ended != 0) {
+    } else if (ops >= AG_PACE_TELLING || pace->ended != 0) {
         guess(stream, ops, barrier);
     }
 }

@@ -18,6 +18,7 @@
 #include "engine/young.h"
 #include "graph/function.h"
 #include "observe/thread.h"
+#include "trace/policy.h"
 
 _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
 _Atomic int ag_captures;
@@ -26,14 +27,7 @@ static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static struct ag_stream *_Atomic streams; /* writes under registry */
 static uint32_t stream_count;             /* registry; of all that ever lived */
 
-/* First copies of a new stream that are not looked at. The stream may be made for these few, and to
-   ask the driver about their memory costs more than to follow the stream. */
-enum { FIRST_COPIES = 4 };
-
-enum {
-    BUCKETS = 1024,   /* of the table of states by name */
-    MOST_VACANT = 64, /* states that wait for a new stream of their kind: each keeps its graphs */
-};
+enum { BUCKETS = 1024 }; /* of the table of states by name */
 
 /* All under registry: live states by name; vacant ones, which have been vacant for longest first;
    states that nobody uses. */
@@ -55,18 +49,15 @@ struct ag_stream *ag_stream_all(void)
     return atomic_load_explicit(&streams, memory_order_acquire);
 }
 
-enum { LOCK_LOOK_NS = 20000 }; /* between two looks at a lock that is taken */
-
 bool ag_stream_lock_within(struct ag_stream *stream, uint64_t ns)
 {
-    enum { SPINS = 100 }; /* usually the other thread has it for as long as an op takes */
     uint64_t began = ag_pace_now();
     for (unsigned i = 0; !ag_stream_trylock(stream); i++) {
-        if (i < SPINS && ns != 0)
+        if (i < AG_LOCK_SPINS && ns != 0)
             continue;
         if (ag_pace_now() - began > ns)
             return false;
-        ag_thread_pause(LOCK_LOOK_NS);
+        ag_thread_pause(AG_PATIENCE_LOOK_NS);
     }
     return true;
 }
@@ -375,9 +366,9 @@ static struct ag_stream *make(CUstream name, CUcontext current, bool late, uint3
         stream->holding = false;
         stream->relayed = false;
         stream->crossed = 0;
-        stream->foreign = ag_self.foreign < AG_MOST_FOREIGN ? 0 : AG_MOST_FOREIGN;
+        stream->foreign = ag_self.foreign < AG_COPIES_FOREIGN ? 0 : AG_COPIES_FOREIGN;
         atomic_store_explicit(&stream->foreign_next,
-                              stream->foreign != 0 ? stream->foreign : FIRST_COPIES,
+                              stream->foreign != 0 ? stream->foreign : AG_COPIES_FIRST,
                               memory_order_relaxed);
         atomic_store_explicit(&stream->bare, true, memory_order_relaxed);
         stream->number = ++stream_count;
@@ -530,7 +521,7 @@ _Atomic unsigned ag_unsettled;
 void ag_stream_vacate(struct ag_stream *stream, unsigned left)
 {
     if (!ag_opt.trace_inherit || !is_of_use(stream) ||
-        (atomic_load(&vacant_count) >= MOST_VACANT && !ag_stream_kill_vacant(NULL))) {
+        (atomic_load(&vacant_count) >= AG_VACANT_MOST && !ag_stream_kill_vacant(NULL))) {
         ag_stream_kill(stream);
         return;
     }

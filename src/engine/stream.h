@@ -22,6 +22,7 @@
 #include "engine/lock.h"
 #include "graph/keep.h"
 #include "graph/trace.h"
+#include "trace/policy.h"
 #include "trace/recorder.h"
 
 enum ag_pace_known { AG_PACE_UNKNOWN, AG_PACE_DOUBTED /* measured once only */, AG_PACE_KNOWN };
@@ -73,10 +74,6 @@ struct ag_audit {
     bool on, rests;    /* an audit is under way; its stream rests, for a pair's second window */
     uint8_t won, lost; /* pairs that following has won and lost */
 };
-
-/* A trace makes room for another once this many hot sequences have found no room since it was last
-   replayed: the program has gone on to something else, or sequences are cut at other ops. */
-enum { AG_STARVED = 48 };
 
 enum {
     AG_WANTED = 16,         /* hot sequences of a stream that wait for an exec, at most */
@@ -185,12 +182,6 @@ struct ag_stream {
     uint32_t cut_count;
 };
 
-/* A stream's life is short if it had no more ops than this. */
-enum { AG_FEW_OPS = 16 };
-
-/* After this many copies in a row that could not be held, as many more are not looked at. */
-enum { AG_MOST_FOREIGN = 16 };
-
 /* Streams that a thread remembers. */
 enum { AG_FOUND = 16 };
 
@@ -294,12 +285,11 @@ static inline bool ag_captures_about(void)
     return atomic_load(&ag_captures) != 0 || atomic_load(&ag_beginning) != 0;
 }
 
-/* Whether the stream's thread is in step with another thread: within the last STEP_MOST ops the
+/* Whether the stream's thread is in step with another thread: within the last AG_IN_STEP ops the
    stream has waited for what another thread had recorded. Wants the lock. */
 static inline bool ag_stream_in_step(const struct ag_stream *stream)
 {
-    enum { STEP_MOST = 1 << 10 };
-    return stream->crossed != 0 && stream->recorder.ops + 1 - stream->crossed <= STEP_MOST;
+    return stream->crossed != 0 && stream->recorder.ops + 1 - stream->crossed <= AG_IN_STEP;
 }
 
 /* The stream waits for what another thread has recorded. Wants the lock. */
@@ -513,9 +503,6 @@ void ag_order_place_own(struct ag_context *context);
 bool ag_barrier_last(void);
 
 /* -- Watchdog (watchdog.c) ------------------------------------------------- */
-
-/* Bounds (hold.bound_us) that a hold may take in all, while it gets longer in each of them. */
-enum { AG_MOST_BOUNDS = 4 };
 
 /* Starts the watchdog, once; it sleeps. False: there is none. */
 bool ag_watchdog_start(void);

@@ -25,6 +25,7 @@
 #include "graph/node.h"
 #include "graph/variant.h"
 #include "observe/log.h"
+#include "trace/policy.h"
 
 /* -- Failures ------------------------------------------------------------- */
 
@@ -60,10 +61,6 @@ CUresult ag_engine_refusal(void)
 
 /* -- Relay ---------------------------------------------------------------- */
 
-/* Relays of a context. It makes some streams at once; from about the 40th on (driver 580), making
-   one waits for running kernels, as instantiating does. */
-enum { MOST_RELAYS = 8 };
-
 static bool relay_make(struct ag_stream *stream)
 {
     struct ag_context *context = stream->context;
@@ -71,7 +68,7 @@ static bool relay_make(struct ag_stream *stream)
         return true;
     if (ag_aside_waits())
         return false;
-    if (atomic_fetch_add(&context->relays, 1) >= MOST_RELAYS || !ag_context_reserve(context)) {
+    if (atomic_fetch_add(&context->relays, 1) >= AG_RELAYS || !ag_context_reserve(context)) {
         atomic_fetch_sub(&context->relays, 1);
         return false;
     }
@@ -259,10 +256,6 @@ void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head,
     ag_depth--;
 }
 
-/* A trace that was in none of the stream's last STALE_REPLAYS replays makes room for another. (See
-   AG_STARVED, too.) */
-enum { STALE_REPLAYS = 256 };
-
 /*
  * A capture of the program on another thread, in global mode, forbids this thread calls that may be
  * unsafe in it, and is ended by them; ours touch no stream that it captures. False: the mode could
@@ -306,7 +299,7 @@ bool ag_stream_handle_is_done(CUstream handle)
 static bool is_stale(const struct ag_stream *stream, const struct ag_trace *trace,
                      const struct ag_node *leaf)
 {
-    return trace->starved < leaf->starved && (stream->clock - trace->used >= STALE_REPLAYS ||
+    return trace->starved < leaf->starved && (stream->clock - trace->used >= AG_STALE ||
                                               stream->starved - trace->starved >= AG_STARVED);
 }
 
@@ -364,7 +357,7 @@ static bool drop_rounds(struct ag_stream *stream, const struct ag_node *leaf)
 static enum room take_room(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
     enum room room = take_exec(stream, leaf, idle);
-    if (room != ROOM && leaf->depth <= AG_SHORT_EXEC && drop_rounds(stream, leaf->parent))
+    if (room != ROOM && leaf->depth <= AG_EXEC_SHORT && drop_rounds(stream, leaf->parent))
         room = take_exec(stream, leaf, idle);
     return room;
 }
@@ -393,14 +386,11 @@ void ag_stream_want_none(struct ag_stream *stream)
     stream->wanted_count = 0;
 }
 
-/* Times that no trace could be made of a leaf, after which none is tried any more. */
-enum { MOST_FAILURES = 3 };
-
 /* A trace of this leaf could not be made or replayed: memory may have been freed meanwhile, or be
    of another kind than its graph's. A trace is tried again, but not for ever. */
 static void failed(struct ag_node *leaf)
 {
-    leaf->bad |= ++leaf->failures == MOST_FAILURES;
+    leaf->bad |= ++leaf->failures == AG_FAILURES;
 }
 
 /* The stream's event that stands for those that have been destroyed; NULL: it cannot be made. It is
@@ -416,9 +406,8 @@ static CUevent placeholder(struct ag_stream *stream)
 
 void ag_stream_forget_event(struct ag_stream *stream, CUevent event)
 {
-    enum { PATIENCE_NS = 1000000 };
     bool pushed;
-    if (!ag_stream_lock_within(stream, PATIENCE_NS))
+    if (!ag_stream_lock_within(stream, AG_PATIENCE_EVENT_NS))
         return;
     if (stream->live && ag_context_enter(stream->context, &pushed)) {
         ag_depth++;

@@ -13,12 +13,7 @@
 #include "observe/report.h"
 #include "observe/signal.h"
 #include "observe/tracefile.h"
-
-/* How often the observers work. */
-enum {
-    TRACE_NS = 2000000,  /* the trace file: a thread's buffer must not be full before */
-    SHOW_NS = 100000000, /* live counters, and whether a report was asked for */
-};
+#include "trace/policy.h"
 
 static uint64_t began; /* ns; constant once CUDA is initialised */
 static bool live, observed, traced;
@@ -57,11 +52,11 @@ static void work(bool last)
 }
 
 static struct ag_observer observer = {
-    .thread.name = "ag-observer", .work = work, .interval = SHOW_NS};
+    .thread.name = "ag-observer", .work = work, .interval = AG_TELL_SHOW_NS};
 static struct ag_observer tracer = {.thread.name = "ag-tracer",
                                     .thread.prepare = ag_trace_prepare,
                                     .work = ag_trace_work,
-                                    .interval = TRACE_NS};
+                                    .interval = AG_TELL_TRACE_NS};
 
 void ag_watch_start(void)
 {

@@ -19,22 +19,7 @@
 #include "engine/stream.h"
 #include "observe/futex.h"
 #include "observe/thread.h"
-
-enum {
-    LOOKS = 3,  /* in a bound */
-    ALONE = 10, /* times as long is the bound where the watchdog may run on one CPU only, as where a
-                   launcher of parallel programs binds each process to a core: there each look
-                   takes the CPU from the program (docs/measurements.md, "What if there is one CPU
-                   only?") */
-};
-
-/* Looks in a row that find no hold to watch, after which the watchdog sleeps. */
-enum { IDLE_LOOKS = 32 };
-
-enum {
-    FLUSH_NS = 1000000000, /* for so long a thread waits for a flush that it has asked for */
-    FLUSH_LOOK_NS = 20000, /* between two looks whether the flush is done */
-};
+#include "trace/policy.h"
 
 static _Atomic bool started;
 static _Atomic uint32_t calls; /* times that it was woken; a futex */
@@ -70,7 +55,8 @@ static bool is_due(struct ag_stream *stream)
         return false;
     stream->looks_alike = held == stream->held_seen ? stream->looks_alike + 1 : 1;
     stream->held_seen = held;
-    return ++stream->looks >= LOOKS * AG_MOST_BOUNDS || stream->looks_alike >= LOOKS;
+    return ++stream->looks >= AG_WATCHDOG_LOOKS * AG_WATCHDOG_BOUNDS ||
+           stream->looks_alike >= AG_WATCHDOG_LOOKS;
 }
 
 static void look(void)
@@ -126,9 +112,9 @@ bool ag_watchdog_flush(enum ag_reason reason)
     wake_up();
     uint64_t began = ag_pace_now();
     while ((int)(atomic_load(&done) - mine) < 0) {
-        if (atomic_load(&stop) || ag_pace_now() - began > FLUSH_NS)
+        if (atomic_load(&stop) || ag_pace_now() - began > AG_WATCHDOG_FLUSH_NS)
             return false;
-        ag_thread_pause(FLUSH_LOOK_NS);
+        ag_thread_pause(AG_PATIENCE_LOOK_NS);
     }
     return true;
 }
@@ -158,7 +144,7 @@ static void set_tick(void)
 {
     cpu_set_t cpus;
     bool alone = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) == 1;
-    long us = ag_opt.hold_bound_us * (alone ? ALONE : 1) / LOOKS;
+    long us = ag_opt.hold_bound_us * (alone ? AG_WATCHDOG_ALONE : 1) / AG_WATCHDOG_LOOKS;
     tick = (struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
 }
 
@@ -191,7 +177,7 @@ static void run(struct ag_own_thread *self)
 {
     (void)self;
     while (rest()) {
-        for (unsigned idle = 0; idle < IDLE_LOOKS; idle++) {
+        for (unsigned idle = 0; idle < AG_WATCHDOG_IDLE_LOOKS; idle++) {
             uint32_t seen = atomic_load(&calls);
             serve();
             nap(seen, &tick); /* signals are blocked here */

@@ -5,12 +5,7 @@
 #include "config/config.h"
 #include "engine/handle.h"
 #include "engine/observe.h"
-
-/* How many new streams are young at a time. */
-enum {
-    YOUNG_GROWS = 4, /* times as many as short lives came before, and as were young last time */
-    YOUNG_MOST = 1 << 20, /* streams, at most */
-};
+#include "trace/policy.h"
 
 enum {
     PLACES = 2048, /* in the table */
@@ -89,7 +84,7 @@ void ag_lives_end(struct ag_context *context, bool is_short, bool gained)
                ++context->barren >= (uint32_t)ag_opt.trace_young) {
         uint32_t last = context->young_last != 0 ? context->young_last : context->barren;
         context->barren = 0;
-        context->young_last = last < YOUNG_MOST ? last * YOUNG_GROWS : last;
+        context->young_last = last < AG_YOUNG_MOST ? last * AG_YOUNG_GROWS : last;
         atomic_store_explicit(&context->young, context->young_last, memory_order_relaxed);
         atomic_store_explicit(&ag_any_young, true, memory_order_relaxed);
     }

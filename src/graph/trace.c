@@ -9,6 +9,7 @@
 #include "driver/driver.h"
 #include "graph/node.h"
 #include "graph/variant.h"
+#include "trace/policy.h"
 
 /* -- Building ------------------------------------------------------------- */
 
@@ -217,14 +218,6 @@ CUresult ag_trace_destroy(struct ag_trace *trace)
 
 /* -- Patching ------------------------------------------------------------- */
 
-/* What new arguments cost, ns (H200, driver 580; docs/measurements.md, "What does it take to change
-   arguments?"). */
-enum {
-    COST_SET_EXEC = 140,   /* to set those of one node of an exec */
-    COST_SET_SOURCE = 70,  /* to set those of one node of the source graph */
-    COST_UPDATE_NODE = 27, /* to update the exec from the source graph, for each of its nodes */
-};
-
 /* Whether updating the exec as a whole from its source graph is cheaper than node by node. */
 static bool update_is_cheaper(const struct ag_trace *trace, uint32_t changed)
 {
@@ -235,7 +228,8 @@ static bool update_is_cheaper(const struct ag_trace *trace, uint32_t changed)
     uint32_t source = 0;
     for (uint32_t i = 0; i < trace->length; i++)
         source += trace->step[i].source_version != trace->step[i].node->version;
-    return source * COST_SET_SOURCE + trace->length * COST_UPDATE_NODE < changed * COST_SET_EXEC;
+    return source * AG_COST_SET_SOURCE + trace->length * AG_COST_UPDATE_NODE <
+           changed * AG_COST_SET_EXEC;
 }
 
 static CUresult update(struct ag_trace *trace, struct ag_counters *counters)

@@ -14,6 +14,7 @@
 
 #include "observe/account.h"
 #include "observe/counters.h"
+#include "trace/policy.h"
 #include "trace/tree.h"
 
 struct ag_trace {
@@ -84,15 +85,10 @@ CUresult ag_trace_replay(struct ag_trace *trace, CUstream stream, struct ag_coun
 /* Puts `other` in place of the event in the exec, until the next replay gives it the op's event. */
 CUresult ag_trace_replace_event(struct ag_trace *trace, CUevent event, CUevent other);
 
-/*
- * Device memory of an exec with so many ops, KiB: an estimate, not too low, from what was measured
- * on an H200 (docs/measurements.md, "Why are execs scarce?").
- */
-enum { AG_SHORT_EXEC = 64 };
-
+/* Device memory of an exec with so many ops, KiB: an estimate, not too low. */
 static inline long ag_exec_kb(uint32_t ops)
 {
-    return ops <= AG_SHORT_EXEC ? 100 : 400;
+    return ops <= AG_EXEC_SHORT ? AG_EXEC_SHORT_KB : AG_EXEC_LONG_KB;
 }
 
 /* Frees everything. Replays in flight go on (the driver keeps what they need). */

@@ -6,22 +6,15 @@
 
 #include "config/config.h"
 #include "graph/node.h"
-
-enum {
-    FAR = 8,   /* replays: arguments that come back later than that are not recognised */
-    TIMES = 4, /* in a row that arguments must come back before a variant is wanted */
-};
-
-/* To compare arguments takes time: of LOOK_EVERY replays that set arguments, the first LOOK_FIRST
-   are compared with earlier ones. */
-enum { LOOK_EVERY = 1024, LOOK_FIRST = 32 };
+#include "trace/policy.h"
 
 /* The arguments that an exec was given of late. */
 struct ag_history {
     uint32_t given;  /* times that the exec was given other arguments */
     uint32_t times;  /* the last so many of them had been there before */
     bool wanted;     /* one more trace would save setting arguments */
-    uint32_t hash[]; /* of each node's: FAR + 1 rows, the newest of them at given % (FAR + 1) */
+    uint32_t hash[]; /* of each node's: AG_VARIANT_FAR + 1 rows, the newest of them at given %
+                        (AG_VARIANT_FAR + 1) */
 };
 
 struct ag_trace *ag_variant_choose(struct ag_trace *trace)
@@ -52,9 +45,11 @@ static uint32_t hash_of(const struct ag_step *step)
    as they were then than are as they were the last time. */
 static bool come_back(const struct ag_history *history, uint32_t length, uint32_t unchanged)
 {
-    const uint32_t *newest = history->hash + history->given % (FAR + 1) * length;
-    for (uint32_t distance = 2; distance <= FAR && distance <= history->given; distance++) {
-        const uint32_t *before = history->hash + (history->given - distance) % (FAR + 1) * length;
+    const uint32_t *newest = history->hash + history->given % (AG_VARIANT_FAR + 1) * length;
+    for (uint32_t distance = 2; distance <= AG_VARIANT_FAR && distance <= history->given;
+         distance++) {
+        const uint32_t *before =
+            history->hash + (history->given - distance) % (AG_VARIANT_FAR + 1) * length;
         uint32_t same = 0;
         for (uint32_t i = 0; i < length; i++)
             same += newest[i] == before[i];
@@ -69,17 +64,18 @@ void ag_variant_observe(struct ag_trace *trace, uint32_t changed)
     if (changed < 2 || changed * 4 < trace->length || ag_opt.graph_variants < 2)
         return;
     if (trace->history == NULL)
-        trace->history = calloc(1, sizeof *trace->history + (size_t)(FAR + 1) * trace->length *
-                                                                sizeof trace->history->hash[0]);
+        trace->history =
+            calloc(1, sizeof *trace->history + (size_t)(AG_VARIANT_FAR + 1) * trace->length *
+                                                   sizeof trace->history->hash[0]);
     struct ag_history *history = trace->history;
-    if (history == NULL || ++history->given % LOOK_EVERY >= LOOK_FIRST)
+    if (history == NULL || ++history->given % AG_VARIANT_LOOK_EVERY >= AG_VARIANT_LOOK_FIRST)
         return;
-    uint32_t *newest = history->hash + history->given % (FAR + 1) * trace->length;
+    uint32_t *newest = history->hash + history->given % (AG_VARIANT_FAR + 1) * trace->length;
     for (uint32_t i = 0; i < trace->length; i++)
         newest[i] = hash_of(&trace->step[i]);
     bool back = come_back(history, trace->length, trace->length - changed);
     history->times = back ? history->times + 1 : 0;
-    history->wanted = history->times >= TIMES;
+    history->wanted = history->times >= AG_VARIANT_TIMES;
 }
 
 bool ag_variant_wanted(const struct ag_trace *trace)

@@ -2,85 +2,16 @@
 /* The recorder: where sequences end, which are hot, and when recording does not pay. */
 #include "trace/recorder.h"
 
-/* Ops within which an anchor must come back. One that does not may be an op from before the loop,
-   and another is taken. */
-enum {
-    REACH_FIRST = 256, /* at first, and again after an anchor that used to come back; twice as many
-                          after each anchor that never did */
-    REACH_MOST = 8192, /* at most: no longer loop is found */
-};
-
-/* Ops for which the recorder rests where nothing repeats. */
-enum {
-    REST_FIRST = 1 << 15, /* the first time */
-    REST_MOST = 1 << 20,  /* at most, so that a new phase of the program is found */
-    REST_GROWS = 4,       /* times as many each further time: to record what never repeats costs
-                             more than to record what does */
-};
-
-/* Ops for which the recorder rests where a barrier comes behind each op: that may just be a phase
-   of the program, so these rests are shorter. */
-enum {
-    LONE_FIRST = 1 << 11, /* the first time */
-    LONE_MOST = 1 << 16,  /* at most */
-    LONE_GROWS = 2,       /* times as many each further time */
-};
-
-/* Rounds of a loop that its first trace has. With trace.hot = 3 any short loop is replayed in its
-   16th round then: three times four rounds are seen, the next four are replayed. A trace of 64 ops
-   would be as early only where a round has 16 ops. */
-enum { ROUNDS = 4 };
-
-/* Sequences end at a place where the program has paused AG_PAUSES times. */
-enum {
-    LATE_OPS = 1 << 14, /* ops of the stream: the unit in which the age of a pause is counted */
-    LATE_APART = 1,     /* units since the last pause: after more, pauses are counted anew */
-    LATE_LASTS = 16,    /* units since the last pause: after more, sequences do not end there */
-};
-
-/* Nodes that a tree may have before ops that have never been seen get no nodes. */
-enum { NODES_FREE = 256 };
-
-/* Nodes and unseen ops in a tree without a trace, from which on nothing seems to repeat: so many
-   the first time, twice as many each further time. */
-enum { NOVEL_FIRST = 1 << 12 };
-
-/* Sequences and foreign ops in a row that cannot become a trace, after which the recorder rests
-   although the tree has room. */
-enum {
-    MOST_LONE = 512, /* before the first such rest */
-    AGAIN_LONE = 64, /* afterwards */
-};
-
-enum {
-    VAIN = 1 << 9,   /* ops that are recorded during a rest without a replay. Then ops that begin
-                        traces pass, too: the traces are of what the program did before */
-    BLIND = 1 << 14, /* ops that pass then, before the recorder looks at them again */
-};
-
-/*
- * A sequence ends where a trace ends that begins no longer one. If the program keeps going on
- * behind that trace, some sequences may go on, too, and become longer traces.
- */
-enum {
-    ONWARD_FIRST = 8, /* times that the program must have gone on, at least */
-    ONWARD_OPS = 256, /* ops that it must have issued in the trace by then: longer sequences go out
-                         eagerly until they are hot */
-    ONWARD_GROWS = 8, /* times as often, for each time before that no longer trace was made */
-    ONWARD_TRIES = 4, /* so many of these times count at most */
-    OPEN = 32,        /* sequences that may go on then */
-};
-
 bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, uint32_t max_length)
 {
     size_t tree = offsetof(struct ag_recorder, cursor); /* which comes first, and stays */
     memset((char *)rec + tree, 0, offsetof(struct ag_recorder, unseen) - tree);
     rec->limit = UINT32_MAX;
     ag_recorder_resize(rec, unroll, max_length);
-    rec->reach = REACH_FIRST;
-    rec->rest_next = REST_FIRST;
-    rec->novel = NOVEL_FIRST;
-    rec->lone_next = LONE_FIRST;
+    rec->reach = AG_REACH_FIRST;
+    rec->rest_next = AG_REST_FIRST;
+    rec->novel = AG_NOVEL_FIRST;
+    rec->lone_next = AG_LONE_FIRST;
     rec->cursor = &rec->tree.root;
     return ag_tree_init(&rec->tree, limit);
 }
@@ -97,23 +28,23 @@ bool ag_recorder_rounds(struct ag_recorder *rec)
     if (rec->rounds++ == 0)
         rec->period = rec->cursor->depth;
     bool even = rec->cursor->depth == rec->rounds * rec->period;
-    rec->rounded = even && rec->rounds == ROUNDS && is_fresh(rec->cursor);
-    if (!even || rec->rounds == ROUNDS)
+    rec->rounded = even && rec->rounds == AG_ROUNDS && is_fresh(rec->cursor);
+    if (!even || rec->rounds == AG_ROUNDS)
         rec->rounds = AG_ROUNDS_NONE;
     return rec->rounded;
 }
 
-/* How long ago the last pause at this node was, in units of LATE_OPS. */
+/* How long ago the last pause at this node was, in units of AG_PAUSE_OPS. */
 static uint8_t late_for(const struct ag_recorder *rec, const struct ag_node *node)
 {
-    return (uint8_t)(rec->ops / LATE_OPS - node->late_at);
+    return (uint8_t)(rec->ops / AG_PAUSE_OPS - node->late_at);
 }
 
 void ag_recorder_late(struct ag_recorder *rec, struct ag_node *node)
 {
-    if (late_for(rec, node) > LATE_APART)
+    if (late_for(rec, node) > AG_PAUSE_APART)
         node->late = 0;
-    node->late_at = (uint8_t)(rec->ops / LATE_OPS);
+    node->late_at = (uint8_t)(rec->ops / AG_PAUSE_OPS);
     node->late += node->late < AG_PAUSES;
 }
 
@@ -122,7 +53,7 @@ void ag_recorder_late(struct ag_recorder *rec, struct ag_node *node)
 __attribute__((noinline)) static void paused(struct ag_recorder *rec, struct ag_node *node)
 {
     rec->ended = NULL;
-    node->late = late_for(rec, node) <= LATE_LASTS ? AG_PAUSES : 0;
+    node->late = late_for(rec, node) <= AG_PAUSE_LASTS ? AG_PAUSES : 0;
 }
 
 bool ag_recorder_goes_on(struct ag_recorder *rec)
@@ -137,18 +68,18 @@ bool ag_recorder_goes_on(struct ag_recorder *rec)
    where the program waits so often that one sequence reaches from barrier to barrier. */
 static bool onward(const struct ag_recorder *rec, struct ag_node *node)
 {
-    uint32_t enough = ONWARD_OPS / node->depth;
+    uint32_t enough = AG_ONWARD_OPS / node->depth;
     if (rec->brief)
         enough = 1;
-    else if (enough < ONWARD_FIRST)
-        enough = ONWARD_FIRST;
+    else if (enough < AG_ONWARD_FIRST)
+        enough = AG_ONWARD_FIRST;
     for (unsigned i = 0; i < node->opened; i++)
-        enough *= ONWARD_GROWS;
+        enough *= AG_ONWARD_GROWS;
     if (++node->onward < (enough < UINT16_MAX ? enough : UINT16_MAX))
         return false;
     node->onward = 0;
-    node->open = OPEN;
-    node->opened += node->opened < ONWARD_TRIES;
+    node->open = AG_ONWARD_OPEN;
+    node->opened += node->opened < AG_ONWARD_TRIES;
     return true;
 }
 
@@ -169,9 +100,9 @@ static void rest(struct ag_recorder *rec, uint32_t *next, uint32_t most, uint32_
 static void rest_blindly(struct ag_recorder *rec)
 {
     uint32_t left = atomic_load_explicit(&rec->rest, memory_order_relaxed);
-    if (left > BLIND) {
-        rec->rest_later = left - BLIND;
-        atomic_store_explicit(&rec->rest, BLIND, memory_order_relaxed);
+    if (left > AG_REST_BLIND) {
+        rec->rest_later = left - AG_REST_BLIND;
+        atomic_store_explicit(&rec->rest, AG_REST_BLIND, memory_order_relaxed);
     }
     atomic_store_explicit(&rec->heads, 0, memory_order_relaxed);
 }
@@ -191,8 +122,8 @@ void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
     bool lost = !again && rec->anchor != 0 && rec->chain > rec->reach;
     if (again || lost || rec->anchor == 0) {
         if (lost && rec->came)
-            rec->reach = REACH_FIRST;
-        else if (lost && rec->reach < REACH_MOST)
+            rec->reach = AG_REACH_FIRST;
+        else if (lost && rec->reach < AG_REACH_MOST)
             rec->reach *= 2;
         rec->anchor = token;
         rec->chain = 0;
@@ -204,7 +135,7 @@ void ag_recorder_give_up(struct ag_recorder *rec, uint32_t least)
 {
     if (rec->rest_next < least)
         rec->rest_next = least;
-    rest(rec, &rec->rest_next, REST_MOST, REST_GROWS);
+    rest(rec, &rec->rest_next, AG_REST_MOST, AG_REST_GROWS);
     atomic_store_explicit(&rec->heads, 0, memory_order_relaxed);
 }
 
@@ -250,9 +181,9 @@ static void make_room(struct ag_recorder *rec)
     ag_recorder_prune(rec);
     bool paid = rec->useful >= rec->tree.limit / 2;
     if (paid)
-        rec->rest_next = REST_FIRST;
+        rec->rest_next = AG_REST_FIRST;
     if (!paid || rec->tree.used > rec->tree.limit / 2)
-        rest(rec, &rec->rest_next, REST_MOST, REST_GROWS);
+        rest(rec, &rec->rest_next, AG_REST_MOST, AG_REST_GROWS);
     rec->novel *= rec->novel < rec->tree.limit ? 2 : 1;
     rec->useful = 0;
 }
@@ -277,7 +208,7 @@ struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op
     struct ag_node *node = ag_recorder_find(rec, op);
     if (node == NULL && !ag_recorder_rests(rec) && !is_full(rec)) {
         uint64_t path = ag_path(rec->cursor->path, op->token);
-        bool novel = (unseen || rec->tree.used >= NODES_FREE) && !ag_tree_met(&rec->tree, path);
+        bool novel = (unseen || rec->tree.used >= AG_NODES_FREE) && !ag_tree_met(&rec->tree, path);
         if (unseen || novel)
             return step_unseen(rec, op, path);
         node = ag_tree_add(&rec->tree, rec->cursor, op);
@@ -311,8 +242,8 @@ static void lone(struct ag_recorder *rec)
 {
     if (ag_recorder_rests(rec))
         return;
-    if (++rec->lone >= (rec->lone_next == LONE_FIRST ? MOST_LONE : AGAIN_LONE))
-        rest(rec, &rec->lone_next, LONE_MOST, LONE_GROWS);
+    if (++rec->lone >= (rec->lone_next == AG_LONE_FIRST ? AG_LONE_RUN : AG_LONE_RUN_AGAIN))
+        rest(rec, &rec->lone_next, AG_LONE_MOST, AG_LONE_GROWS);
 }
 
 void ag_recorder_foreign(struct ag_recorder *rec)
@@ -348,8 +279,8 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
             rec->lone = 0;
     }
     if (rec->fruitless >= AG_FRUITLESS)
-        rest(rec, &rec->rest_next, REST_MOST, REST_GROWS);
-    else if (ag_recorder_rests(rec) && rec->fruitless >= VAIN)
+        rest(rec, &rec->rest_next, AG_REST_MOST, AG_REST_GROWS);
+    else if (ag_recorder_rests(rec) && rec->fruitless >= AG_REST_VAIN)
         rest_blindly(rec);
     if (node == &rec->unseen) {
         (void)ag_tree_met(&rec->tree, ag_path(node->path, 0));

@@ -40,11 +40,10 @@
 
 #include <stdatomic.h>
 
+#include "trace/policy.h"
 #include "trace/tree.h"
 
-enum { AG_FRUITLESS = 1 << 16 }; /* ops without a replay after which it rests */
 enum { AG_ROUNDS_NONE = UINT8_MAX };
-enum { AG_PAUSES = 3 }; /* at one place, after which sequences end there */
 
 struct ag_recorder {
     struct ag_tree tree;
