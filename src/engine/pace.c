@@ -65,9 +65,9 @@ static uint32_t average(uint32_t before, uint64_t ns)
 {
     if (before == 0)
         return ns > UINT32_MAX / 8 ? UINT32_MAX / 8 : (uint32_t)ns + 1;
-    if (ns < 8 * (uint64_t)before)
-        return before + (uint32_t)(((int64_t)ns - (int64_t)before) / 4);
-    return before + before / 4 + 1;
+    if (ns < AG_PACE_OUTLIER * (uint64_t)before)
+        return before + (uint32_t)(((int64_t)ns - (int64_t)before) / AG_PACE_WEIGHT);
+    return before + before / AG_PACE_WEIGHT + 1;
 }
 
 void ag_pace_spent(struct ag_stream *stream, uint64_t began, bool whole)
@@ -132,7 +132,9 @@ void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint6
 /* The most ops that can be held without being late if each takes so many ns, with some slack. */
 static uint32_t most_held(uint32_t op_ns)
 {
-    uint64_t most = AG_WATCHDOG_BOUNDS * 600ull * (uint64_t)ag_opt.hold_bound_us / (op_ns | 1);
+    enum { NS_PERCENT = 1000 / 100 }; /* ns of a us that a percent of it has */
+    uint64_t us = AG_WATCHDOG_BOUNDS * (uint64_t)ag_opt.hold_bound_us;
+    uint64_t most = us * AG_PACE_PLANNED * NS_PERCENT / (op_ns | 1);
     return most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
 }
 
@@ -188,20 +190,19 @@ __attribute__((noinline)) static void guess(struct ag_stream *stream, uint32_t o
 /*
  * The ops of the first piece behind a wait: the power of two next to a quarter of a piece, if the
  * GPU would otherwise wait for the other ops for longer than one more replay takes. A replay takes
- * long where threads meet in the driver. The GPU must wait for half as long again as a replay (16
- * of 64 ops first made loops 7 % faster, 4 of 16 made no difference; H200, driver 580, 170 ns for
- * each op and 2 us for a replay). Once pieces are split less is enough, so that it does not come
- * and go.
+ * long where threads meet in the driver. Once pieces are split less is enough, so that it does not
+ * come and go.
  */
 static uint32_t best_first(const struct ag_pace *pace)
 {
     uint32_t ops = piece(pace), first = 2;
-    while (8 * first <= ops)
+    while (2 * AG_PACE_FIRST * first <= ops)
         first *= 2;
     uint64_t early_ns = (uint64_t)(ops > first ? ops - first : 0) * pace->any_ns;
     bool split = pace->first != UINT32_MAX;
-    bool slow = pace->any_ns > (split ? AG_PACE_FAST_NS + AG_PACE_FAST_NS / 4 : AG_PACE_FAST_NS);
-    uint64_t worth_ns = pace->replay_ns + pace->replay_ns / (split ? 8 : 2);
+    bool slow = pace->any_ns > (split ? AG_PACE_FAST_SPLIT_NS : AG_PACE_FAST_NS);
+    uint64_t worth_ns =
+        pace->replay_ns + pace->replay_ns / (split ? AG_PACE_SPLIT_STAYS : AG_PACE_SPLIT);
     return !slow && early_ns > worth_ns ? first : UINT32_MAX;
 }
 
@@ -228,7 +229,8 @@ void ag_pace_ended(struct ag_stream *stream, uint32_t ops, bool barrier)
     bool counts = pace->run != 0 && (barrier || pace->run >= AG_PACE_LONGEST_RUN);
     if (counts) {
         uint32_t run = pace->run < AG_PACE_LONGEST_RUN ? pace->run : AG_PACE_LONGEST_RUN;
-        pace->runs = pace->runs == 0 ? run : (3 * pace->runs + run + 2) / 4;
+        uint32_t sum = (AG_PACE_WEIGHT - 1) * pace->runs + run;
+        pace->runs = pace->runs == 0 ? run : (sum + AG_PACE_WEIGHT / 2) / AG_PACE_WEIGHT;
         pace->run = 0;
     }
     if (pace->known != AG_PACE_UNKNOWN) {

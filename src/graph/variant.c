@@ -53,7 +53,7 @@ static bool come_back(const struct ag_history *history, uint32_t length, uint32_
         uint32_t same = 0;
         for (uint32_t i = 0; i < length; i++)
             same += newest[i] == before[i];
-        if (same >= unchanged + 2 && (same - unchanged) * 4 >= length)
+        if (same >= unchanged + 2 && (same - unchanged) * AG_VARIANT_PART >= length)
             return true;
     }
     return false;
@@ -61,7 +61,7 @@ static bool come_back(const struct ag_history *history, uint32_t length, uint32_
 
 void ag_variant_observe(struct ag_trace *trace, uint32_t changed)
 {
-    if (changed < 2 || changed * 4 < trace->length || ag_opt.graph_variants < 2)
+    if (changed < 2 || changed * AG_VARIANT_PART < trace->length || ag_opt.graph_variants < 2)
         return;
     if (trace->history == NULL)
         trace->history =
