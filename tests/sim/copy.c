@@ -207,6 +207,14 @@ static CUresult submit_behind_both(struct stream *s, struct work *w)
     return stream_enqueue(s, w, deps, n);
 }
 
+/* Whether a side is memory of the host, also where the call says only that it is some memory. */
+static bool is_of_host(const struct copy_side *s)
+{
+    const struct alloc *a = alloc_find(s->base, 1);
+    return s->type == CU_MEMORYTYPE_HOST ||
+           (a && (a->kind == ALLOC_HOST || a->kind == ALLOC_REGISTERED));
+}
+
 static CUresult do_copy(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
 {
     struct stream *s;
@@ -228,8 +236,7 @@ static CUresult do_copy(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
         sim_unlock();
         return r;
     }
-    bool touches_host =
-        w.copy.src.type == CU_MEMORYTYPE_HOST || w.copy.dst.type == CU_MEMORYTYPE_HOST;
+    bool touches_host = is_of_host(&w.copy.src) || is_of_host(&w.copy.dst);
     bool wait = w.copy.pageable_dst || (sync && touches_host);
     if (w.copy.pageable_src)
         r = read_now(&w);
