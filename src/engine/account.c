@@ -14,8 +14,6 @@
 #include "trace/policy.h"
 
 bool ag_accounting;
-_Thread_local const char *ag_cause __attribute__((tls_model("initial-exec")));
-const char ag_cause_kernel[] = "cuLaunchKernel";
 
 /* -- Cuts ---------------------------------------------------------------------- */
 

@@ -33,13 +33,11 @@ void autograph_flush(void)
     }
 }
 
-_Atomic int ag_pauses;
-
 /* A pause is to the engine as a capture of the program: nothing is held anywhere. */
 void autograph_pause(void)
 {
-    /* In this order: there are never more pauses than captures. */
-    atomic_fetch_add(&ag_captures, 1);
+    /* In this order: there are never more pauses than bans. */
+    atomic_fetch_add(&ag_hold_bans, 1);
     atomic_fetch_add(&ag_pauses, 1);
     autograph_flush();
 }
@@ -50,12 +48,12 @@ void autograph_resume(void)
     while (pauses > 0 && !atomic_compare_exchange_weak(&ag_pauses, &pauses, pauses - 1))
         continue;
     if (pauses > 0)
-        atomic_fetch_sub(&ag_captures, 1);
+        atomic_fetch_sub(&ag_hold_bans, 1);
 }
 
 #ifdef AG_TURNS
-/* For tests/real/turns only: whether the engine is used, or calls go straight through their doors. No
-   other thread may make one meanwhile. */
+/* For tests/real/turns only: whether the engine is used, or calls go straight through their doors.
+   No other thread may make one meanwhile. */
 __attribute__((visibility("default"))) void autograph_engage(int on);
 void autograph_engage(int on)
 {

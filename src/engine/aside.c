@@ -157,7 +157,7 @@ void ag_aside_settle(const struct ag_context *context)
 /* Whether threads other than this one may launch in the context. */
 static bool is_shared(const struct ag_context *context)
 {
-    if (atomic_load(&ag_unfollowed) || ag_young_others())
+    if (atomic_load(&ag_unfollowed_kernels) || ag_young_others())
         return true;
     const struct ag_stream *stream = ag_stream_all();
     while (stream != NULL && !(atomic_load(&stream->live) &&

@@ -292,7 +292,7 @@ bool ag_barrier_last(void)
    submits, and not where another thread is at it. */
 void ag_engine_barrier_event(CUevent event, enum ag_reason reason)
 {
-    if (atomic_load(&ag_open_events) != 0)
+    if (atomic_load(&ag_event_streams) != 0)
         (void)ag_event_settle(event, false, reason);
     (void)barrier(reason, 0);
 }
@@ -304,7 +304,7 @@ void ag_engine_barrier_event(CUevent event, enum ag_reason reason)
 void ag_engine_barrier_load(CUfunction func)
 {
     CUcontext current = ag_context_current();
-    if (atomic_load(&ag_captures) >
+    if (atomic_load(&ag_hold_bans) >
             atomic_load(&ag_pauses) || /* nothing is held, or may be asked */
         ag_function_find(func, current) != NULL)
         return;

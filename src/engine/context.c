@@ -26,9 +26,6 @@ CUcontext ag_context_current(void)
     return current;
 }
 
-_Thread_local struct ag_current ag_current __attribute__((tls_model("initial-exec")));
-_Atomic unsigned ag_changes = 1;
-
 CUcontext ag_engine_ask_current(void)
 {
     ag_current.changes = atomic_load_explicit(&ag_changes, memory_order_relaxed);

@@ -18,82 +18,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/hot.h"
 #include "observe/account.h"
 #include "observe/counters.h"
 #include "observe/tracefile.h"
 #include "trace/op.h"
-
-/*
- * The number of streams that have an open sequence, or whose ops went out in their name. A barrier
- * door has nothing to do while it is zero: this load and its branch are all that a pass-through
- * call pays.
- */
-extern _Atomic unsigned ag_held_streams;
-
-/* The number of streams that want to hear of the next barrier even though they hold nothing: the
-   barrier shows how often the program waits, and where its sequences begin. */
-extern _Atomic unsigned ag_curious_streams;
-
-/* Whether the engine wants to hear of a barrier. */
-static inline bool ag_engine_listens(void)
-{
-    return atomic_load(&ag_held_streams) != 0 ||
-           atomic_load_explicit(&ag_curious_streams, memory_order_relaxed) != 0;
-}
-
-/* 1 while the trace file wants to hear of every barrier: it is counted in ag_held_streams then. */
-extern _Atomic unsigned ag_watching;
-
-static inline bool ag_anything_held(void)
-{
-    return atomic_load(&ag_held_streams) > atomic_load_explicit(&ag_watching, memory_order_relaxed);
-}
-
-/*
- * The version of what the engine knows about memory (engine/memory.h). Odd: the driver has been
- * asked since the last call that may free memory. Such a call makes an odd version even, which
- * invalidates all answers. It leaves an even version alone, so that it only reads one word where
- * nobody has asked.
- */
-extern _Atomic uint64_t ag_memory_state;
-
-/* Before a call that may free, unmap or unregister memory. */
-static inline void ag_memory_changed(void)
-{
-    uint64_t state = atomic_load(&ag_memory_state);
-    if (state % 2 != 0) /* on failure another thread has just raised it */
-        (void)atomic_compare_exchange_strong(&ag_memory_state, &state, state + 1);
-}
-
-/* The number of streams whose open sequence has records of events or waits for events. */
-extern _Atomic unsigned ag_open_events;
-
-/* The program's own graphs may wait for a word in memory: all that is held is submitted before
- * them.
- */
-extern _Atomic bool ag_graphs_wait;
-
-/* False: every door passes straight through (disabled, forked child, after exit). */
-extern _Atomic bool ag_engine_on;
-
-/* Above 0 while the calling thread makes driver calls of the library's own. */
-extern _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
-
-/* The driver function that the calling thread is in, a constant string: the report blames it for a
-   cut. A launch of a kernel that is not held sets it to ag_cause_kernel; one that is held sets
-   nothing. */
-extern _Thread_local const char *ag_cause __attribute__((tls_model("initial-exec")));
-extern const char ag_cause_kernel[];
-
-/*
- * The calling thread's current context, as the driver last said. It counts only while ag_changes
- * has not moved: that goes up when a function or a context goes away or changes.
- */
-extern _Thread_local struct ag_current {
-    CUcontext context; /* NULL: not known, ask the driver */
-    unsigned changes;  /* ag_changes when the driver was asked */
-} ag_current __attribute__((tls_model("initial-exec")));
-extern _Atomic unsigned ag_changes;
 
 /* Asks the driver. NULL: there is none. */
 CUcontext ag_engine_ask_current(void);
@@ -109,18 +38,6 @@ static inline CUcontext ag_engine_current(CUstream stream)
                          1))
         return ag_current.context;
     return ag_engine_ask_current();
-}
-
-/* A function or a context is about to go away or change, or has. */
-static inline void ag_engine_changed(void)
-{
-    atomic_fetch_add(&ag_changes, 1);
-}
-
-/* The calling thread may have, or be about to get, another current context. */
-static inline void ag_engine_forget_current(void)
-{
-    ag_current.context = NULL;
 }
 
 /* -- Ops ------------------------------------------------------------------ */
@@ -203,22 +120,6 @@ bool ag_engine_kernel(const struct ag_kernel_call *call);
 bool ag_engine_passes(CUstream stream, bool ptsz, enum ag_op_kind kind, CUfunction func,
                       uint32_t grid);
 
-/*
- * What ag_engine_passes() found out about the stream whose op the calling thread let pass last: it
- * makes the next ops cheap. A stale entry does no harm. Where nothing is held and no sequence is
- * open any op may pass; only its stream may learn less.
- */
-struct ag_passing {
-    uintptr_t key;                  /* ag_passing_key() of the stream; 0: none */
-    uint32_t life;                  /* *living at that time */
-    const _Atomic uint32_t *living; /* the `life` of the stream's state */
-    uint64_t heads; /* ag_mark()s of ops that do not pass; AG_COPIES_PASS: only copies pass */
-    _Atomic uint32_t *left;   /* ops that may still pass */
-    _Atomic uint64_t *passed; /* ops that passed in the stream */
-};
-#define AG_COPIES_PASS UINT64_MAX
-extern _Thread_local struct ag_passing ag_passing __attribute__((tls_model("initial-exec")));
-
 static inline uintptr_t ag_passing_key(CUstream stream, bool ptsz)
 {
     return (uintptr_t)stream << 2 | (uintptr_t)ptsz << 1 | 1;
@@ -230,7 +131,7 @@ bool ag_engine_stream_rests(CUstream stream);
 
 static inline bool ag_engine_rests(CUstream stream)
 {
-    return atomic_load(&ag_held_streams) == 0 &&
+    return atomic_load(&ag_listeners) == 0 &&
            (((ag_passing.key | 2) == ag_passing_key(stream, true) &&
              ag_passing.heads != AG_COPIES_PASS &&
              atomic_load_explicit(ag_passing.left, memory_order_relaxed) > 1) ||
@@ -241,7 +142,7 @@ static inline bool ag_engine_rests(CUstream stream)
 static inline bool ag_engine_still_passes(CUstream stream, bool ptsz, enum ag_op_kind kind,
                                           CUfunction func, uint32_t grid)
 {
-    if (ag_passing.key != ag_passing_key(stream, ptsz) || atomic_load(&ag_held_streams) != 0 ||
+    if (ag_passing.key != ag_passing_key(stream, ptsz) || atomic_load(&ag_listeners) != 0 ||
         (__builtin_expect(ag_passing.heads != 0, 0) &&
          !(kind == AG_OP_COPY && ag_passing.heads == AG_COPIES_PASS) &&
          (ag_passing.heads & ag_mark(kind, func, grid)) != 0) ||
@@ -292,13 +193,8 @@ void ag_engine_event_destroy(CUevent event);
 /* The eager call that this thread was just told to make has failed: what fails is never held. */
 void ag_engine_failed(void);
 
-/*
- * The number of contexts in which the driver refused a held op, and the program does not know yet.
- * While it is not 0, a door whose call succeeded returns ag_engine_refusal() instead: the error of
- * the current context, once; then CUDA_SUCCESS. Ops that pass do not return it, but the next wait
- * does.
- */
-extern _Atomic unsigned ag_refused;
+/* While ag_refused is not 0: the error of the current context, once; then CUDA_SUCCESS. Ops that
+   pass do not return it, but the next wait does. */
 CUresult ag_engine_refusal(void);
 
 /*
@@ -352,17 +248,9 @@ void ag_engine_barrier_event(CUevent event, enum ag_reason reason);
    which may wait for what is held. */
 void ag_engine_barrier_load(CUfunction func);
 
-/*
- * The number of hot sequences that have no graph yet, because making another exec might wait for
- * running kernels. While it is not 0, doors call ag_engine_waited() after the host has waited for
- * work with success: it makes these graphs, if the device has nothing to do for this process.
- */
-extern _Atomic unsigned ag_wanted_traces;
+/* After the host has waited for work with success, while ag_wanted_traces is not 0: makes these
+   graphs, if the device has nothing to do for this process. */
 void ag_engine_waited(void);
-
-/* The number of vacant states whose streams left work behind. While it is not 0 doors call the next
-   two functions around waits for a context. */
-extern _Atomic unsigned ag_unsettled;
 
 /*
  * A stream may be destroyed with work left in it, and nobody can ask whether that is done. Before
@@ -378,7 +266,6 @@ void ag_engine_settled(CUcontext context, unsigned left);
  * doors tell of waits. Before the host waits for a stream: how much has been issued there; 0: not
  * known. After the wait: tells that so much is done.
  */
-extern _Atomic bool ag_streams_go;
 uint64_t ag_engine_issued(CUstream stream);
 void ag_engine_waited_for(CUstream stream, uint64_t issued);
 

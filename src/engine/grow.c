@@ -13,8 +13,6 @@
 #include "observe/thread.h"
 #include "trace/policy.h"
 
-_Atomic bool ag_unfollowed;
-
 static bool idle(struct ag_stream *stream)
 {
     bool pushed;
@@ -48,7 +46,7 @@ static bool ask_all(void)
 {
     static struct ag_stream *_Atomic busy;
     struct ag_stream *last = atomic_load(&busy), *stream = ag_stream_all();
-    if (atomic_load(&ag_unfollowed) || ag_captures_about() || !ag_contexts_settled() ||
+    if (atomic_load(&ag_unfollowed_kernels) || ag_captures_about() || !ag_contexts_settled() ||
         ag_young_others() || (last != NULL && !is_idle(last)))
         return false;
     while (stream != NULL && is_idle(stream))
@@ -59,9 +57,9 @@ static bool ask_all(void)
 
 static bool all_idle(void)
 {
-    atomic_fetch_add(&ag_making, 1);
+    atomic_fetch_add(&ag_capture_breakers, 1);
     bool all = ask_all();
-    atomic_fetch_sub(&ag_making, 1);
+    atomic_fetch_sub(&ag_capture_breakers, 1);
     return all;
 }
 
@@ -87,7 +85,7 @@ void ag_stream_take_over(struct ag_stream *stream)
 
 void ag_stream_wait_for_growth(void)
 {
-    while (atomic_load(&growing) != 0 && atomic_load(&ag_captures) == 0)
+    while (atomic_load(&growing) != 0 && atomic_load(&ag_hold_bans) == 0)
         ag_thread_pause(AG_PATIENCE_LOOK_NS);
 }
 
@@ -95,9 +93,9 @@ void ag_stream_wait_for_growth(void)
    Whether none is young any more. */
 static bool promote(void)
 {
-    atomic_fetch_add(&ag_making, 1);
+    atomic_fetch_add(&ag_capture_breakers, 1);
     bool all = !ag_captures_about() && !ag_young_others() && ag_young_promote();
-    atomic_fetch_sub(&ag_making, 1);
+    atomic_fetch_sub(&ag_capture_breakers, 1);
     return all;
 }
 
@@ -152,8 +150,6 @@ void ag_engine_settled(CUcontext handle, unsigned left)
         ag_stream_settle(context);
 }
 
-_Atomic bool ag_streams_go;
-
 /* The stream that the calling thread issued the last op of, if it remembers it, not locked. */
 static struct ag_stream *own(CUstream handle)
 {
@@ -191,7 +187,7 @@ void ag_engine_waited_for(CUstream handle, uint64_t issued)
 
 void ag_engine_launch_unseen(void)
 {
-    atomic_store(&ag_unfollowed, true);
+    atomic_store(&ag_unfollowed_kernels, true);
 }
 
 void ag_engine_stream_used(CUstream handle, bool ptsz)

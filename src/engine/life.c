@@ -42,7 +42,7 @@ void ag_engine_stream_destroy(CUstream handle)
             ag_stream_end(stream, true, AG_REASON_DESTROY);
             /* What may still run in it cannot be asked for any more; nor now, during a capture,
                which may be of this stream. */
-            bool captures = atomic_load(&ag_captures) != 0;
+            bool captures = atomic_load(&ag_hold_bans) != 0;
             bool waited = atomic_load(&stream->waited) == ag_stream_issued(stream);
             unsigned left = 0;
             if (captures || !(waited || ag_stream_is_done(stream)))
@@ -63,7 +63,7 @@ void ag_engine_stream_attributes(CUstream handle, bool ptsz)
     struct ag_stream *stream = ag_stream_find(handle, ptsz, ag_context_current());
     if (stream == NULL) {
         /* It could be followed later, without them: nothing is held from now on. */
-        atomic_fetch_add(&ag_captures, 1);
+        atomic_fetch_add(&ag_hold_bans, 1);
         return;
     }
     ag_stream_lock(stream);
@@ -75,8 +75,6 @@ void ag_engine_stream_attributes(CUstream handle, bool ptsz)
 
 /* -- Capture ----------------------------------------------------------------- */
 
-_Atomic unsigned ag_beginning;
-
 /*
  * While the program captures, nothing is held anywhere: launches may be illegal then, and only the
  * real call knows. Streams that join a capture through events are found by asking the driver at
@@ -85,23 +83,23 @@ _Atomic unsigned ag_beginning;
 void ag_engine_capture_prepare(CUstream handle, bool ptsz)
 {
     (void)ag_stream_find(handle, ptsz, ag_context_current()); /* known from now on: see begun */
-    atomic_fetch_add(&ag_beginning, 1);
+    atomic_fetch_add(&ag_captures_beginning, 1);
     uint64_t began = ag_pace_now();
-    while (atomic_load(&ag_making) != 0 && ag_pace_now() - began < AG_PATIENCE_MAKING_NS)
+    while (atomic_load(&ag_capture_breakers) != 0 && ag_pace_now() - began < AG_PATIENCE_MAKING_NS)
         ag_thread_pause(AG_PATIENCE_LOOK_NS);
-    if (atomic_load(&ag_held_streams) != 0)
+    if (atomic_load(&ag_listeners) != 0)
         ag_engine_barrier_all(AG_REASON_CAPTURE);
 }
 
 void ag_engine_capture_refused(void)
 {
-    atomic_fetch_sub(&ag_beginning, 1);
+    atomic_fetch_sub(&ag_captures_beginning, 1);
 }
 
 void ag_engine_capture_begun(CUstream handle, bool ptsz)
 {
-    atomic_fetch_add(&ag_captures, 1);
-    atomic_fetch_sub(&ag_beginning, 1);
+    atomic_fetch_add(&ag_hold_bans, 1);
+    atomic_fetch_sub(&ag_captures_beginning, 1);
     struct ag_stream *stream = ag_stream_peek(handle, ptsz, ag_context_current());
     if (stream == NULL)
         return; /* its end will not be known: nothing is held from now on */
@@ -271,7 +269,7 @@ bool ag_engine_limit_repeats(CUlimit limit, size_t value)
 /* As during a capture: another thread must not replay between the call and its end here. */
 void ag_engine_stack_begins(void)
 {
-    atomic_fetch_add(&ag_captures, 1);
+    atomic_fetch_add(&ag_hold_bans, 1);
     (void)ag_barrier_last(); /* who has a lock for longer submits what is from before the call */
 }
 
@@ -280,7 +278,7 @@ void ag_engine_stack_ends(bool changed)
     const struct ag_context *context = ag_context_peek(ag_context_current());
     if (changed && context != NULL)
         (void)each_stream(drop_traces, context);
-    atomic_fetch_sub(&ag_captures, 1);
+    atomic_fetch_sub(&ag_hold_bans, 1);
     AG_CALLSITE();
 }
 
@@ -307,7 +305,7 @@ static void prepare(void)
         return;
     note_stop("there is no thread for the watchdog");
     ag_log(AG_LOG_WARNING, "nothing is held: %s", ag_engine_stopped());
-    atomic_fetch_add(&ag_captures, 1); /* as during a capture that does not end */
+    atomic_fetch_add(&ag_hold_bans, 1); /* as during a capture that does not end */
 }
 
 void ag_engine_context_begins(void)
@@ -335,7 +333,7 @@ void ag_engine_stop(const char *why)
     if (!ag_engine_on)
         return;
     /* As during a capture: other threads go on, and each flushes before it launches eagerly. */
-    atomic_fetch_add(&ag_captures, 1);
+    atomic_fetch_add(&ag_hold_bans, 1);
     if (ag_barrier_last())
         atomic_store(&ag_engine_on, false); /* who is still in the engine holds nothing */
     ag_watchdog_stop();
@@ -358,7 +356,7 @@ void ag_engine_leave(void)
 {
     if (!ag_engine_on)
         return;
-    atomic_fetch_add(&ag_captures, 1);
+    atomic_fetch_add(&ag_hold_bans, 1);
     bool past = interrupted();
     if (!ag_watchdog_flush(AG_REASON_EXIT) || past)
         ag_depth++;

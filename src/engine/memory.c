@@ -20,8 +20,6 @@ struct ag_answers {
     } answer[1 << LOG2_ANSWERS];
 };
 
-_Atomic uint64_t ag_memory_state = 2; /* no answer's yet */
-
 /* False: nothing that can be held. */
 static bool ask(struct answer *answer, CUdeviceptr address)
 {

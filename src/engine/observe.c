@@ -65,7 +65,7 @@ static void define(const struct known *known, const char *name)
  */
 static struct known *ask(CUfunction handle)
 {
-    if (atomic_load(&ag_captures) > atomic_load(&ag_pauses))
+    if (atomic_load(&ag_hold_bans) > atomic_load(&ag_pauses))
         return NULL;
     struct ag_function *function = ag_function_copy(handle, ag_context_current());
     struct known *known = function != NULL ? malloc(sizeof *known) : NULL;

@@ -17,11 +17,6 @@
 #define LIKELY(condition)   __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
-_Atomic unsigned ag_held_streams, ag_curious_streams, ag_open_events, ag_watching;
-_Atomic bool ag_engine_on, ag_graphs_wait;
-_Atomic uint64_t ag_unfollowed_ops;
-_Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
-
 /* Of what each held op goes through: as calls these were 19 of a launch's 352 instructions. */
 #define INLINE inline __attribute__((always_inline))
 
@@ -53,7 +48,7 @@ static bool step(struct ag_stream *stream, bool described, struct ag_described *
 static bool eligible(const struct ag_stream *stream, CUcontext current)
 {
     const struct ag_context *context = stream->context;
-    return !stream->plain && context->ctx == current && atomic_load(&ag_captures) == 0 &&
+    return !stream->plain && context->ctx == current && atomic_load(&ag_hold_bans) == 0 &&
            !atomic_load_explicit(&context->green, memory_order_relaxed);
 }
 
@@ -123,7 +118,7 @@ static __attribute__((noinline)) struct ag_stream *find(CUstream handle, bool pt
     if (op && ag_young_op(handle, ptsz, current))
         return NULL;
     struct ag_stream *stream = ag_stream_find_slow(handle, ptsz, current);
-    if (stream == NULL && atomic_load(&ag_held_streams) != 0)
+    if (stream == NULL && atomic_load(&ag_listeners) != 0)
         ag_engine_barrier_all(AG_REASON_BARRIER);
     return stream;
 }
@@ -183,8 +178,8 @@ static INLINE struct ag_stream *enter(CUstream handle, bool ptsz, CUcontext curr
 static void unfollowed(void)
 {
     atomic_fetch_add_explicit(&ag_unfollowed_ops, 1, memory_order_relaxed);
-    if (atomic_load(&ag_captures) == 0) /* or it will not run now */
-        atomic_store(&ag_unfollowed, true);
+    if (atomic_load(&ag_hold_bans) == 0) /* or it will not run now */
+        atomic_store(&ag_unfollowed_kernels, true);
 }
 
 /* The same for an op, which is counted in any case. */
@@ -246,8 +241,6 @@ static inline bool record_again(struct ag_stream *stream, struct ag_node *node, 
     return true;
 }
 
-_Thread_local struct ag_passing ag_passing __attribute__((tls_model("initial-exec")));
-
 /* Whether the thread knows the state of the stream of this slot. */
 static inline bool is_known(const struct ag_found *found)
 {
@@ -274,7 +267,7 @@ bool ag_engine_passes(CUstream handle, bool ptsz, enum ag_op_kind kind, CUfuncti
     const struct ag_found *found = ag_stream_slot(handle);
     struct ag_stream *stream = found->stream;
     ag_passing.key = 0;
-    if (atomic_load(&ag_held_streams) != 0 || atomic_load(&ag_refused) != 0 || !is_known(found))
+    if (atomic_load(&ag_listeners) != 0 || atomic_load(&ag_refused) != 0 || !is_known(found))
         return false;
     bool rests = ag_recorder_rests(&stream->recorder);
     if ((LIKELY(!rests) && kind != AG_OP_COPY) || found->key != handle || found->ptsz != ptsz ||
@@ -352,7 +345,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
         same = is_same(node, call) && stream->context->ctx == current;
         if (LIKELY(same))
             break; /* it is known, and need not be described */
-        if (UNLIKELY(!settled) && atomic_load(&ag_open_events) != 0) {
+        if (UNLIKELY(!settled) && atomic_load(&ag_event_streams) != 0) {
             ag_stream_unlock(stream);
             settle_events(call);
             settled = true;
@@ -485,9 +478,9 @@ FOLLOWED_OP(value, AG_OP_VALUE, DESCRIBE)
 
 bool ag_engine_value(const struct ag_value_call *call)
 {
-    if (waits(call) && atomic_load(&ag_captures) != 0)
+    if (waits(call) && atomic_load(&ag_hold_bans) != 0)
         atomic_store(&ag_graphs_wait, true);
-    if (waits(call) && atomic_load(&ag_held_streams) != 0)
+    if (waits(call) && atomic_load(&ag_listeners) != 0)
         ag_order_behind_all(ag_stream_peek(call->stream, call->ptsz, ag_context_current()));
     OTHER_OP(value, ag_note_value);
 }
@@ -557,7 +550,7 @@ static bool free_is_certain(const struct ag_stream *stream, CUdeviceptr address)
 
 bool ag_engine_free(CUdeviceptr address, CUstream handle, bool ptsz)
 {
-    if (atomic_load(&ag_held_streams) == 0)
+    if (atomic_load(&ag_listeners) == 0)
         return false;
     CUcontext current = ag_engine_current(handle);
     struct ag_stream *stream = enter(handle, ptsz, current, false);
@@ -581,7 +574,7 @@ static bool note(struct ag_stream *stream, const struct ag_event_call *call)
     if (!ag_event_hold(call->event, stream, call->wait))
         return false;
     if (!stream->events)
-        atomic_fetch_add(&ag_open_events, 1);
+        atomic_fetch_add(&ag_event_streams, 1);
     stream->events = true;
     return true;
 }
@@ -630,7 +623,7 @@ void ag_engine_event_destroy(CUevent event)
     struct ag_stream *users[AG_EVENT_USERS];
     (void)ag_event_settle(event, true, AG_REASON_EVENT);
     unsigned count = ag_event_forget(event, users);
-    if (count == 0 || atomic_load(&ag_captures) > atomic_load(&ag_pauses) ||
+    if (count == 0 || atomic_load(&ag_hold_bans) > atomic_load(&ag_pauses) ||
         ag_context_refused(&current))
         return;
     if (ag_aside_waits()) /* as the driver's call will; a graph that is being made may name it */
@@ -680,7 +673,7 @@ static bool step(struct ag_stream *stream, bool described, struct ag_described *
             ag_recorder_foreign(rec);
         stream->counters.ops++;
         stream->last = NULL;
-        if (atomic_load(&ag_captures) != 0)
+        if (atomic_load(&ag_hold_bans) != 0)
             stream->timed.head = NULL;
         return false;
     }

@@ -21,7 +21,6 @@
 #include "trace/policy.h"
 
 _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
-_Atomic int ag_captures;
 
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static struct ag_stream *_Atomic streams; /* writes under registry */
@@ -464,7 +463,7 @@ void ag_stream_capture_ends(struct ag_stream *stream)
         return;
     stream->captured = false;
     ag_event_distrust(NULL);
-    atomic_fetch_sub(&ag_captures, 1); /* events may be held again */
+    atomic_fetch_sub(&ag_hold_bans, 1); /* events may be held again */
 }
 
 /* The state is no longer that of its stream. */
@@ -473,7 +472,7 @@ static void lose_stream(struct ag_stream *stream)
     ag_stream_be_curious(stream, false);
     ag_stream_capture_ends(stream);
     if (atomic_exchange(&stream->relayed, false) && !stream->open)
-        atomic_fetch_sub(&ag_held_streams, 1);
+        atomic_fetch_sub(&ag_listeners, 1);
     ag_stream_update_busy(stream);
 }
 
@@ -515,8 +514,6 @@ static bool is_of_use(const struct ag_stream *stream)
         trace = trace->next;
     return trace == NULL;
 }
-
-_Atomic unsigned ag_unsettled;
 
 void ag_stream_vacate(struct ag_stream *stream, unsigned left)
 {

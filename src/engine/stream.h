@@ -117,9 +117,9 @@ struct ag_stream {
 
     /* Written under the lock, read without it: a thread always sees what it wrote itself. */
     _Atomic uint32_t held;      /* ops held: those on the path to the recorder's cursor */
-    _Atomic bool open;          /* a sequence is open: counted in ag_held_streams */
+    _Atomic bool open;          /* a sequence is open: counted in ag_listeners */
     _Atomic bool curious;       /* wants to hear of the next barrier: in ag_curious_streams */
-    _Atomic bool relayed;       /* ops went out in its name (submit.c): in ag_held_streams */
+    _Atomic bool relayed;       /* ops went out in its name (submit.c): in ag_listeners */
     _Atomic unsigned counted;   /* 1: it holds, and is counted in `ahead` of its own ops */
     _Atomic uint64_t sequence;  /* goes up when a sequence ends that has records or waits */
     const void *_Atomic thread; /* the thread that issued the last op */
@@ -151,7 +151,7 @@ struct ag_stream {
     struct ag_recorder recorder;
     struct ag_node *path[AG_MOST_LENGTH + 1]; /* the held ops: path[1 .. held] */
     struct ag_trace *traces;
-    bool events;                 /* the open sequence has events: counted in ag_open_events */
+    bool events;                 /* the open sequence has events: counted in ag_event_streams */
     CUdeviceptr frees[AG_FREES]; /* memory that is freed behind the held ops */
     unsigned free_count;
     struct ag_node *wanted[AG_WANTED]; /* leaves of hot sequences that wait for an exec */
@@ -207,11 +207,6 @@ struct ag_thread {
 
 extern _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
 
-/* Ops in streams that have no state. ag_unfollowed: kernels may be among them, and then the library
-   cannot tell any more when the device is idle. */
-extern _Atomic uint64_t ag_unfollowed_ops;
-extern _Atomic bool ag_unfollowed;
-
 /*
  * The state of the stream that a call names, made when it is new; NULL when the engine has no use
  * for it (no current context, no memory). For an explicit handle it may be one of another context
@@ -266,24 +261,9 @@ void ag_stream_settle(const struct ag_context *context);
 bool ag_stream_kill_vacant(const struct ag_context *context);
 
 /* Drops the nodes and traces that refer to functions which were retired up to `stamp`. If there are
-   any the open sequence ends. Functions that another thread retires meanwhile stay: that thread comes
-   by itself. Wants the lock and the context. */
+   any the open sequence ends. Functions that another thread retires meanwhile stay: that thread
+   comes by itself. Wants the lock and the context. */
 void ag_stream_forget_retired(struct ag_stream *stream, uint32_t stamp);
-
-extern _Atomic int ag_captures; /* captures under way, and pauses: while above 0 nothing is held */
-extern _Atomic int ag_pauses;   /* pauses that the program asked for: counted in ag_captures, too */
-
-/*
- * The driver ends a capture of the program if the library asks about the captured stream or uploads
- * a graph to it. So a thread that is about to do this first counts itself in ag_making, and then
- * looks for captures. A thread that is about to begin a capture counts that in ag_beginning, and
- * then waits until ag_making is 0, for a second at most.
- */
-extern _Atomic unsigned ag_making, ag_beginning;
-static inline bool ag_captures_about(void)
-{
-    return atomic_load(&ag_captures) != 0 || atomic_load(&ag_beginning) != 0;
-}
 
 /* Whether the stream's thread is in step with another thread: within the last AG_IN_STEP ops the
    stream has waited for what another thread had recorded. Wants the lock. */

@@ -38,8 +38,6 @@ static void note_error(struct ag_stream *stream, CUresult result, const char *wh
     ag_log(AG_LOG_WARNING, "CUDA error %d when %s", (int)result, what);
 }
 
-_Atomic unsigned ag_refused;
-
 /* A held op that the driver refused is lost, and the program was told that it succeeded: a later
    call tells of the first such error, as of one of asynchronous execution. */
 static bool refused(struct ag_stream *stream, CUresult result, const char *what)
@@ -116,7 +114,7 @@ void ag_stream_absorb(struct ag_stream *stream)
     }
     stream->relayed = false;
     if (!stream->open)
-        atomic_fetch_sub(&ag_held_streams, 1);
+        atomic_fetch_sub(&ag_listeners, 1);
     ag_stream_update_busy(stream);
 }
 
@@ -142,7 +140,7 @@ void ag_stream_open(struct ag_stream *stream)
         return;
     atomic_store_explicit(&stream->open, true, memory_order_relaxed);
     if (!stream->relayed)
-        atomic_fetch_add(&ag_held_streams, 1);
+        atomic_fetch_add(&ag_listeners, 1);
     ag_stream_update_busy(stream);
 }
 
@@ -152,7 +150,7 @@ static void stream_close(struct ag_stream *stream)
         return;
     atomic_store_explicit(&stream->open, false, memory_order_relaxed);
     if (!stream->relayed)
-        atomic_fetch_sub(&ag_held_streams, 1);
+        atomic_fetch_sub(&ag_listeners, 1);
     ag_stream_update_busy(stream);
 }
 
@@ -362,8 +360,6 @@ static enum room take_room(struct ag_stream *stream, struct ag_node *leaf, bool 
     return room;
 }
 
-_Atomic unsigned ag_wanted_traces;
-
 static bool is_wanted(const struct ag_stream *stream, const struct ag_node *leaf)
 {
     unsigned i = 0;
@@ -538,13 +534,11 @@ static void try_to_make(struct ag_stream *stream, struct ag_node *leaf, bool idl
     unrelax(stream, mode);
 }
 
-_Atomic unsigned ag_making;
-
 static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
-    atomic_fetch_add(&ag_making, 1);
+    atomic_fetch_add(&ag_capture_breakers, 1);
     try_to_make(stream, leaf, idle);
-    atomic_fetch_sub(&ag_making, 1);
+    atomic_fetch_sub(&ag_capture_breakers, 1);
 }
 
 void ag_stream_grow(struct ag_stream *stream)
@@ -610,7 +604,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     stream->free_count = 0;
     if (relay) {
         if (!stream->relayed && !stream->open)
-            atomic_fetch_add(&ag_held_streams, 1);
+            atomic_fetch_add(&ag_listeners, 1);
         stream->relayed = true;
         ag_stream_update_busy(stream);
     }
@@ -664,7 +658,7 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
     }
     if (stream->events) { /* they have been submitted, and are no longer looked for */
         atomic_store_explicit(&stream->sequence, stream->sequence + 1, memory_order_release);
-        atomic_fetch_sub(&ag_open_events, 1);
+        atomic_fetch_sub(&ag_event_streams, 1);
         stream->events = false;
     }
     if (stream->live) {

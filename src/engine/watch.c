@@ -80,8 +80,8 @@ void ag_watch_start(void)
         return;
     }
     if (trace) {
-        atomic_store(&ag_watching, 1);
-        atomic_fetch_add(&ag_held_streams, 1);
+        atomic_store(&ag_file_listens, 1);
+        atomic_fetch_add(&ag_listeners, 1);
     }
 }
 

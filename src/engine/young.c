@@ -223,7 +223,7 @@ bool ag_young_destroy(CUstream handle)
         return false;
     /* Before it leaves: what runs there must be known in one way or the other. While there has been
        no graph in any context there is little reason to ask. */
-    if (!done && (atomic_load(&ag_captures) != 0 || atomic_load(&ag_most_graph_memory) == 0 ||
+    if (!done && (atomic_load(&ag_hold_bans) != 0 || atomic_load(&ag_most_graph_memory) == 0 ||
                   !ag_stream_handle_is_done(handle)))
         atomic_fetch_add(&context->left, 1);
     ag_young_leave(handle);

@@ -411,10 +411,10 @@ BEFORE(cuStreamAttachMemAsync_ptsz, ATTACH_PARAMETERS, ATTACH_ARGUMENTS,
     {                                                                                              \
         if (active(#name)) {                                                                            \
             ag_memory_changed(); /* it may free some */                                            \
-            if (atomic_load(&ag_open_events) != 0 ||                                               \
+            if (atomic_load(&ag_event_streams) != 0 ||                                               \
                 (atomic_load(&ag_graphs_wait) && ag_anything_held()))                              \
                 ag_engine_barrier_all(AG_REASON_BARRIER);                                          \
-            else if (atomic_load(&ag_held_streams) != 0)                                           \
+            else if (atomic_load(&ag_listeners) != 0)                                           \
                 ag_engine_barrier_stream(stream, ptsz, AG_REASON_STREAM_BARRIER);                  \
             ag_engine_stream_used(stream, ptsz);                                                   \
         }                                                                                          \

@@ -42,7 +42,7 @@ static inline bool still_passes(CUstream stream, bool ptsz, enum ag_op_kind kind
 static inline bool passes(CUstream stream, bool ptsz, enum ag_op_kind kind, CUfunction func,
                           unsigned grid)
 {
-    return atomic_load(&ag_held_streams) == 0 && !ag_shortcut.call &&
+    return atomic_load(&ag_listeners) == 0 && !ag_shortcut.call &&
            ag_engine_passes(stream, ptsz, kind, func, grid);
 }
 
@@ -433,7 +433,7 @@ FREE(cuMemFreeAsync_ptsz, true)
             ag_engine_allocates(stream, per_thread);                                               \
         CUresult result = real arguments;                                                          \
         if (unlikely(result == CUDA_ERROR_OUT_OF_MEMORY) && !passive() &&                          \
-            atomic_load(&ag_held_streams) != 0) {                                                  \
+            atomic_load(&ag_listeners) != 0) {                                                     \
             ag_engine_barrier_all(AG_REASON_BARRIER);                                              \
             result = real arguments;                                                               \
         }                                                                                          \

@@ -79,7 +79,7 @@ static void in_child(void)
     ag_watch_child();
     gave_up = true;
     atomic_store(&ag_engine_on, false);
-    atomic_store(&ag_held_streams, 0);
+    atomic_store(&ag_listeners, 0);
     atomic_store(&ag_curious_streams, 0);
 }
 

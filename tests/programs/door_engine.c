@@ -17,16 +17,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-_Atomic uint64_t ag_memory_state;
-_Thread_local struct ag_passing ag_passing __attribute__((tls_model("initial-exec")));
-_Atomic unsigned ag_held_streams, ag_curious_streams, ag_open_events, ag_wanted_traces,
-    ag_unsettled, ag_watching, ag_refused;
-_Atomic bool ag_streams_go, ag_graphs_wait;
-_Atomic bool ag_engine_on, ag_trace_on; /* there is no trace here */
-_Thread_local const char *ag_cause __attribute__((tls_model("initial-exec")));
-_Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
-_Thread_local struct ag_current ag_current __attribute__((tls_model("initial-exec")));
-_Atomic unsigned ag_changes = 1;
+_Atomic bool ag_trace_on; /* there is no trace here */
 struct ag_options ag_opt = {.general_enable = true};
 
 /* What has been asked since the program last looked. */
@@ -40,12 +31,12 @@ EXPORT void door_want(int traces)
 
 EXPORT void door_hold_events(int streams)
 {
-    ag_open_events = (unsigned)streams;
+    ag_event_streams = (unsigned)streams;
 }
 
 EXPORT void door_hold(int streams)
 {
-    ag_held_streams = (unsigned)streams;
+    ag_listeners = (unsigned)streams;
 }
 
 EXPORT void door_be_curious(int streams)

@@ -10,7 +10,8 @@ tests_unit_probe_SOURCES = tests/unit/probe.c $(config_sources) $(observe_source
 tests_unit_probe_CPPFLAGS = $(UNIT_CPPFLAGS) $(AG_CONFIG_CPPFLAGS) $(INIH_CPPFLAGS)
 tests_unit_probe_LDADD = $(INIH_LIBS)
 
-tests_unit_test_aside_SOURCES = tests/unit/test_aside.c tests/unit/test.h src/engine/aside.c src/observe/thread.c
+tests_unit_test_aside_SOURCES = tests/unit/test_aside.c tests/unit/test.h src/engine/aside.c src/engine/hot.c \
+	src/observe/thread.c
 tests_unit_test_aside_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_audit_SOURCES = tests/unit/test_audit.c tests/unit/test.h src/engine/audit.c \

@@ -29,10 +29,8 @@ static struct ag_context context, other_context;
 static char other_thread;
 static struct ag_stream stream = {.context = &context, .live = true, .thread = &other_thread};
 
-_Atomic bool ag_unfollowed;
 _Atomic unsigned ag_context_errors;
 _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
-_Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
 
 bool ag_young_others(void)
 {
@@ -136,7 +134,7 @@ static void begin(CUresult result)
     full = false;
     answer = result;
     made = destroyed = given = 0;
-    ag_unfollowed = false;
+    ag_unfollowed_kernels = false;
     stream.thread = &other_thread;
 }
 
@@ -167,7 +165,7 @@ TEST(others_are_called_for)
     CHECK(ag_aside_event(&context, &event) == CUDA_SUCCESS && event == (CUevent)16);
     CHECK(!ag_aside_waits());
     stream.thread = NULL;
-    ag_unfollowed = true;
+    ag_unfollowed_kernels = true;
     CHECK(ag_aside_destroy_event(&context, event) == CUDA_SUCCESS && elsewhere);
 }
 

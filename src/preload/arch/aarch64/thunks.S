@@ -8,7 +8,7 @@
 
     .hidden ag_slots
     .hidden ag_exports
-    .hidden ag_held_streams
+    .hidden ag_listeners
     .hidden ag_curious_streams
     .hidden ag_memory_state
     .hidden ag_thunk_barrier
@@ -59,7 +59,7 @@
     .text
     .type   ag_thunk, %function
     .p2align 5
-ag_thunk: /* x16: the slot's distance from the first; ag_held_streams is 0 */
+ag_thunk: /* x16: the slot's distance from the first; ag_listeners is 0 */
     .cfi_startproc
     adrp    x17, ag_curious_streams
     ldr     w17, [x17, #:lo12:ag_curious_streams]
@@ -88,8 +88,8 @@ ag_thunk_seen: /* the same, also where nothing is held */
 .macro thunk by=ag_thunk
     .p2align 5
     mov     x16, #AG_SLOT_SIZE * index
-    adrp    x17, ag_held_streams
-    ldr     w17, [x17, #:lo12:ag_held_streams]
+    adrp    x17, ag_listeners
+    ldr     w17, [x17, #:lo12:ag_listeners]
     adrp    x15, ag_slots
     cbnz    w17, ag_thunk_seen
     b       \by
