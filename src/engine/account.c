@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "driver/driver.h"
+#include "engine/hot.h"
 #include "engine/trial.h"
 #include "engine/young.h"
 #include "graph/node.h"
@@ -172,7 +173,7 @@ static void see(struct ag_stream *stream)
     stream->seen_live = stream->live && !stream->vacant;
 }
 
-void ag_engine_peek(struct ag_counters *sum, uint64_t *streams)
+void ag_account_peek(struct ag_counters *sum, uint64_t *streams)
 {
     *sum = (struct ag_counters){.errors = atomic_load(&ag_context_errors) +
                                           atomic_load(&ag_setting_errors),
@@ -218,7 +219,7 @@ static void gather_stream(struct ag_account *account, const struct ag_stream *st
         add_cut(account->cuts, &account->cut_count, MOST_CUTS, &stream->cuts[i]);
 }
 
-void ag_engine_account(struct ag_account *account)
+void ag_account_gather(struct ag_account *account)
 {
     uint64_t living;
     *account = (struct ag_account){.traces_left_out = atomic_load(&traces_left_out),
@@ -240,7 +241,7 @@ void ag_engine_account(struct ag_account *account)
             pthread_mutex_unlock(&peek_lock);
             ag_stream_unlock(stream);
         }
-    ag_engine_peek(&account->counters, &living);
+    ag_account_peek(&account->counters, &living);
 
     struct ag_trace_account *newest = atomic_load(&traces);
     for (struct ag_trace_account *trace = newest; trace != NULL; trace = trace->next)
@@ -252,7 +253,7 @@ void ag_engine_account(struct ag_account *account)
         account->traces[account->trace_count++] = trace;
 }
 
-void ag_engine_account_free(struct ag_account *account)
+void ag_account_free(struct ag_account *account)
 {
     free(account->streams);
     free(account->traces);

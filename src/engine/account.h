@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the engine keeps for the exit report beyond its counters, while somebody wants one: what cut
- * sequences, and what each trace was made of. To be called through AG_ACCOUNT() only.
+ * sequences, and what each trace was made of. These functions are called
+ * through AG_ACCOUNT() only.
+ *
+ * The functions at the end gather the accounts of all streams.
  */
 #ifndef AG_ENGINE_ACCOUNT_H
 #define AG_ENGINE_ACCOUNT_H
 
 #include "engine/stream.h"
 #include "observe/account.h"
+
+/* Whether a report is wanted; constant once CUDA is initialised. */
+extern bool ag_accounting;
 
 #define AG_ACCOUNT(call)                                                                           \
     do {                                                                                           \
@@ -29,5 +35,17 @@ void ag_account_trial(const struct ag_stream *stream, const struct ag_node *head
 /* The trace has been replayed in the stream, which set the arguments of so many nodes. */
 void ag_account_replay(const struct ag_stream *stream, const struct ag_trace *trace,
                        uint64_t patches);
+
+/* -- All streams; no lock may be held ------------------------------------------ */
+
+/* Adds up the counters of all streams, living and gone, and counts those that live. Never waits for
+   a thread that waits for the GPU: if another thread has a stream's lock, takes the numbers of the
+   last look. */
+void ag_account_peek(struct ag_counters *sum, uint64_t *streams);
+
+/* What the engine has for the report, to be given back with ag_account_free(). Streams whose
+   threads wait for the GPU are missing. */
+void ag_account_gather(struct ag_account *account);
+void ag_account_free(struct ag_account *account);
 
 #endif

@@ -5,8 +5,10 @@
 
 #include <stdlib.h>
 
-#include "engine/observe.h"
+#include "engine/account.h"
+#include "engine/engine.h"
 #include "engine/pace.h"
+#include "engine/watch.h"
 #include "observe/region.h"
 
 int autograph_version(void)
@@ -73,7 +75,7 @@ int autograph_get_statistics(struct autograph_statistics *statistics)
     struct ag_counters c = {0};
     uint64_t streams;
     if (!ag_unwatched)
-        ag_engine_peek(&c, &streams);
+        ag_account_peek(&c, &streams);
     struct autograph_statistics known = {
         .size = statistics->size,
         .ops = c.ops,
@@ -100,7 +102,7 @@ static struct ag_region_mark mark(void)
     if (ag_accounting) {
         struct ag_counters counters;
         uint64_t streams;
-        ag_engine_peek(&counters, &streams);
+        ag_account_peek(&counters, &streams);
         now = (struct ag_region_mark){ag_trace_clock(), counters.ops, counters.replayed};
     }
     return now;

@@ -7,6 +7,8 @@
 #include <time.h>
 
 #include "driver/driver.h"
+#include "engine/hot.h"
+#include "engine/stream.h"
 #include "engine/young.h"
 #include "observe/thread.h"
 #include "trace/policy.h"

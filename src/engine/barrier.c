@@ -6,7 +6,13 @@
  * threads are making at the same time are not ordered against this one, and either order is one
  * that the program could have seen.
  */
+#include "engine/barrier.h"
+
+#include "engine/engine.h"
 #include "engine/event.h"
+#include "engine/grow.h"
+#include "engine/submit.h"
+#include "engine/watchdog.h"
 #include "graph/function.h"
 #include "observe/callsite.h"
 #include "trace/policy.h"

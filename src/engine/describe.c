@@ -2,6 +2,7 @@
 /* Describing calls: attributes in a normal form, argument pointers, layouts. */
 #include "engine/describe.h"
 
+#include "engine/engine.h"
 #include "graph/attribute.h"
 #include "graph/setting.h"
 

@@ -5,7 +5,7 @@
 #ifndef AG_DESCRIBE_H
 #define AG_DESCRIBE_H
 
-#include "engine/engine.h"
+#include "engine/call.h"
 #include "engine/memory.h"
 #include "graph/function.h"
 #include "graph/node.h"

@@ -5,7 +5,7 @@
  *
  * All functions may be called by any thread, with or without a current CUDA context. None of them
  * fails towards the caller: what goes wrong inside turns into eager launches and is counted.
- * While a thread is inside the engine (ag_inside() != 0), doors must pass its calls straight
+ * While a thread is inside the engine (ag_depth != 0), doors must pass its calls straight
  * through: they are the engine's own, or come from a profiler's callback within one.
  *
  * Locks: none may be held by the caller. See engine/stream.h for the order of the engine's own.
@@ -18,8 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/call.h"
 #include "engine/hot.h"
-#include "observe/account.h"
 #include "observe/counters.h"
 #include "observe/tracefile.h"
 #include "trace/op.h"
@@ -41,67 +41,6 @@ static inline CUcontext ag_engine_current(CUstream stream)
 }
 
 /* -- Ops ------------------------------------------------------------------ */
-
-/*
- * A kernel launch as the program made it. `params` and `extra` are the caller's own pointers, read
- * during the call only. `ptsz` says that stream 0 means the per-thread default stream.
- */
-struct ag_kernel_call {
-    struct ag_shape {
-        uint32_t grid[3];
-        uint32_t block[3];
-        uint32_t shared; /* bytes of dynamic shared memory */
-        uint32_t nattrs;
-    } shape;
-    CUfunction func; /* or a CUkernel cast to one */
-    CUstream stream;
-    bool ptsz;
-    void **params;
-    void **extra;
-    const CUlaunchAttribute *attrs; /* shape.nattrs of them */
-    CUcontext current;              /* the thread's context; NULL: the engine asks for it */
-};
-
-struct ag_memset_call {
-    CUdeviceptr dst;
-    size_t count;   /* elements of a row */
-    size_t height;  /* rows */
-    size_t pitch;   /* bytes from row to row; ignored if there is one row */
-    uint32_t value; /* in the low `width` bytes */
-    uint32_t width; /* bytes of an element: 1, 2, 4 */
-    CUstream stream;
-    bool ptsz;
-    bool blocks; /* the call has no stream: the host waits unless all is memory of the device */
-};
-
-/*
- * A copy in a stream, described like a three-dimensional one. If the call does not say what kind of
- * memory an address is in, the address is in srcDevice or dstDevice, with CU_MEMORYTYPE_UNIFIED.
- */
-struct ag_copy_call {
-    CUDA_MEMCPY3D params;
-    CUstream stream;
-    bool ptsz;
-    bool blocks; /* as of a memset */
-};
-
-/* A record of an event in a stream, or a stream's wait for it; both without flags. */
-struct ag_event_call {
-    CUevent event;
-    CUstream stream;
-    bool wait;
-    bool ptsz;
-};
-
-/* cuStreamWriteValue and cuStreamWaitValue, of 32 and 64 bits. */
-struct ag_value_call {
-    CUstreamBatchMemOpType operation;
-    CUdeviceptr address;
-    uint64_t value;
-    unsigned flags;
-    CUstream stream;
-    bool ptsz;
-};
 
 /*
  * True: the op is held (or has just been replayed); the door returns CUDA_SUCCESS and does not
@@ -348,24 +287,6 @@ enum ag_memory { AG_MEMORY_DEVICE, AG_MEMORY_HOST, AG_MEMORY_MANAGED, AG_MEMORY_
 /* Memory was allocated, or is about to be freed. */
 void ag_note_memory(bool alloc, enum ag_memory kind, CUdeviceptr address, size_t bytes);
 
-/* -- Accounts for the report (account.c) ------------------------------------- */
-
-/* Whether a report is wanted; constant once CUDA is initialised. */
-extern bool ag_accounting;
-
-/* -- Watching (watch.c) -------------------------------------------------------- */
-
-/* After CUDA was initialised: starts what the options ask for. */
-void ag_watch_start(void);
-
-/* At exit, after ag_engine_leave(): ends it and writes the report. */
-void ag_watch_stop(void);
-
-/* In a forked child: report and trace are the parent's. Sets ag_unwatched: from now on nothing
-   takes a lock that a thread of the parent may have held at the fork. */
-void ag_watch_child(void);
-extern _Atomic bool ag_unwatched;
-
 /* -- Process -------------------------------------------------------------- */
 
 /* Sets the engine up; called once by the first door that sees a loaded driver. */
@@ -388,15 +309,5 @@ const char *ag_engine_stopped(void);
  * calls go past the library.
  */
 void ag_engine_leave(void);
-
-/* Adds up the counters of all streams, living and gone, and counts those that live. Never waits for
-   a thread that waits for the GPU: if another thread has a stream's lock, takes the numbers of the
-   last look. */
-void ag_engine_peek(struct ag_counters *sum, uint64_t *streams);
-
-/* What the engine has for the report, to be given back with ag_engine_account_free(). Streams whose
-   threads wait for the GPU are missing. */
-void ag_engine_account(struct ag_account *account);
-void ag_engine_account_free(struct ag_account *account);
 
 #endif

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/engine.h"
+#include "engine/submit.h"
+#include "engine/watchdog.h"
 #include "graph/node.h"
 #include "observe/callsite.h"
 

@@ -8,7 +8,11 @@
  * only when the program has just waited for work itself, no stream that it uses has anything left
  * to do, and no other thread issues work, which could bring a kernel in between.
  */
+#include "engine/grow.h"
+
 #include "driver/driver.h"
+#include "engine/engine.h"
+#include "engine/submit.h"
 #include "engine/young.h"
 #include "observe/thread.h"
 #include "trace/policy.h"

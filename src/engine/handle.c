@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 #include "driver/driver.h"
+#include "engine/barrier.h"
 #include "engine/context.h"
 #include "engine/engine.h"
-#include "engine/stream.h"
 
 enum { COUNTERS_LOG2 = 8 };
 

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* What begins and ends: streams, captures, contexts, modules, the process. */
-#include "engine/event.h"
+#include "engine/engine.h"
 
 #include <pthread.h>
 
 #include "driver/driver.h"
-#include "engine/account.h"
 #include "engine/aside.h"
+#include "engine/barrier.h"
+#include "engine/event.h"
 #include "engine/handle.h"
 #include "engine/observe.h"
 #include "engine/pace.h"
+#include "engine/stream.h"
+#include "engine/submit.h"
+#include "engine/watchdog.h"
 #include "engine/young.h"
 #include "graph/setting.h"
 #include "observe/callsite.h"

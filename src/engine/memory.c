@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "driver/driver.h"
-#include "engine/engine.h"
+#include "engine/hot.h"
 
 enum { LOG2_ANSWERS = 6 };
 

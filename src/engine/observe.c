@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "driver/driver.h"
+#include "engine/engine.h"
 #include "graph/function.h"
 #include "graph/node.h"
 

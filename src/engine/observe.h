@@ -6,6 +6,7 @@
 #ifndef AG_OBSERVE_H
 #define AG_OBSERVE_H
 
+#include "engine/call.h"
 #include "engine/stream.h"
 #include "observe/tracefile.h"
 

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* Ops: hold what matches, record what does not. The first function is the hot path. */
+#include "engine/engine.h"
+
 #include "config/config.h"
 #include "driver/driver.h"
 #include "engine/aside.h"
 #include "engine/audit.h"
+#include "engine/barrier.h"
 #include "engine/describe.h"
 #include "engine/event.h"
+#include "engine/grow.h"
 #include "engine/observe.h"
 #include "engine/stream.h"
+#include "engine/submit.h"
 #include "engine/trial.h"
 #include "engine/young.h"
 #include "graph/function.h"

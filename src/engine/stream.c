@@ -2,8 +2,6 @@
 /* Finding, making and killing the states of streams. */
 #include "engine/stream.h"
 
-#include "engine/pace.h"
-
 #include <stdlib.h>
 #include <time.h>
 
@@ -11,10 +9,14 @@
 #include "driver/driver.h"
 #include "engine/aside.h"
 #include "engine/audit.h"
+#include "engine/barrier.h"
+#include "engine/engine.h"
 #include "engine/event.h"
 #include "engine/handle.h"
 #include "engine/memory.h"
 #include "engine/observe.h"
+#include "engine/pace.h"
+#include "engine/submit.h"
 #include "engine/young.h"
 #include "graph/function.h"
 #include "observe/thread.h"

@@ -10,6 +10,8 @@
  * further entry in a queue of the device, and would hold up those behind it.) Both streams are
  * blocking, so the legacy stream's implicit ordering is the same for either.
  */
+#include "engine/submit.h"
+
 #include <stdlib.h>
 
 #include "config/config.h"
@@ -18,10 +20,12 @@
 #include "engine/aside.h"
 #include "engine/audit.h"
 #include "engine/credit.h"
+#include "engine/engine.h"
 #include "engine/event.h"
-#include "engine/pace.h"
 #include "engine/observe.h"
+#include "engine/pace.h"
 #include "engine/trial.h"
+#include "engine/watchdog.h"
 #include "graph/node.h"
 #include "graph/variant.h"
 #include "observe/log.h"

@@ -6,7 +6,7 @@
 
 #include "config/config.h"
 #include "engine/account.h"
-#include "engine/pace.h"
+#include "engine/submit.h"
 #include "observe/log.h"
 #include "trace/policy.h"
 

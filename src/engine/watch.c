@@ -3,8 +3,11 @@
  * Everything that tells of the run: report, trace file, live counters. Starts what the options ask
  * for, and feeds it from the engine's accounts.
  */
+#include "engine/watch.h"
+
 #include "config/config.h"
 #include "engine/account.h"
+#include "engine/engine.h"
 #include "observe/callsite.h"
 #include "observe/live.h"
 #include "observe/log.h"
@@ -23,12 +26,12 @@ static void report(bool complete)
     struct ag_account account;
     if (!*ag_opt.report_file)
         return;
-    ag_engine_account(&account);
+    ag_account_gather(&account);
     account.complete = complete;
     account.stopped = ag_engine_stopped();
     account.seconds = (double)(ag_trace_clock() - began) * 1e-9;
     ag_report_write(&account);
-    ag_engine_account_free(&account);
+    ag_account_free(&account);
 }
 
 static void show(void)
@@ -36,7 +39,7 @@ static void show(void)
     struct ag_counters counters;
     struct ag_trace_state trace;
     uint64_t streams;
-    ag_engine_peek(&counters, &streams);
+    ag_account_peek(&counters, &streams);
     ag_trace_state(&trace);
     ag_live_update(&counters, streams, trace.bytes, trace.lost, ag_region_current());
 }

@@ -9,14 +9,18 @@
  * piece may well become whole: it is left alone, for some bounds. It sleeps when nothing is held
  * that may stay so, for it would take time from the program.
  */
+#include "engine/watchdog.h"
+
 #include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 
 #include "config/config.h"
+#include "engine/hot.h"
 #include "engine/pace.h"
 #include "engine/stream.h"
+#include "engine/submit.h"
 #include "observe/futex.h"
 #include "observe/thread.h"
 #include "trace/policy.h"

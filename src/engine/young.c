@@ -3,8 +3,12 @@
 #include "engine/young.h"
 
 #include "config/config.h"
+#include "engine/barrier.h"
+#include "engine/grow.h"
 #include "engine/handle.h"
-#include "engine/observe.h"
+#include "engine/hot.h"
+#include "engine/submit.h"
+#include "observe/tracefile.h"
 #include "trace/policy.h"
 
 enum {

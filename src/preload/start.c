@@ -17,6 +17,7 @@
 #include "config/cuda.h"
 #include "config/initial.h"
 #include "engine/engine.h"
+#include "engine/watch.h"
 #include "observe/log.h"
 #include "preload/preload.h"
 

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "driver/driver.h"
+#include "engine/hot.h"
+#include "engine/stream.h"
 #include "engine/young.h"
 #include "trace/policy.h"
 #include "unit/test.h"

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* What a door tells the engine of a call: structs only. */
+#ifndef AG_CALL_H
+#define AG_CALL_H
+
+#include <cuda.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * A kernel launch as the program made it. `params` and `extra` are the caller's own pointers, read
+ * during the call only. `ptsz` says that stream 0 means the per-thread default stream.
+ */
+struct ag_kernel_call {
+    struct ag_shape {
+        uint32_t grid[3];
+        uint32_t block[3];
+        uint32_t shared; /* bytes of dynamic shared memory */
+        uint32_t nattrs;
+    } shape;
+    CUfunction func; /* or a CUkernel cast to one */
+    CUstream stream;
+    bool ptsz;
+    void **params;
+    void **extra;
+    const CUlaunchAttribute *attrs; /* shape.nattrs of them */
+    CUcontext current;              /* the thread's context; NULL: the engine asks for it */
+};
+
+struct ag_memset_call {
+    CUdeviceptr dst;
+    size_t count;   /* elements of a row */
+    size_t height;  /* rows */
+    size_t pitch;   /* bytes from row to row; ignored if there is one row */
+    uint32_t value; /* in the low `width` bytes */
+    uint32_t width; /* bytes of an element: 1, 2, 4 */
+    CUstream stream;
+    bool ptsz;
+    bool blocks; /* the call has no stream: the host waits unless all is memory of the device */
+};
+
+/*
+ * A copy in a stream, described like a three-dimensional one. If the call does not say what kind of
+ * memory an address is in, the address is in srcDevice or dstDevice, with CU_MEMORYTYPE_UNIFIED.
+ */
+struct ag_copy_call {
+    CUDA_MEMCPY3D params;
+    CUstream stream;
+    bool ptsz;
+    bool blocks; /* as of a memset */
+};
+
+/* A record of an event in a stream, or a stream's wait for it; both without flags. */
+struct ag_event_call {
+    CUevent event;
+    CUstream stream;
+    bool wait;
+    bool ptsz;
+};
+
+/* cuStreamWriteValue and cuStreamWaitValue, of 32 and 64 bits. */
+struct ag_value_call {
+    CUstreamBatchMemOpType operation;
+    CUdeviceptr address;
+    uint64_t value;
+    unsigned flags;
+    CUstream stream;
+    bool ptsz;
+};
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* The watchdog: a thread that submits what has been held for too long. */
+#ifndef AG_WATCHDOG_H
+#define AG_WATCHDOG_H
+
+#include <stdbool.h>
+
+#include "observe/counters.h"
+
+/* Starts the watchdog, once; it sleeps. False: there is none. */
+bool ag_watchdog_start(void);
+
+/* A hold begins that the watchdog must look at: wakes it if it sleeps. False: there is no watchdog,
+   and nothing may be held. The second: that hold has ended. */
+bool ag_watchdog_watch(void);
+void ag_watchdog_unwatch(void);
+
+/* Whether the watchdog must look at any hold. */
+bool ag_watchdog_watches(void);
+void ag_watchdog_stop(void);
+
+/* Has the watchdog submit all that is held, for a thread that may not do it itself. Waits for that,
+   a second at most. False: it is not done by then. Takes no lock. */
+bool ag_watchdog_flush(enum ag_reason reason);
+
+#endif
