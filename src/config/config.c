@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ini.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,6 @@
 #include <unistd.h>
 
 #include "config/initial.h"
-#include "observe/log.h"
 
 #define SYSTEM_FILE    AG_SYSCONFDIR "/autograph.ini"
 #define FILE_MAX_BYTES (64 * 1024)
@@ -35,6 +35,18 @@ struct ag_options ag_opt = {
 };
 
 char ag_config_path[AG_PATH_MAX];
+
+static void (*tell)(const char *mistake); /* of ag_config_load() */
+
+__attribute__((format(printf, 1, 2))) static void complain(const char *format, ...)
+{
+    char text[AG_PATH_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    tell(text);
+}
 
 static const struct option {
     enum { BOOL, INT, CHOICE, STRING } type;
@@ -157,12 +169,12 @@ static void complain_unknown(const char *where, const char *name, bool environme
         }
     }
     if (!nearest) {
-        ag_log(AG_LOG_ALWAYS, "%s: there is no option %s", where, name);
+        complain("%s: there is no option %s", where, name);
         return;
     }
     char spelled[NAME_MAX_BYTES];
     spell(nearest, environment, spelled);
-    ag_log(AG_LOG_ALWAYS, "%s: there is no option %s, did you mean %s?", where, name, spelled);
+    complain("%s: there is no option %s, did you mean %s?", where, name, spelled);
 }
 
 static bool parse_bool(const char *text, bool *value)
@@ -216,26 +228,25 @@ static void set(const struct option *o, const char *text, const char *where)
     switch (o->type) {
     case BOOL:
         if (!parse_bool(text, field))
-            ag_log(AG_LOG_ALWAYS, "%s: %s = \"%.80s\" is not true or false; it stays %s", where,
-                   name, text, *(bool *)field ? "true" : "false");
+            complain("%s: %s = \"%.80s\" is not true or false; it stays %s", where, name, text,
+                     *(bool *)field ? "true" : "false");
         break;
     case INT:
         if (!parse_int(text, o->min, o->max, field))
-            ag_log(AG_LOG_ALWAYS,
-                   "%s: %s = \"%.80s\" is not a whole number from %ld to %ld; it stays %ld", where,
-                   name, text, o->min, o->max, *(long *)field);
+            complain("%s: %s = \"%.80s\" is not a whole number from %ld to %ld; it stays %ld",
+                     where, name, text, o->min, o->max, *(long *)field);
         break;
     case CHOICE:
         if (!parse_choice(text, o->words, field))
-            ag_log(AG_LOG_ALWAYS, "%s: %s = \"%.80s\" is not one of %s; it stays as it was", where,
-                   name, text, o->words);
+            complain("%s: %s = \"%.80s\" is not one of %s; it stays as it was", where, name, text,
+                     o->words);
         break;
     case STRING:
         if (strlen(text) < AG_PATH_MAX)
             memcpy(field, text, strlen(text) + 1);
         else
-            ag_log(AG_LOG_ALWAYS, "%s: %s is longer than %d bytes; it stays \"%.80s\"", where, name,
-                   AG_PATH_MAX - 1, (char *)field);
+            complain("%s: %s is longer than %d bytes; it stays \"%.80s\"", where, name,
+                     AG_PATH_MAX - 1, (char *)field);
         break;
     }
 }
@@ -301,8 +312,7 @@ static char *get_line(char *line, int size, void *stream)
     if (n >= size) {
         char where[AG_PATH_MAX];
         locate(s, s->line, where);
-        ag_log(AG_LOG_ALWAYS, "%s: this line is longer than %d bytes and is left out", where,
-               size - 1);
+        complain("%s: this line is longer than %d bytes and is left out", where, size - 1);
         n = 0;
     }
     line[n] = '\0';
@@ -364,12 +374,11 @@ static bool is_trusted(const char *file, const char *path, const struct stat *st
     if (is_link && (owner == geteuid() || owner == 0))
         owner = link.st_uid;
     if (owner != geteuid() && owner != 0)
-        ag_log(AG_LOG_ALWAYS,
-               "%.800s: passed over, since it belongs to user %ld; to have it read, name it in "
-               "AUTOGRAPH_CONFIG",
-               path, (long)owner);
+        complain("%.800s: passed over, since it belongs to user %ld; to have it read, name it in "
+                 "AUTOGRAPH_CONFIG",
+                 path, (long)owner);
     else if (st->st_mode & (S_IWGRP | S_IWOTH))
-        ag_log(AG_LOG_ALWAYS, "%.800s: passed over, since others may write it: chmod go-w", path);
+        complain("%.800s: passed over, since others may write it: chmod go-w", path);
     else
         return true;
     return false;
@@ -389,26 +398,26 @@ static bool read_file(const char *path, enum origin origin)
                : -1;
     if (s.fd < 0 || fstat(s.fd, &st) != 0) {
         if (named)
-            ag_log(AG_LOG_ALWAYS, "AUTOGRAPH_CONFIG=%.900s: cannot be read: %m", path);
+            complain("AUTOGRAPH_CONFIG=%.900s: cannot be read: %m", path);
     } else if (!S_ISREG(st.st_mode)) {
         if (named)
-            ag_log(AG_LOG_ALWAYS, "AUTOGRAPH_CONFIG=%.900s: is not a regular file", path);
+            complain("AUTOGRAPH_CONFIG=%.900s: is not a regular file", path);
     } else if (origin != FOUND || is_trusted(from_start, path, &st)) {
         snprintf(ag_config_path, sizeof ag_config_path, "%s", path);
         int result = ini_parse_stream(get_line, &s, handle, &s);
         char where[AG_PATH_MAX];
         locate(&s, result > 0 ? (unsigned)result : s.line, where);
         if (result > 0)
-            ag_log(AG_LOG_ALWAYS, "%s: neither \"[section]\" nor \"key = value\"", where);
+            complain("%s: neither \"[section]\" nor \"key = value\"", where);
         else if (result < 0)
-            ag_log(AG_LOG_ALWAYS, "%s: no memory to read on", where);
+            complain("%s: no memory to read on", where);
         if (s.error) {
             errno = s.error;
-            ag_log(AG_LOG_ALWAYS, "%s: cannot be read on: %m", where);
+            complain("%s: cannot be read on: %m", where);
         }
         if (s.total >= FILE_MAX_BYTES && st.st_size > FILE_MAX_BYTES)
-            ag_log(AG_LOG_ALWAYS, "%s: the file is too long, only %d KiB of it were read", where,
-                   FILE_MAX_BYTES / 1024);
+            complain("%s: the file is too long, only %d KiB of it were read", where,
+                     FILE_MAX_BYTES / 1024);
         close(s.fd);
         return true;
     }
@@ -488,9 +497,10 @@ static void read_environment(void)
     }
 }
 
-void ag_config_load(void)
+void ag_config_load(void (*to)(const char *mistake))
 {
     int saved = errno;
+    tell = to;
     /* With the rights of another user, as by setuid, nothing is written where the caller says. */
     if (getauxval(AT_SECURE)) {
         read_file(SYSTEM_FILE, INSTALLED);

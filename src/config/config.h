@@ -43,9 +43,9 @@ extern char ag_config_path[AG_PATH_MAX];
 
 /*
  * Reads defaults, then the first INI file of the search order, then the environment, once per
- * process. Bad values and unknown keys are reported on stderr, one line each (a bounded number),
- * and the default stays. Never fails. Not for the hot path.
+ * process. `complain` is told of each bad value and unknown key; the default stays. Never fails.
+ * Not for the hot path.
  */
-void ag_config_load(void);
+void ag_config_load(void (*complain)(const char *mistake));
 
 #endif

@@ -84,6 +84,11 @@ static void in_child(void)
     atomic_store(&ag_curious_streams, 0);
 }
 
+static void complain(const char *mistake)
+{
+    ag_log(AG_LOG_ALWAYS, "%s", mistake);
+}
+
 static void configure(void)
 {
     if (!dlvsym) /* musl.c */
@@ -91,7 +96,7 @@ static void configure(void)
     const char *disable = ag_initial_variable("AUTOGRAPH_DISABLE");
     if (disable && *disable && strcmp(disable, "0") != 0)
         return;
-    ag_config_load();
+    ag_config_load(complain);
     enabled = ag_opt.general_enable && pthread_atfork(NULL, NULL, in_child) == 0;
 }
 

@@ -386,8 +386,9 @@ void ag_engine_leave(void)
     ag_engine_on = false;
 }
 
-void ag_config_load(void)
+void ag_config_load(void (*complain)(const char *mistake))
 {
+    (void)complain;
     const char *slow = getenv("DOOR_SLOW"); /* us */
     if (slow)
         usleep((useconds_t)atoi(slow));

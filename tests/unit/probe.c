@@ -130,13 +130,18 @@ static void write_log(void)
         ag_log(AG_LOG_WARNING, "warning %d", i);
 }
 
+static void complain(const char *mistake)
+{
+    ag_log(AG_LOG_ALWAYS, "%s", mistake);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
     /* What a host program has in its buffers and in errno must come through unharmed. */
     fputs("[host", stdout);
     errno = ERANGE;
-    ag_config_load();
+    ag_config_load(complain);
     if (strcmp(what, "report") == 0)
         write_report();
     else if (strcmp(what, "log") == 0)
