@@ -9,6 +9,8 @@
  * The doors only look. The real functions are reached by a jump (arch/.../dlopen.S), since the C
  * library searches for a file as the caller's RUNPATH says.
  */
+#include "preload/preload.h"
+
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -20,7 +22,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "preload/preload.h"
 #include "sanitize.h"
 
 /* Every thread finds the same. Another library's function may come before the C library's. */

@@ -15,11 +15,12 @@
  * A signal handler may launch as well: an entry is counted before it is written, and until it has
  * been read.
  */
+#include "preload/runtime.h"
+
 #include <stdbool.h>
 #include <string.h>
 
 #include "engine/engine.h"
-#include "preload/runtime.h"
 
 /* The version of the runtimes of which is known what the functions do. */
 enum { MAJOR = 13 };

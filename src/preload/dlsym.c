@@ -6,13 +6,14 @@
  * and where our own export stands in front of the result. Everything else, errors included, is left
  * to the real dlsym() by a jump (arch/.../dlsym.S).
  */
+#include "preload/preload.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "preload/preload.h"
 #include "sanitize.h"
 
 /* Every thread finds the same. */

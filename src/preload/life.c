@@ -3,9 +3,10 @@
  * The doors of life-cycle calls: what the engine knows of streams, captures, contexts, functions
  * and execs changes here. The engine hears of an end before the call and of a beginning after it.
  */
+#include "preload/door.h"
+
 #include "driver/driver.h"
 #include "graph/setting.h"
-#include "preload/door.h"
 
 /* Here each name means the function of that name, not what cuda.h makes of it. */
 #undef cuCtxCreate

@@ -3,11 +3,12 @@
  * The doors of functions that allocate and free memory, which the trace file tells of: without one
  * they are barriers like others, and the program gets their thunks.
  */
+#include "preload/preload.h"
+
 #include <cuda.h>
 #include <stdatomic.h>
 
 #include "engine/engine.h"
-#include "preload/preload.h"
 
 /* Here each name means the function of that name, not what cuda.h makes of it. */
 #undef cuMemHostRegister

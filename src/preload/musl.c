@@ -6,10 +6,10 @@
  *
  * musl has one dlsym(), without a version, and ours hides it. So its symbol table is read.
  */
+#include "preload/preload.h"
+
 #include <link.h>
 #include <string.h>
-
-#include "preload/preload.h"
 
 static const void *address_of(uintptr_t base, const ElfW(Dyn) * dynamic, ElfW(Sxword) tag)
 {

@@ -2,11 +2,12 @@
 /*
  * The doors of the ops: kernel launches, memsets, copies. This is the hot path.
  */
+#include "preload/preload.h"
+
 #include <cuda.h>
 #include <stdatomic.h>
 
 #include "engine/engine.h"
-#include "preload/preload.h"
 
 #define DOOR(name) __attribute__((used, visibility("hidden"))) CUresult ag_door_##name
 /* A door that tools may patch (arch.h). */

@@ -16,6 +16,8 @@
  * dl_iterate_phdr() holds a lock of the loader while it calls back: no object is unloaded, and one
  * thread at a time comes here. Within, nothing may be looked up: that takes another lock first.
  */
+#include "preload/preload.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -25,7 +27,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "preload/preload.h"
 #include "sanitize.h"
 
 #ifdef __x86_64__

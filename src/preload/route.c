@@ -5,6 +5,8 @@
  * cuGetProcAddress() always returns the address of an exported function of libcuda, so a table of
  * their addresses, made once, resolves name, version and flags exactly as the driver did.
  */
+#include "preload/preload.h"
+
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
@@ -15,7 +17,6 @@
 #include "config/config.h"
 #include "driver/driver.h"
 #include "engine/engine.h"
-#include "preload/preload.h"
 
 struct ag_slot ag_slots[AG_SLOTS];
 

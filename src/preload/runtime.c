@@ -5,6 +5,8 @@
  * They call what the program would have been bound to without this library; that function's own
  * driver call comes through the driver's doors.
  */
+#include "preload/runtime.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -13,7 +15,6 @@
 #include <string.h>
 
 #include "preload/preload.h"
-#include "preload/runtime.h"
 
 #define RUNTIME "libcudart.so"
 

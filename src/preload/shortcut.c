@@ -13,11 +13,12 @@
  * What is known is one table for all threads: a thread has a stack of its own, and what the library
  * adds to that must be cleared, and brought into memory, for each thread that a program begins.
  */
+#include "preload/preload.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
 #include "driver/driver.h"
-#include "preload/preload.h"
 #include "preload/runtime.h"
 
 _Thread_local struct ag_shortcut ag_shortcut __attribute__((tls_model("initial-exec")));

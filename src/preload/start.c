@@ -4,6 +4,8 @@
  * constructor does no more than remember what the process began with (config/initial.h). What is
  * looked at whenever an object was loaded is in pointers.c.
  */
+#include "preload/preload.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -19,7 +21,6 @@
 #include "engine/engine.h"
 #include "engine/watch.h"
 #include "observe/log.h"
-#include "preload/preload.h"
 
 static pthread_once_t once_configured = PTHREAD_ONCE_INIT;
 static pthread_once_t once_initialised = PTHREAD_ONCE_INIT;

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: MIT
+"""What the files of src/ include: the arrows of docs/design.md, "Architecture", and a header for each file."""
+import collections
+import re
+
+import pytest
+
+import helpers
+
+# The folders that files of a folder include, beside their own. Files right in src/ are for all.
+ARROWS = {
+    "preload": {"engine", "graph", "driver", "config", "observe"},
+    "engine": {"graph", "trace", "driver", "config", "observe"},
+    "graph": {"trace", "driver", "config", "observe"},
+    "trace": set(),
+    "driver": set(),
+    "observe": {"config"},
+    "config": set(),
+}
+
+# Files without a header of their own name: the header that declares what they define.
+HEADERS = {
+    "engine/api.c": ("autograph.h", "the public interface"),
+    "engine/life.c": ("engine/engine.h", "defines calls of doors only"),
+    "engine/op.c": ("engine/engine.h", "defines calls of doors only"),
+    "preload/bypass.c": ("preload/preload.h", "one header for all doors"),
+    "preload/capture.c": ("preload/door.h", "doors, which no header declares"),
+    "preload/configuration.c": ("preload/runtime.h", "doors of the runtime"),
+    "preload/dlsym.c": ("preload/preload.h", "one header for all doors"),
+    "preload/life.c": ("preload/door.h", "doors, which no header declares"),
+    "preload/memory.c": ("preload/preload.h", "one header for all doors"),
+    "preload/musl.c": ("preload/preload.h", "one header for all doors"),
+    "preload/ops.c": ("preload/preload.h", "one header for all doors"),
+    "preload/pointers.c": ("preload/preload.h", "one header for all doors"),
+    "preload/route.c": ("preload/preload.h", "one header for all doors"),
+    "preload/shortcut.c": ("preload/preload.h", "one header for all doors"),
+    "preload/start.c": ("preload/preload.h", "one header for all doors"),
+}
+
+# Headers that declare what files of other names define.
+COLLECTIONS = {
+    "engine/engine.h": "the calls that doors make, whichever file answers",
+    "preload/preload.h": "one header for all doors",
+}
+
+# Files that include each other in a circle. A list may only get shorter.
+CIRCLES = [
+    {"engine/account", "engine/aside", "engine/audit", "engine/barrier", "engine/credit", "engine/event", "engine/grow",
+     "engine/handle", "engine/life", "engine/observe", "engine/pace", "engine/stream", "engine/submit", "engine/trial",
+     "engine/watchdog", "engine/young"},
+    {"graph/function", "graph/node", "graph/setting"},
+    {"graph/trace", "graph/variant"},
+    {"preload/dlsym", "preload/life", "preload/memory", "preload/pointers", "preload/route"},
+    {"preload/runtime", "preload/shortcut"},
+]
+
+
+# -- Reading ------------------------------------------------------------------
+
+def read(source):
+    """The C files and headers of a tree, by their names below it, without comments."""
+    return {str(p.relative_to(source)): re.sub(r"/\*.*?\*/", "", p.read_text(), flags=re.S)
+            for p in sorted(source.rglob("*.[ch]"))}
+
+
+def included(text):
+    """The project's headers that a file includes, in order."""
+    return re.findall(r'^#include "([\w/]+\.h)"', text, flags=re.M)
+
+
+def arrows_back(files):
+    """Pairs of a file and a header that it must not include."""
+    return [(name, header) for name, text in files.items() if "/" in name for header in included(text)
+            if "/" in header and header.split("/")[0] not in ARROWS[name.split("/")[0]] | {name.split("/")[0]}]
+
+
+def not_first(files):
+    """Files whose first include is another one than the header that declares what they define."""
+    own = {n: HEADERS[n][0] if n in HEADERS else f"{n[:-2]}.h" for n in files if n.endswith(".c")}
+    return [n for n, header in own.items() if included(files[n])[:1] != [header]]
+
+
+def statements(text):
+    """The statements of a header, and the heads of its inline functions."""
+    flat = re.sub(r"^#.*(?:\\\n.*)*|__attribute__\(\(.*?\)\)+", "", text, flags=re.M)
+    while re.search(r"{[^{}]*}", flat):
+        flat = re.sub(r"\)\s*{[^{}]*}", ");", flat)
+        flat = re.sub(r"(?<!\))(\s*){[^{}]*}", r"\1", flat)
+    return [s.strip() for s in flat.split(";")]
+
+
+FUNCTION = r"(?!static inline|typedef)[\w\s*]*?\b(ag_\w+)\s*\("
+
+
+def words(text):
+    """The variables that a header declares."""
+    return [w for s in statements(text) if s.startswith("extern") and not re.match(FUNCTION, s)
+            for w in re.findall(r"\b(ag_\w+)(?=\s*(?:,|\[|$))", s)]
+
+
+def declared(text):
+    """The functions and variables that a header declares without defining them."""
+    return words(text) + [found[1] for s in statements(text) if (found := re.match(FUNCTION, s))]
+
+
+def defines(text, name):
+    """Whether a file defines a function or variable."""
+    head = rf"^(?!extern|static|return| |#)[\w\s*()]*\b{name}\b[^;{{}}()]*"
+    return re.search(head + r"(?:\([^;{}]*\)\s*{|[;=,\[]|\s__attribute__)", text, flags=re.M) is not None
+
+
+def strangers(files):
+    """Pairs of a header and a name in it that the file of the header's name does not define."""
+    return [(name, symbol) for name, text in files.items() if name.endswith(".h") and name not in COLLECTIONS
+            for symbol in declared(text) if not defines(files.get(f"{name[:-2]}.c", ""), symbol)]
+
+
+def behind_collections(files):
+    """Pairs of a file and one that defines what the file takes from a collection: the header does not say which."""
+    for collection in COLLECTIONS.keys() & files.keys():
+        folder = [n for n in files if n.split("/")[0] == collection.split("/")[0] and n.endswith(".c")]
+        for symbol in declared(files[collection]):
+            for of in (n for n in folder if defines(files[n], symbol)):
+                yield from ((n, of) for n in folder if n != of and re.search(rf"\b{symbol}\b", files[n]))
+
+
+def circles(files):
+    """Sets of files that include each other. A header and its own .c file are one here: x.c includes x.h, and
+    what x.h declares is in x.c."""
+    arrows = collections.defaultdict(set)
+    for name, text in files.items():
+        arrows[name[:-2]] |= {header[:-2] for header in included(text)} - {name[:-2]}
+    for name, of in behind_collections(files):
+        arrows[name[:-2]].add(of[:-2])
+
+    def reached(start):
+        seen, ahead = set(), [start]
+        while ahead:
+            new = arrows.get(ahead.pop(), set()) - seen
+            seen |= new
+            ahead += new
+        return seen
+
+    behind = {name: reached(name) for name in list(arrows)}
+    found = {frozenset(n for n in behind[name] if name in behind.get(n, ())) for name in behind}
+    return sorted((set(c) for c in found if c), key=sorted)
+
+
+# -- The tree -----------------------------------------------------------------
+
+FILES = read(helpers.SOURCE / "src")
+
+
+def test_arrows_between_folders():
+    assert len(FILES) > 100
+    assert arrows_back(FILES) == []
+
+
+def test_each_file_includes_its_own_header_first():
+    assert not_first({n: t for n, t in FILES.items() if "/" in n}) == []
+
+
+def test_headers_declare_what_their_files_define():
+    assert sum(len(declared(t)) for n, t in FILES.items() if n.endswith(".h")) > 300
+    assert strangers(FILES) == []
+
+
+@pytest.mark.parametrize("header", COLLECTIONS)
+def test_a_collection_declares_what_its_folder_defines(header):
+    folder = [t for n, t in FILES.items() if n.split("/")[0] == header.split("/")[0] and n.endswith(".c")]
+    symbols = declared(FILES[header])
+    assert len(symbols) > 20
+    assert [s for s in symbols if not any(defines(t, s) for t in folder)] == []
+
+
+def test_the_words_that_doors_read_are_in_one_place():
+    """Those of the engine: in hot.h. Thunks name them, too."""
+    doors = "".join(p.read_text() for p in (helpers.SOURCE / "src/preload").rglob("*.[chS]"))
+    elsewhere = {w for n, t in FILES.items() if re.fullmatch(r"engine/(?!hot).*h", n) for w in words(t)}
+    assert {"ag_listeners", "ag_memory_state", "ag_depth"} <= set(words(FILES["engine/hot.h"]))
+    assert [w for w in sorted(elsewhere) if re.search(rf"\b{w}\b", doors)] == []
+
+
+def test_no_new_circles():
+    """No file has come to a circle. Where one has left, the list is to be made shorter."""
+    assert circles(FILES) == sorted(CIRCLES, key=sorted)
+
+
+@pytest.mark.parametrize("name", HEADERS | COLLECTIONS)
+def test_exceptions_are_needed(name):
+    assert name in FILES
+    assert f"{name[:-2]}.{'h' if name.endswith('.c') else 'c'}" not in FILES
+
+
+# -- A tree with every mistake ------------------------------------------------
+
+MISTAKES = {
+    "engine/one.h": '#include "engine/two.h"\nvoid ag_one(int a);\nvoid ag_two(void);\nextern _Atomic bool ag_word;\n',
+    "engine/one.c": '#include "config/config.h"\n#include "engine/one.h"\n'
+                    "_Atomic bool ag_word;\nvoid ag_one(int a)\n{\n}\n",
+    "engine/two.h": '/* "engine/one.h" */\nstatic inline int ag_three(void)\n{\n    return ag_four();\n}\n',
+    "engine/two.c": '#include "engine/two.h"\n#include "engine/one.h"\nvoid ag_two(void)\n{\n}\n',
+    "config/config.h": '#include "observe/log.h"\n',
+    "observe/log.h": "struct ag_line {\n    int (*ag_member)(void);\n};\n",
+    "trace/op.h": '#include "engine/two.h"\n',
+    "engine/engine.h": "void ag_engine_five(void);\nvoid ag_engine_six(void);\n",
+    "engine/five.c": '#include "engine/five.h"\nvoid ag_engine_five(void)\n{\n    ag_engine_six();\n}\n',
+    "engine/six.c": '#include "engine/six.h"\nvoid ag_engine_six(void)\n{\n    ag_engine_five();\n}\n',
+}
+
+
+def test_mistakes_are_found(tmp_path):
+    for name, text in MISTAKES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    files = read(tmp_path)
+    assert sorted(arrows_back(files)) == [("config/config.h", "observe/log.h"), ("trace/op.h", "engine/two.h")]
+    assert not_first(files) == ["engine/one.c"]
+    assert strangers(files) == [("engine/one.h", "ag_two")]
+    assert circles(files) == [{"engine/five", "engine/six"}, {"engine/one", "engine/two"}]
