@@ -25,7 +25,7 @@ libautograph_la_SOURCES = src/glibc.c src/glibc.h src/sanitize.h \
 AG_CONFIG_CPPFLAGS = -DAG_SYSCONFDIR='"$(sysconfdir)"'
 libautograph_la_CPPFLAGS = -include $(top_srcdir)/src/glibc.h \
 	$(AM_CPPFLAGS) $(AG_CONFIG_CPPFLAGS) $(INIH_CPPFLAGS)
-libautograph_la_CFLAGS = $(AM_CFLAGS)
+libautograph_la_CFLAGS = $(AM_CFLAGS) $(AG_STRICT_CFLAGS)
 
 libautograph_la_LIBADD = $(INIH_LIBS) $(GLIBC_LIBS)
 libautograph_la_DEPENDENCIES = src/libautograph.map

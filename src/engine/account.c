@@ -223,7 +223,7 @@ void ag_account_gather(struct ag_account *account)
 {
     uint64_t living;
     *account = (struct ag_account){.traces_left_out = atomic_load(&traces_left_out),
-                                   .graph_memory_kb = atomic_load(&ag_most_graph_memory)};
+                                   .graph_memory_kb = (uint64_t)atomic_load(&ag_most_graph_memory)};
 
     uint32_t streams = 0, count = 0;
     struct ag_stream *first = ag_stream_all();

@@ -209,7 +209,7 @@ struct ag_context *ag_context_find(CUcontext ctx)
 
 CUresult ag_context_refusal(struct ag_context *context)
 {
-    int result = atomic_exchange(&context->refused, CUDA_SUCCESS);
+    CUresult result = (CUresult)atomic_exchange(&context->refused, CUDA_SUCCESS);
     if (result != CUDA_SUCCESS)
         atomic_fetch_sub(&ag_refused, 1);
     return result;

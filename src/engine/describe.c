@@ -77,7 +77,7 @@ bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *ca
         if (kept < 0)
             return false;
         to->op.extra = to->attrs;
-        to->op.extra_size = kept * sizeof to->attrs[0];
+        to->op.extra_size = (uint32_t)((size_t)kept * sizeof to->attrs[0]);
     }
     uint32_t number;
     bool limited = kept == 0 || !ag_attributes_have_limit(to->attrs, (uint32_t)kept);

@@ -40,7 +40,7 @@ static struct bucket {
     struct event *_Atomic first;
 } table[BUCKETS];
 
-static _Atomic unsigned known;
+static _Atomic unsigned events_known;
 static _Atomic uint64_t last_serial;
 
 /* The bucket of an event, locked. */
@@ -170,10 +170,10 @@ struct ag_event_known ag_event_settle(CUevent handle, bool all, enum ag_reason r
 static struct event *add(struct bucket *bucket, CUevent handle)
 {
     struct event *event = NULL;
-    if (atomic_fetch_add(&known, 1) < MOST_EVENTS)
+    if (atomic_fetch_add(&events_known, 1) < MOST_EVENTS)
         event = calloc(1, sizeof *event);
     if (event == NULL) {
-        atomic_fetch_sub(&known, 1);
+        atomic_fetch_sub(&events_known, 1);
         return NULL;
     }
     event->handle = handle;
@@ -270,7 +270,7 @@ unsigned ag_event_forget(CUevent handle, struct ag_stream *users[AG_EVENT_USERS]
             count++;
         }
         free(event);
-        atomic_fetch_sub(&known, 1);
+        atomic_fetch_sub(&events_known, 1);
     }
     leave(bucket);
     return count;

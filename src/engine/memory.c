@@ -49,7 +49,7 @@ static bool ask(struct answer *answer, CUdeviceptr address)
    two addresses that are copied between in turn need not take each other's. */
 static struct answer *place_of(struct ag_answers *answers, CUdeviceptr address, uint64_t state)
 {
-    unsigned place = address * 0x9e3779b97f4a7c15u >> (64 - LOG2_ANSWERS);
+    unsigned place = (unsigned)(address * 0x9e3779b97f4a7c15u >> (64 - LOG2_ANSWERS));
     struct answer *first = &answers->answer[place], *second = &answers->answer[place ^ 1];
     if (first->address == address)
         return first;

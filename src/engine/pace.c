@@ -30,20 +30,20 @@ uint64_t ag_pace_now(void)
 static void resize(struct ag_stream *stream, uint32_t length)
 {
     struct ag_pace *pace = &stream->pace;
-    pace->length = length < ag_opt.trace_min_length ? ag_opt.trace_min_length : length;
+    pace->length = length < ag_opt.trace_min_length ? (uint32_t)ag_opt.trace_min_length : length;
     pace->times = 0;
     pace->late = 0;
     ag_log(AG_LOG_DETAIL, "sequences of %u ops in stream %p: %u ns for each, %u between waits",
            pace->length, (void *)stream->handle, pace->op_ns, pace->runs);
     /* The usual one leaves a long loop in longer pieces than a short one is unrolled to. */
     bool usual = pace->length >= ag_opt.trace_unroll;
-    ag_recorder_resize(&stream->recorder, usual ? ag_opt.trace_unroll : pace->length,
-                       usual ? ag_opt.trace_max_length : pace->length);
+    ag_recorder_resize(&stream->recorder, usual ? (uint32_t)ag_opt.trace_unroll : pace->length,
+                       usual ? (uint32_t)ag_opt.trace_max_length : pace->length);
 }
 
 void ag_pace_start(struct ag_stream *stream)
 {
-    stream->pace = (struct ag_pace){.length = ag_opt.trace_unroll, .first = UINT32_MAX};
+    stream->pace = (struct ag_pace){.length = (uint32_t)ag_opt.trace_unroll, .first = UINT32_MAX};
 }
 
 void ag_pace_begun(struct ag_stream *stream)
@@ -160,7 +160,7 @@ static uint32_t best_length(const struct ag_pace *pace)
         length *= 2;
     while (pace->runs > length && 2 * length <= most && cost(pace, 2 * length) < cost(pace, length))
         length *= 2;
-    length = length < ag_opt.trace_unroll ? length : ag_opt.trace_unroll;
+    length = length < ag_opt.trace_unroll ? length : (uint32_t)ag_opt.trace_unroll;
     if (length == pace->length || pace->length > most)
         return length;
     if (pace->runs <= length && pace->runs <= pace->length) /* one piece */
@@ -177,7 +177,7 @@ __attribute__((noinline)) static void guess(struct ag_stream *stream, uint32_t o
     uint64_t before = pace->ended, now = 0;
     if (ops >= AG_PACE_TELLING && (now = ag_pace_clock()) != 0 && before != 0) {
         pace->eager_ns = average(pace->eager_ns, (now - before) / ops);
-        uint32_t length = ag_opt.trace_unroll;
+        uint32_t length = (uint32_t)ag_opt.trace_unroll;
         while (pace->eager_ns > AG_PACE_SLOW_NS && length > AG_PACE_TELLING &&
                length > most_held(pace->eager_ns))
             length /= 2;

@@ -305,8 +305,8 @@ static struct ag_stream *state_for(struct ag_context *context, enum ag_stream_ki
     struct ag_stream *stream = vacant_take(context, kind);
     if (stream != NULL || (stream = state_take()) == NULL)
         return stream;
-    if (!ag_recorder_init(&stream->recorder, ag_opt.trace_memory, ag_opt.trace_unroll,
-                          ag_opt.trace_max_length)) {
+    if (!ag_recorder_init(&stream->recorder, (uint32_t)ag_opt.trace_memory,
+                          (uint32_t)ag_opt.trace_unroll, (uint32_t)ag_opt.trace_max_length)) {
         ag_tree_clear(&stream->recorder.tree);
         state_give(stream);
         ag_stream_unlock(stream);

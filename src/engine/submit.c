@@ -670,7 +670,7 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
         ag_pace_ended(stream, stream->recorder.cursor->depth, barrier);
         struct ag_node *leaf = ag_recorder_end(&stream->recorder, barrier,
                                                ag_credit_hot(stream, stream->recorder.cursor),
-                                               ag_opt.trace_min_length);
+                                               (uint32_t)ag_opt.trace_min_length);
         if (barrier && reason == AG_REASON_HOST_WAIT)
             ag_recorder_waited(&stream->recorder, stream->pace.first);
         wanted = leaf != NULL ? leaf : wanted;

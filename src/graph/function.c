@@ -94,10 +94,10 @@ static bool lay_out(CUfunction func, struct ag_layout *layout)
     for (uint32_t i = 0; i < layout->count; i++) {
         if (ag_real.cuFuncGetParamInfo(func, i, &offset, &size) != CUDA_SUCCESS)
             return false;
-        layout->field[i].offset = offset;
-        layout->field[i].size = size;
+        layout->field[i].offset = (uint32_t)offset;
+        layout->field[i].size = (uint32_t)size;
         if (offset + size > layout->size)
-            layout->size = offset + size;
+            layout->size = (uint32_t)(offset + size);
     }
     return true;
 }

@@ -175,11 +175,13 @@ static CUresult memset_submit(const struct ag_node *node, CUstream stream)
     bool rows = node->op.layout->count == 0;
     switch (p.elementSize) {
     case 1:
-        return rows ? ag_real.cuMemsetD2D8Async(p.dst, p.pitch, p.value, p.width, p.height, stream)
-                    : ag_real.cuMemsetD8Async(p.dst, p.value, p.width, stream);
+        return rows ? ag_real.cuMemsetD2D8Async(p.dst, p.pitch, (unsigned char)p.value, p.width,
+                                                p.height, stream)
+                    : ag_real.cuMemsetD8Async(p.dst, (unsigned char)p.value, p.width, stream);
     case 2:
-        return rows ? ag_real.cuMemsetD2D16Async(p.dst, p.pitch, p.value, p.width, p.height, stream)
-                    : ag_real.cuMemsetD16Async(p.dst, p.value, p.width, stream);
+        return rows ? ag_real.cuMemsetD2D16Async(p.dst, p.pitch, (unsigned short)p.value, p.width,
+                                                 p.height, stream)
+                    : ag_real.cuMemsetD16Async(p.dst, (unsigned short)p.value, p.width, stream);
     default:
         return rows ? ag_real.cuMemsetD2D32Async(p.dst, p.pitch, p.value, p.width, p.height, stream)
                     : ag_real.cuMemsetD32Async(p.dst, p.value, p.width, stream);

@@ -40,7 +40,9 @@ static struct live *live;
 static uint64_t now_ns(clockid_t clock)
 {
     struct timespec now;
-    return clock_gettime(clock, &now) == 0 ? now.tv_sec * 1000000000ull + now.tv_nsec : 0;
+    return clock_gettime(clock, &now) == 0
+               ? (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec
+               : 0;
 }
 
 static int make(void)

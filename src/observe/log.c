@@ -15,18 +15,18 @@
 #define MESSAGES_MAX   16
 
 /* What is left of a line of `size` bytes after the `length` bytes that snprintf wanted to write. */
-static int fitting(int length, int size)
+static size_t fitting(int length, size_t size)
 {
     if (length < 0)
         return 0;
-    return length < size ? length : size - 1;
+    return (size_t)length < size ? (size_t)length : size - 1;
 }
 
 void ag_log(enum ag_log_level level, const char *format, ...)
 {
     static _Atomic unsigned printed[AG_LOG_NOTE];
     char line[LINE_MAX_BYTES];
-    const int room = (int)sizeof line - 1; /* for the newline */
+    const size_t room = sizeof line - 1; /* for the newline */
     unsigned number = 0;
 
     if ((long)level > ag_opt.log_level)
@@ -35,7 +35,7 @@ void ag_log(enum ag_log_level level, const char *format, ...)
         return;
 
     int saved = errno;
-    int n = fitting(snprintf(line, room, "libautograph[%ld]: ", (long)getpid()), room);
+    size_t n = fitting(snprintf(line, room, "libautograph[%ld]: ", (long)getpid()), room);
     if (number == MESSAGES_MAX) {
         n += fitting(snprintf(line + n, room - n, "further messages are left out"), room - n);
     } else {
@@ -45,12 +45,12 @@ void ag_log(enum ag_log_level level, const char *format, ...)
         n += fitting(vsnprintf(line + n, room - n, format, args), room - n);
         va_end(args);
     }
-    for (int i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++)
         if ((unsigned char)line[i] < ' ' || line[i] == 127)
             line[i] = '?';
     line[n++] = '\n';
     /* Where stderr is closed or full there is nobody to tell. */
-    ssize_t ignored = ag_write(STDERR_FILENO, line, (size_t)n);
+    ssize_t ignored = ag_write(STDERR_FILENO, line, n);
     (void)ignored;
     errno = saved;
 }

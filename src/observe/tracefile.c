@@ -45,7 +45,9 @@ struct chunk {
 static uint64_t clock_ns(clockid_t clock)
 {
     struct timespec now;
-    return clock_gettime(clock, &now) == 0 ? now.tv_sec * 1000000000ull + now.tv_nsec : 0;
+    return clock_gettime(clock, &now) == 0
+               ? (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec
+               : 0;
 }
 
 uint64_t ag_trace_clock(void)

@@ -425,7 +425,7 @@ __attribute__((used, visibility("hidden"))) void *ag_export_bind(unsigned index,
 
 static const char *name_of(const struct ag_slot *slot)
 {
-    size_t index = slot - ag_slots;
+    size_t index = (size_t)(slot - ag_slots);
     return index < AG_SLOTS_KNOWN ? names[index] : "a driver function that is not known";
 }
 

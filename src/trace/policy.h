@@ -3,10 +3,9 @@
 #ifndef AG_POLICY_H
 #define AG_POLICY_H
 
-#define AG_POLICY(name, value, unit, why) name = (value),
-enum {
+/* An enum of its own for each, so that one large number does not make all of them long. */
+#define AG_POLICY(name, value, unit, why) enum { name = (value) };
 #include "trace/policy.def"
-};
 #undef AG_POLICY
 
 #endif

@@ -45,7 +45,7 @@ void ag_recorder_late(struct ag_recorder *rec, struct ag_node *node)
     if (late_for(rec, node) > AG_PAUSE_APART)
         node->late = 0;
     node->late_at = (uint8_t)(rec->ops / AG_PAUSE_OPS);
-    node->late += node->late < AG_PAUSES;
+    node->late = (uint8_t)(node->late + (node->late < AG_PAUSES));
 }
 
 /* A sequence has ended where the program used to pause. That the program goes on says nothing then
@@ -79,7 +79,7 @@ static bool onward(const struct ag_recorder *rec, struct ag_node *node)
         return false;
     node->onward = 0;
     node->open = AG_ONWARD_OPEN;
-    node->opened += node->opened < AG_ONWARD_TRIES;
+    node->opened = (uint8_t)(node->opened + (node->opened < AG_ONWARD_TRIES));
     return true;
 }
 
@@ -197,7 +197,7 @@ static struct ag_node *step_unseen(struct ag_recorder *rec, const struct ag_op *
             .parent = rec->cursor, .depth = rec->cursor->depth, .weight = rec->cursor->weight};
     node->path = path;
     node->depth++;
-    node->weight += ag_op_weight(op);
+    node->weight = (uint16_t)(node->weight + ag_op_weight(op));
     rec->unseen_ops++;
     return rec->cursor = node;
 }
@@ -272,7 +272,7 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
             rec->last_run = rec->run;
             rec->run = 0;
         }
-        node->open -= node->open != 0;
+        node->open = (uint8_t)(node->open - (node->open != 0));
         if (node->depth != 0 && node->weight < min_length)
             lone(rec);
         else if (node->depth != 0)

@@ -64,7 +64,7 @@ static void node_release(struct ag_node *node)
 
 static uint32_t slab_size(unsigned i)
 {
-    return i == 0 ? FIRST_NODES : FIRST_NODES << (i - 1);
+    return i == 0 ? FIRST_NODES : (uint32_t)FIRST_NODES << (i - 1);
 }
 
 void ag_tree_clear(struct ag_tree *tree)
@@ -150,7 +150,7 @@ struct ag_node *ag_tree_add(struct ag_tree *tree, struct ag_node *parent, const 
     node->parent = parent;
     node->path = ag_path(parent->path, op->token);
     node->depth = parent->depth + 1;
-    node->weight = parent->weight + ag_op_weight(op);
+    node->weight = (uint16_t)(parent->weight + ag_op_weight(op));
     if (tree->used > tree->mask)
         more_buckets(tree);
     struct ag_node **bucket = bucket_of(tree, parent, op->token);
@@ -255,7 +255,7 @@ void ag_node_set_trace(struct ag_node *node, struct ag_trace *trace)
     int change = (trace != NULL) - (node->trace != NULL);
     node->trace = trace;
     for (struct ag_node *above = node->parent; above != NULL; above = above->parent)
-        above->below += change;
+        above->below += (uint32_t)change;
 }
 
 bool ag_node_arguments(struct ag_node *node)
