@@ -38,7 +38,7 @@ KERNEL(mix, unsigned *data, unsigned size, unsigned k)
             data[i] = data[i] * 1664525u + k + n;                                                  \
     }
 #define EIGHT(of, n) of(n##0) of(n##1) of(n##2) of(n##3) of(n##4) of(n##5) of(n##6) of(n##7)
-#define NAME(n) (const void *)mix##n,
+#define NAME(n)      (const void *)mix##n,
 /* clang-format off */
 EIGHT(ONE, 1) EIGHT(ONE, 2) EIGHT(ONE, 3) EIGHT(ONE, 4)
 static const void *const mixes[LENGTH] = {

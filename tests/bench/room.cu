@@ -148,7 +148,10 @@ static const struct call {
      [](const place &p) { CHECK(cudaFreeAsync(p.memory[p.memory_next++], p.stream)); }},
     {"cudaMemsetAsync", [](const place &p) { CHECK(cudaMemsetAsync(p.data, 0, 4, p.stream)); }},
     {"cudaLaunchHostFunc",
-     [](const place &p) { CHECK(cudaLaunchHostFunc(p.stream, [](void *) {}, NULL)); }},
+     [](const place &p) {
+         CHECK(cudaLaunchHostFunc(
+             p.stream, [](void *) {}, NULL));
+     }},
     {"cudaStreamWaitEvent",
      [](const place &p) { CHECK(cudaStreamWaitEvent(p.stream, p.event, 0)); }},
     {"cudaEventSynchronize", [](const place &p) { CHECK(cudaEventSynchronize(p.event)); }},

@@ -302,9 +302,7 @@ void ag_engine_capture_ended(CUstream stream, bool ptsz)
     NOTE("capture_ended(%p, %d) ", (void *)stream, ptsz);
 }
 
-void ag_engine_context_begins(void)
-{
-}
+void ag_engine_context_begins(void) {}
 
 void ag_engine_context_destroy(CUcontext ctx)
 {

@@ -366,7 +366,7 @@ static void writes(void)
 }
 
 /* Settings of a function and a kernel that are set again and again, and changed once. */
-/* Settings that alternate within a step, so that what is held has other ones than are set by then. */
+/* Settings alternate within a step: what is held has other ones than are set by then. */
 static void settings(void)
 {
     const CUfunction_attribute most = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -381,12 +381,12 @@ static void settings(void)
         for (int half = 0; half < 2; half++) {
             note(cuFuncSetAttribute(mix, carveout, 25 + 50 * half));
             note(cuFuncSetAttribute(mix, most, 1024 * half));
-            note(cuFuncSetCacheConfig(mix, half ? CU_FUNC_CACHE_PREFER_L1
-                                                : CU_FUNC_CACHE_PREFER_EQUAL));
+            note(cuFuncSetCacheConfig(mix,
+                                      half ? CU_FUNC_CACHE_PREFER_L1 : CU_FUNC_CACHE_PREFER_EQUAL));
             body(NULL, step);
             note(cuKernelSetAttribute(carveout, 90 - 80 * half, kernel, dev));
-            note(cuKernelSetCacheConfig(kernel, half ? CU_FUNC_CACHE_PREFER_L1
-                                                     : CU_FUNC_CACHE_PREFER_SHARED, dev));
+            note(cuKernelSetCacheConfig(
+                kernel, half ? CU_FUNC_CACHE_PREFER_L1 : CU_FUNC_CACHE_PREFER_SHARED, dev));
             note(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, N, 1, 1, 0, NULL, args, NULL));
         }
         if (step % 5 == 4) { /* behind a part of the sequence */
@@ -553,28 +553,15 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } all[] = {{"arguments", arguments},
-               {"memsets", memsets},
-               {"copies", copies},
-               {"events", events},
-               {"legacy", legacy},
-               {"per_thread", per_thread},
-               {"relay", relay},
-               {"relay_lost", relay_lost},
-               {"late", late},
-               {"capture", capture},
-               {"streams", streams},
-               {"exits", exits},
-               {"values", values},
-               {"allocations", allocations},
-               {"temporaries", temporaries},
-               {"kernels", kernels},
-               {"contexts", contexts},
-               {"priorities", priorities},
-               {"unwaited", unwaited},
-               {"writes", writes},
-               {"settings", settings},
-               {"attributes", attributes}};
+    } all[] = {
+        {"arguments", arguments},  {"memsets", memsets},         {"copies", copies},
+        {"events", events},        {"legacy", legacy},           {"per_thread", per_thread},
+        {"relay", relay},          {"relay_lost", relay_lost},   {"late", late},
+        {"capture", capture},      {"streams", streams},         {"exits", exits},
+        {"values", values},        {"allocations", allocations}, {"temporaries", temporaries},
+        {"kernels", kernels},      {"contexts", contexts},       {"priorities", priorities},
+        {"unwaited", unwaited},    {"writes", writes},           {"settings", settings},
+        {"attributes", attributes}};
     unsigned i = 0;
     CHECK(argc == 2);
     while (i < sizeof all / sizeof all[0] && strcmp(all[i].name, argv[1]))

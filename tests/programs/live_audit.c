@@ -219,10 +219,9 @@ static void apart(void)
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"values", values},   {"copies", copies},     {"events", events},
-        {"legacy", legacy},   {"captures", captures}, {"lives", lives},
-        {"threads", threads}, {"in_step", in_step},   {"apart", apart},
-        {NULL, NULL}};
+        {"values", values},     {"copies", copies}, {"events", events},   {"legacy", legacy},
+        {"captures", captures}, {"lives", lives},   {"threads", threads}, {"in_step", in_step},
+        {"apart", apart},       {NULL, NULL}};
     run(all, argc, argv);
     show_all(argv[1]);
     return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* observe_api.c: uses the public interface, in a loop that is replayed, and prints what it gets. Works without
- * the library as well. Also a sample of how a program uses it. */
+/* observe_api.c: uses the public interface, in a loop that is replayed, and prints what it gets.
+ * Works without the library as well. Also a sample of how a program uses it. */
 #include "autograph.h"
 #include "sim_test.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* observe_live.c [simple|info|ignore]: a loop of kernels until standard input ends. Handles SIGUSR2 itself if
- * asked to, and prints how often it came. */
+/* observe_live.c [simple|info|ignore]: a loop of kernels until standard input ends. Handles SIGUSR2
+ * itself if asked to, and prints how often it came. */
 #include "sim_test.h"
 
 #include <poll.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* trial_copies.c [steps]: 16 copies within the device and a synchronize in each step, and memory that
-   is freed, after which nothing is known of any. */
+/* trial_copies.c [steps]: 16 copies within the device and a synchronize in each step, and memory
+   that is freed, after which nothing is known of any. */
 #include "sim_test.h"
 
 enum { N = 32, BODY = 16 };

@@ -2,8 +2,8 @@
 /*
  * variant_sets.c SETS [STEPS] [counter|chance|renew]: in each step the same eight kernels and a
  * synchronize; their buffers are those of set STEP % SETS. "counter": the last kernel gets the
- * step's number too. "chance": the set comes by chance. "renew": every hundred steps the sets' memory
- * is freed and allocated anew. Prints what all memory held in the end, or when it was freed.
+ * step's number too. "chance": the set comes by chance. "renew": every hundred steps the sets'
+ * memory is freed and allocated anew. Prints what all memory held in the end, or when it was freed.
  */
 #include "sim_test.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What turns.toml puts into programs so that the library is in use for TURN_STEPS steps and out of use for
- * as many, in turn. Where threads of OpenMP, one for each GPU, are in step: turns_step() at the begin of
- * each step, and turns_end() behind the last, by all of them. Elsewhere turns_switch() and turns_print() by
- * one thread while no other one calls CUDA. Prints a line: "turns", TURN_STEPS, and for each turn the
- * microseconds that a step of it took. Library: built with CPPFLAGS=-DAG_TURNS; without one nothing is
- * switched.
+ * What turns.toml puts into programs so that the library is in use for TURN_STEPS steps and out of
+ * use for as many, in turn. Where threads of OpenMP, one for each GPU, are in step: turns_step() at
+ * the begin of each step, and turns_end() behind the last, by all of them. Elsewhere turns_switch()
+ * and turns_print() by one thread while no other one calls CUDA. Prints a line: "turns",
+ * TURN_STEPS, and for each turn the microseconds that a step of it took. Library: built with
+ * CPPFLAGS=-DAG_TURNS; without one nothing is switched.
  */
 #ifndef TURNS_H
 #define TURNS_H
@@ -30,7 +30,8 @@ static void turns_wait(void)
 {
     cudaError_t result = cudaDeviceSynchronize();
     if (result != cudaSuccess) {
-        fprintf(stderr, "what turn %d did has failed: %s\n", turns_count, cudaGetErrorString(result));
+        fprintf(stderr, "what turn %d did has failed: %s\n", turns_count,
+                cudaGetErrorString(result));
         exit(1);
     }
 }

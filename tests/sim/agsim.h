@@ -22,8 +22,8 @@
  *                           kernel before, which triggers at once and may end after them
  *   AGSIM_LAUNCH_ONLY=N     launch attribute N is one of launches: a node does not take it
  *   AGSIM_REUSE=1           memory that a stream is about to give back goes to allocations in other
- *                           streams, which wait for that (a real driver does so when it has no more)
- *   AGSIM_LAUNCH_US=N       the launch of a kernel keeps its thread busy for so long (0),
+ *                           streams, which wait for that (a real driver does so when it has no
+ * more) AGSIM_LAUNCH_US=N       the launch of a kernel keeps its thread busy for so long (0),
  *   AGSIM_GRAPH_LAUNCH_US=N and that of a graph,
  *   AGSIM_INSTANTIATE_US=N  its instantiation,
  *   AGSIM_POINTER_US=N      and questions about what lies at an address

@@ -470,8 +470,9 @@ CUresult sim_cuCtxGetStreamPriorityRange(int *least, int *greatest)
     return CUDA_SUCCESS;
 }
 
-/* The real driver's codes (H200, driver 580): two limits cannot be set, two not even be read; smaller
- * buffers of printf and malloc than there are by default are accepted, and nothing comes of them. */
+/* The real driver's codes (H200, driver 580): two limits cannot be set, two not even be read;
+ * smaller buffers of printf and malloc than there are by default are accepted, and nothing comes of
+ * them. */
 static bool limit_is_unknown(CUlimit limit)
 {
     return limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH || limit > CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED;

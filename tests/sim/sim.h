@@ -119,9 +119,9 @@ struct ctx {
     size_t limit[CU_LIMIT_MAX];
     CUfunc_cache cache;
     struct stream *legacy;
-    struct stream *streams; /* all, through stream->next_in_ctx */
-    unsigned made;          /* of these, that the program has ever created */
-    unsigned in_room;       /* submissions that wait until a stream takes more */
+    struct stream *streams;               /* all, through stream->next_in_ctx */
+    unsigned made;                        /* of these, that the program has ever created */
+    unsigned in_room;                     /* submissions that wait until a stream takes more */
     struct queue queues[MAX_CONNECTIONS]; /* sim.connections of them; see queue.c */
     unsigned placed;                      /* streams that have got one of these */
     /* The model of instantiation: short execs and long ones. */
@@ -174,11 +174,11 @@ struct sim {
     bool early;            /* kernels behind a programmatic edge do not wait for the one before */
     bool lazy;             /* a kernel is loaded when it is first asked for */
     unsigned launch_only;  /* a launch attribute that nodes do not take; 0: none */
-    bool blocking;         /* CUDA_LAUNCH_BLOCKING: a launch returns when its kernel has ended; looked
-                              at in cuInit(), and again for each context (H200) */
-    int node_priorities;   /* CUDA_GRAPHS_USE_NODE_PRIORITY: of all graphs; -1: each as it asks */
-    atomic_int error;      /* a kernel has failed: what every call returns from now on */
-    unsigned running;      /* kernels that execute now */
+    bool blocking;       /* CUDA_LAUNCH_BLOCKING: a launch returns when its kernel has ended; looked
+                            at in cuInit(), and again for each context (H200) */
+    int node_priorities; /* CUDA_GRAPHS_USE_NODE_PRIORITY: of all graphs; -1: each as it asks */
+    atomic_int error;    /* a kernel has failed: what every call returns from now on */
+    unsigned running;    /* kernels that execute now */
     struct device devices[MAX_DEVICES];
 };
 extern struct sim sim;
@@ -188,7 +188,7 @@ void sim_unlock(void);
 /* Waits for all running kernels with the driver locked: calls of other threads wait too. */
 void sim_wait_quiet(void);
 const char *sim_env(const char *name); /* NULL when unset or empty */
-void variables_read(void); /* those that are looked at for a context, too */
+void variables_read(void);             /* those that are looked at for a context, too */
 unsigned long sim_env_number(const char *name, unsigned long otherwise);
 void sim_busy(unsigned us); /* the calling thread is at work; without the lock */
 uint64_t sim_hash(uint64_t hash, const void *data, size_t size);
