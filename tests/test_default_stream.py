@@ -7,7 +7,8 @@ import helpers
 
 # The share of all ops that is replayed, at least. The host waits for calls in `reachable`, the driver refuses
 # some in `refused`, and `memsets` has shapes of several rows, each with another value.
-REPLAYED = {"memsets": 0.7, "copies": 0.8, "reachable": 0.6, "streams": 0.9, "refused": 0.5}
+REPLAYED = {"memsets": 0.7, "copies": 0.8, "reachable": 0.6, "streams": 0.9, "refused": 0.5,
+            "context_synchronizes": 0.3, "memory_synchronizes": 0.3}
 
 
 @pytest.mark.parametrize("word", REPLAYED)

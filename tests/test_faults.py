@@ -20,7 +20,7 @@ import helpers
 SCENARIOS = {name: {} for name in
              ["arguments", "memsets", "copies", "events", "legacy", "per_thread", "late", "capture",
               "streams", "exits", "values", "allocations", "kernels", "contexts", "priorities", "unwaited", "writes",
-              "settings", "attributes"]}
+              "settings", "attributes", "no_stream"]}
 STRATEGIES = {"set_params": ["arguments", "memsets", "copies", "events", "values"],
               "exec_update": ["arguments", "memsets", "copies", "events", "values"],
               "recapture": ["arguments", "copies", "kernels", "streams"]}
@@ -50,7 +50,7 @@ QUESTIONS = {"cuCtxGetCurrent", "cuCtxGetDevice", "cuDeviceGetCount", "cuDeviceG
              "cuStreamIsCapturing", "cuStreamQuery", "cuPointerGetAttributes",
              "cuMemGetAddressRange_v2", "cuKernelGetFunction", "cuFuncGetParamInfo",
              "cuFuncGetAttribute", "cuKernelGetAttribute", "cuFuncGetName", "cuFuncGetModule",
-             "cuKernelGetLibrary", "cuCtxGetCacheConfig", "cuCtxGetLimit"}
+             "cuKernelGetLibrary", "cuCtxGetCacheConfig", "cuCtxGetFlags", "cuCtxGetLimit"}
 
 # They give a held kernel the settings that it was called with, and the function those back that it has
 # now. What is not taken decides about speed alone. That the driver takes nothing back that it once had

@@ -67,6 +67,7 @@
     X(cuKernelSetCacheConfig)                                                                      \
     X(cuCtxGetCacheConfig)                                                                         \
     X(cuCtxGetLimit)                                                                               \
+    X(cuCtxGetFlags)                                                                               \
     X(cuGraphCreate)                                                                               \
     X(cuGraphDestroy)                                                                              \
     X(cuGraphAddKernelNode_v2)                                                                     \

@@ -2,6 +2,7 @@
 /* Describing calls: attributes in a normal form, argument pointers, layouts. */
 #include "engine/describe.h"
 
+#include "driver/driver.h"
 #include "engine/engine.h"
 #include "graph/attribute.h"
 #include "graph/setting.h"
@@ -114,11 +115,25 @@ static void split(uint32_t *low, uint64_t words)
     low[1] = (uint32_t)(words >> 32);
 }
 
+/* Whether the host waits for calls without a stream on memory of the device: the context or the
+   memory was asked to have them synchronize. The driver is asked each time, for even a question
+   about tokens for RDMA makes memory such. */
+static bool synchronizes(CUdeviceptr address)
+{
+    unsigned flags;
+    uint64_t memory = 0; /* wide enough for whatever the driver takes for a truth value */
+    CUpointer_attribute name = CU_POINTER_ATTRIBUTE_SYNC_MEMOPS;
+    void *value = &memory;
+    return ag_real.cuCtxGetFlags(&flags) != CUDA_SUCCESS || (flags & CU_CTX_SYNC_MEMOPS) != 0 ||
+           ag_real.cuPointerGetAttributes(1, &name, &value, address) != CUDA_SUCCESS || memory != 0;
+}
+
 /* Whether the host does not wait for the memset, whatever its size. */
 static bool is_asynchronous(const struct ag_memset_call *call, struct ag_answers **answers)
 {
     uint64_t buffer;
-    return !call->blocks || ag_memory_at(answers, call->dst, 1, &buffer) == CU_MEMORYTYPE_DEVICE;
+    return !call->blocks || (ag_memory_at(answers, call->dst, 1, &buffer) == CU_MEMORYTYPE_DEVICE &&
+                             !synchronizes(call->dst));
 }
 
 bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *call,
@@ -217,7 +232,8 @@ bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,
     *p = call->params;
     if (p->WidthInBytes == 0 || p->Height == 0 || p->Depth == 0 || p->srcLOD != 0 ||
         p->dstLOD != 0 || !resolve(p, &to->arguments.copy, answers) ||
-        (call->blocks && p->srcMemoryType == CU_MEMORYTYPE_HOST))
+        (call->blocks && (p->srcMemoryType == CU_MEMORYTYPE_HOST || synchronizes(p->dstDevice) ||
+                          synchronizes(p->srcDevice))))
         return false;
     to->op = (struct ag_op){.kind = AG_OP_COPY, .extra = p, .extra_size = sizeof *p};
     bool plain = p->Height == 1 && p->Depth == 1 &&

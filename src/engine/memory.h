@@ -8,8 +8,8 @@
  * memory in one thread and copies from it in another at the same time has no order between the two.
  * So an answer may be as old as the last such call before the copy.
  *
- * An answer is remembered for an address, not for the allocation around it, and only for memory
- * with which an op can be held.
+ * An answer is remembered for an address, not for the allocation around it. Answers about memory
+ * with which no op can be held are not remembered.
  *
  * Answers belong to a stream, whose lock guards them, and whose context was current.
  */

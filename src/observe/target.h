@@ -12,10 +12,10 @@ struct ag_target {
 };
 
 /*
- * Looks at what is at this name. 0: it may be written, since nothing is there, or an empty regular
- * file, or one that begins like `ours` or `older` (which may be NULL), or a pipe, or a character
- * device. EEXIST: something else is there, or something of another user in a directory that
- * everybody may write; it stays as it is. Otherwise the errno of what failed.
+ * Looks at what is at this name. 0: it may be written. Nothing is there, or an empty regular file,
+ * a pipe, a character device, or a file that begins like `ours` or `older` (which may be NULL).
+ * EEXIST: something else is there, or the file of another user in a directory that everybody may
+ * write. It stays as it is. Otherwise the errno of what failed.
  */
 int ag_target_look(const char *name, const char *ours, const char *older, struct ag_target *target);
 

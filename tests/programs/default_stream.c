@@ -97,6 +97,47 @@ static void reachable(uint32_t step)
     OK(launch_mix(b, N, step, NULL));
 }
 
+/* The host waits for each call; so what was recorded before it has happened. */
+static void waited_for(uint32_t step)
+{
+    static CUevent event;
+    if (event == NULL)
+        OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    kernels(step);
+    OK(cuEventRecord(event, NULL));
+    OK(cuMemsetD32(a, step, N));
+    see(cuEventQuery(event));
+    kernels(step);
+    OK(cuEventRecord(event, NULL));
+    OK(cuMemcpyDtoD(b, a, 4 * N));
+    see(cuEventQuery(event));
+}
+
+/* The program asks for that in the context, and takes it back. */
+static void context_synchronizes(uint32_t step)
+{
+    if (step % 64 == 0)
+        OK(cuCtxSetFlags(CU_CTX_SYNC_MEMOPS));
+    if (step % 64 < 48)
+        waited_for(step);
+    else
+        memsets(step);
+    if (step % 64 == 47)
+        OK(cuCtxSetFlags(0));
+}
+
+/* The program asks for that of one buffer; a copy from there waits, too. */
+static void memory_synchronizes(uint32_t step)
+{
+    unsigned on = step % 64 == 0;
+    if (step % 64 == 0 || step % 64 == 47)
+        OK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, a));
+    if (step % 64 < 47)
+        waited_for(step);
+    else
+        memsets(step);
+}
+
 /* -- Order with other streams ---------------------------------------------------- */
 
 /* A blocking stream's work comes before the default stream's, and behind it. */
@@ -131,7 +172,9 @@ static const struct {
              {"copies", copies},
              {"reachable", reachable},
              {"streams", streams},
-             {"refused", refused}};
+             {"refused", refused},
+             {"context_synchronizes", context_synchronizes},
+             {"memory_synchronizes", memory_synchronizes}};
 
 int main(int argc, char **argv)
 {

@@ -68,6 +68,19 @@ static void memsets(void)
     }
 }
 
+static void no_stream(void)
+{
+    for (uint32_t step = 0; step < STEPS; step++) {
+        note(launch_mix(buffer[0], N, 3, NULL));
+        note(cuMemsetD32(buffer[1], step, N));
+        note(launch_mix(buffer[1], N, step, NULL));
+        note(cuMemcpyDtoD(buffer[2], buffer[1], 4 * N));
+        note(launch_mix(buffer[2], N, 1, NULL));
+        if (step % 4 == 3)
+            note(cuCtxSynchronize());
+    }
+}
+
 static void copies(void)
 {
     CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
@@ -554,14 +567,14 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } all[] = {
-        {"arguments", arguments},  {"memsets", memsets},         {"copies", copies},
-        {"events", events},        {"legacy", legacy},           {"per_thread", per_thread},
-        {"relay", relay},          {"relay_lost", relay_lost},   {"late", late},
-        {"capture", capture},      {"streams", streams},         {"exits", exits},
-        {"values", values},        {"allocations", allocations}, {"temporaries", temporaries},
-        {"kernels", kernels},      {"contexts", contexts},       {"priorities", priorities},
-        {"unwaited", unwaited},    {"writes", writes},           {"settings", settings},
-        {"attributes", attributes}};
+        {"arguments", arguments},   {"memsets", memsets},         {"copies", copies},
+        {"events", events},         {"legacy", legacy},           {"per_thread", per_thread},
+        {"relay", relay},           {"relay_lost", relay_lost},   {"late", late},
+        {"capture", capture},       {"streams", streams},         {"exits", exits},
+        {"values", values},         {"allocations", allocations}, {"temporaries", temporaries},
+        {"kernels", kernels},       {"contexts", contexts},       {"priorities", priorities},
+        {"unwaited", unwaited},     {"writes", writes},           {"settings", settings},
+        {"attributes", attributes}, {"no_stream", no_stream}};
     unsigned i = 0;
     CHECK(argc == 2);
     while (i < sizeof all / sizeof all[0] && strcmp(all[i].name, argv[1]))

@@ -49,6 +49,13 @@ CUresult memset_prepare(struct work *w, CUdeviceptr dst, size_t pitch, unsigned 
     return CUDA_SUCCESS;
 }
 
+/* Whether the memory, or the context of the stream, has synchronous calls wait in any case. */
+static bool synchronizes(const struct stream *s, uintptr_t at)
+{
+    const struct alloc *a = alloc_find(at, 1);
+    return s->ctx->flags & CU_CTX_SYNC_MEMOPS || (a && a->synchronizes);
+}
+
 /* A memset of host memory is complete when the call returns. */
 static CUresult do_memset(CUdeviceptr dst, size_t pitch, unsigned value, unsigned elem,
                           size_t width, size_t height, CUstream stream, bool sync)
@@ -61,7 +68,7 @@ static CUresult do_memset(CUdeviceptr dst, size_t pitch, unsigned value, unsigne
         r = memset_prepare(&w, dst, pitch, value, elem, width, height);
     if (r == CUDA_SUCCESS && width && height) {
         w.memset.ctx = s->ctx;
-        bool wait = sync && alloc_find(dst, 1)->kind != ALLOC_DEVICE;
+        bool wait = sync && (alloc_find(dst, 1)->kind != ALLOC_DEVICE || synchronizes(s, dst));
         r = stream_submit(s, &w);
         if (r == CUDA_SUCCESS && wait)
             stream_synchronize(s);
@@ -237,7 +244,8 @@ static CUresult do_copy(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
         return r;
     }
     bool touches_host = is_of_host(&w.copy.src) || is_of_host(&w.copy.dst);
-    bool wait = w.copy.pageable_dst || (sync && touches_host);
+    bool waits = synchronizes(s, w.copy.src.base) || synchronizes(s, w.copy.dst.base);
+    bool wait = w.copy.pageable_dst || (sync && (touches_host || waits));
     if (w.copy.pageable_src)
         r = read_now(&w);
     if (r == CUDA_SUCCESS)

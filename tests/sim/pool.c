@@ -288,6 +288,8 @@ static CUresult pointer_attribute(const struct alloc *a, CUpointer_attribute att
         *(void **)out = (void *)p;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        *(unsigned *)out = a->synchronizes;
+        return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         *(unsigned *)out = 0;
@@ -333,6 +335,18 @@ CUresult sim_cuPointerGetAttribute(void *out, CUpointer_attribute attr, CUdevice
     CUresult r = a ? pointer_attribute(a, attr, p, out) : CUDA_ERROR_INVALID_VALUE;
     sim_unlock();
     return r;
+}
+
+CUresult sim_cuPointerSetAttribute(const void *value, CUpointer_attribute attr, CUdeviceptr p)
+{
+    if (!value || attr != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    struct alloc *a = alloc_find(p, 1);
+    if (a)
+        a->synchronizes = *(const unsigned *)value != 0;
+    sim_unlock();
+    return a ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult sim_cuPointerGetAttributes(unsigned n, CUpointer_attribute *attrs, void **out,

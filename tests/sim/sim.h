@@ -215,6 +215,7 @@ struct alloc {
     struct pool *pool; /* of a stream-ordered allocation */
     bool freed;        /* by cuMemFreeAsync: not the program's any more */
     bool graph;        /* made by an allocation node */
+    bool synchronizes; /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
     unsigned holders;  /* then: the node, and execs with it */
     struct stream *free_stream;
     uint64_t free_gen;
