@@ -49,7 +49,7 @@ static void add_cut(struct ag_cut *cuts, uint32_t *count, uint32_t most, const s
 void ag_account_cut(struct ag_stream *stream, enum ag_reason reason, uint64_t ops)
 {
     const char *function = has_cause(reason) ? ag_cause : NULL;
-    add_cut(stream->cuts, &stream->cut_count, AG_CUTS,
+    add_cut(stream->cuts.cut, &stream->cuts.count, AG_CUTS,
             &(struct ag_cut){.function = function, .reason = reason, .calls = 1, .ops = ops});
     if (function != NULL && function != ag_cause_kernel) /* no stack is walked on that path */
         ag_callsite_count(function);
@@ -97,7 +97,7 @@ void ag_account_trace(const struct ag_stream *stream, struct ag_trace *trace)
         return;
     }
     account->number = trace->number;
-    account->stream = stream->number;
+    account->stream = stream->id.number;
     account->length = trace->length;
     for (uint32_t i = 0; i < trace->length; i++)
         count_name(account, name_of(&trace->step[i]));
@@ -118,7 +118,7 @@ void ag_account_replay(const struct ag_stream *stream, const struct ag_trace *tr
 {
     if (trace->account == NULL)
         return;
-    atomic_store_explicit(&trace->account->stream, stream->number, memory_order_relaxed);
+    atomic_store_explicit(&trace->account->stream, stream->id.number, memory_order_relaxed);
     add(&trace->account->replays, 1);
     add(&trace->account->patches, patches);
 }
@@ -131,7 +131,7 @@ static uint64_t op_ns(const struct ag_window *window)
 void ag_account_trial(const struct ag_stream *stream, const struct ag_node *head, bool lost)
 {
     const struct ag_window *all = head->head->trial.all;
-    for (const struct ag_trace *trace = stream->traces; trace != NULL; trace = trace->next) {
+    for (const struct ag_trace *trace = stream->execs.traces; trace != NULL; trace = trace->next) {
         struct ag_trace_account *account = trace->account;
         if (account == NULL || ag_trial_head(trace->leaf) != head)
             continue;
@@ -169,8 +169,8 @@ static pthread_mutex_t peek_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Both locks held. */
 static void see(struct ag_stream *stream)
 {
-    stream->seen = stream->counters;
-    stream->seen_live = stream->live && !stream->vacant;
+    stream->seen.counters = stream->counters;
+    stream->seen.live = stream->id.live && !stream->id.vacant;
 }
 
 void ag_account_peek(struct ag_counters *sum, uint64_t *streams)
@@ -180,9 +180,9 @@ void ag_account_peek(struct ag_counters *sum, uint64_t *streams)
                                 .ops = atomic_load(&ag_unfollowed_ops) + ag_young_ops()};
     *streams = 0;
     pthread_mutex_lock(&peek_lock);
-    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next)
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next)
         ag_lock_revoke(&stream->lock, &ag_self);
-    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next) {
         /* Whoever has the lock for longer may wait for the GPU. */
         int tries = 0;
         while (tries < AG_PATIENCE_SHOW && !ag_stream_lock_soon(stream))
@@ -191,9 +191,9 @@ void ag_account_peek(struct ag_counters *sum, uint64_t *streams)
             see(stream);
             ag_stream_unlock(stream);
         }
-        *streams += stream->seen_live;
-        add_counters(sum, &stream->seen);
-        sum->ops += atomic_load_explicit(&stream->passed, memory_order_relaxed);
+        *streams += stream->seen.live;
+        add_counters(sum, &stream->seen.counters);
+        sum->ops += atomic_load_explicit(&stream->issuer.passed, memory_order_relaxed);
     }
     pthread_mutex_unlock(&peek_lock);
 }
@@ -204,19 +204,19 @@ static void gather_stream(struct ag_account *account, const struct ag_stream *st
 {
     static const char *const kinds[] = {"blocking", "nonblocking", "legacy", "per_thread"};
     const struct ag_counters *c = &stream->counters;
-    if (stream->lives == 0)
+    if (stream->id.lives == 0)
         return;
     account->streams[account->stream_count++] = (struct ag_stream_account){
-        .number = stream->number,
-        .lives = stream->lives,
-        .kind = kinds[stream->kind],
-        .ops = c->ops + atomic_load_explicit(&stream->passed, memory_order_relaxed),
+        .number = stream->id.number,
+        .lives = stream->id.lives,
+        .kind = kinds[stream->id.kind],
+        .ops = c->ops + atomic_load_explicit(&stream->issuer.passed, memory_order_relaxed),
         .replayed = c->replayed,
         .replays = c->replays,
         .traces = c->traces,
     };
-    for (uint32_t i = 0; i < stream->cut_count; i++)
-        add_cut(account->cuts, &account->cut_count, MOST_CUTS, &stream->cuts[i]);
+    for (uint32_t i = 0; i < stream->cuts.count; i++)
+        add_cut(account->cuts, &account->cut_count, MOST_CUTS, &stream->cuts.cut[i]);
 }
 
 void ag_account_gather(struct ag_account *account)
@@ -227,12 +227,12 @@ void ag_account_gather(struct ag_account *account)
 
     uint32_t streams = 0, count = 0;
     struct ag_stream *first = ag_stream_all();
-    for (struct ag_stream *stream = first; stream != NULL; stream = stream->next)
+    for (struct ag_stream *stream = first; stream != NULL; stream = stream->place.next)
         streams++;
     account->streams = calloc(streams + 1, sizeof *account->streams);
     account->cuts = calloc(MOST_CUTS, sizeof *account->cuts);
     if (account->streams != NULL && account->cuts != NULL)
-        for (struct ag_stream *stream = first; stream != NULL; stream = stream->next) {
+        for (struct ag_stream *stream = first; stream != NULL; stream = stream->place.next) {
             if (!ag_stream_lock_within(stream, AG_PATIENCE_REPORT_NS))
                 continue;
             gather_stream(account, stream);

@@ -8,7 +8,7 @@
 
 #include "driver/driver.h"
 #include "engine/hot.h"
-#include "engine/stream.h"
+#include "engine/issuer.h"
 #include "engine/young.h"
 #include "observe/thread.h"
 #include "trace/policy.h"
@@ -162,10 +162,10 @@ static bool is_shared(const struct ag_context *context)
     if (atomic_load(&ag_unfollowed_kernels) || ag_young_others())
         return true;
     const struct ag_stream *stream = ag_stream_all();
-    while (stream != NULL && !(atomic_load(&stream->live) &&
-                               __atomic_load_n(&stream->context, __ATOMIC_RELAXED) == context &&
-                               ag_stream_is_of_another(stream)))
-        stream = stream->next;
+    while (stream != NULL && !(atomic_load(&stream->id.live) &&
+                               __atomic_load_n(&stream->id.context, __ATOMIC_RELAXED) == context &&
+                               ag_issuer_is_another(stream)))
+        stream = stream->place.next;
     return stream != NULL;
 }
 

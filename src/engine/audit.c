@@ -3,8 +3,9 @@
 #include "engine/audit.h"
 
 #include "config/config.h"
-#include "engine/pace.h"
-#include "engine/submit.h"
+#include "engine/clock.h"
+#include "engine/issuer.h"
+#include "engine/trial.h"
 #include "observe/log.h"
 #include "trace/policy.h"
 
@@ -35,7 +36,7 @@ static bool is_in_question(const struct ag_stream *stream)
 {
     const struct ag_audit *audit = &stream->audit;
     uint64_t ops = stream->recorder.ops - audit->since;
-    bool in_step = ag_stream_in_step(stream);
+    bool in_step = ag_issuer_in_step(stream);
     return ag_opt.trace_trial && audit->since != 0 && stream->pace.runs != 0 &&
            stream->pace.runs <= (in_step ? AG_AUDIT_RUN_MOST_IN_STEP : AG_AUDIT_RUN_MOST) &&
            stream->counters.traces - audit->traces <= AG_AUDIT_SETTLED &&
@@ -45,15 +46,15 @@ static bool is_in_question(const struct ag_stream *stream)
 /* A window begins: notes the time and the number of ops that have been issued. */
 static void begin(struct ag_stream *stream)
 {
-    stream->audit.began = ag_pace_now();
-    stream->audit.issued = ag_stream_issued(stream);
+    stream->audit.began = ag_clock_now();
+    stream->audit.issued = ag_issuer_issued(stream);
 }
 
 /* A window is over: the time of one of its ops, ps. */
 static uint64_t op_ps(const struct ag_stream *stream)
 {
-    uint64_t ops = ag_stream_issued(stream) - stream->audit.issued;
-    return (ag_pace_now() - stream->audit.began) * 1000 / (ops | (ops == 0));
+    uint64_t ops = ag_issuer_issued(stream) - stream->audit.issued;
+    return (ag_clock_now() - stream->audit.began) * 1000 / (ops | (ops == 0));
 }
 
 static void follow(struct ag_stream *stream)
@@ -67,7 +68,7 @@ static void rest(struct ag_stream *stream)
     struct ag_audit *audit = &stream->audit;
     audit->followed_ps = op_ps(stream);
     audit->rests = true;
-    stream->timed.head = NULL;
+    ag_trial_drop(stream);
     ag_recorder_doze(&stream->recorder, audit->window, 0);
     begin(stream);
 }
@@ -79,15 +80,11 @@ static void over(struct ag_stream *stream, bool lost)
     stream->counters.trials++;
     if (lost) {
         stream->counters.given_up++;
-        ag_log(AG_LOG_NOTE, "following stream %p does not pay", (void *)stream->handle);
-        ag_stream_drop_traces(stream, NULL, audit->clock);
-        ag_stream_want_none(stream);
-        ag_recorder_give_up(&stream->recorder,
-                            ag_stream_in_step(stream) ? AG_AUDIT_REST_IN_STEP : 0);
+        ag_log(AG_LOG_NOTE, "following stream %p does not pay", (void *)stream->id.handle);
         mark_look(stream);
         return;
     }
-    ag_log(AG_LOG_NOTE, "following stream %p pays", (void *)stream->handle);
+    ag_log(AG_LOG_NOTE, "following stream %p pays", (void *)stream->id.handle);
     mark(stream, audit->again);
     audit->again = audit->again < AG_AUDIT_AGAIN_MOST / AG_AUDIT_AGAIN_GROWS
                        ? audit->again * AG_AUDIT_AGAIN_GROWS
@@ -103,12 +100,12 @@ void ag_audit_look(struct ag_stream *stream)
         follow(stream);
     } else if (audit->on) {
         rest(stream);
-    } else if (audit->after == AG_AUDIT_LOOK_OPS_IN_STEP && !ag_stream_in_step(stream)) {
+    } else if (audit->after == AG_AUDIT_LOOK_OPS_IN_STEP && !ag_issuer_in_step(stream)) {
         audit->after = AG_AUDIT_LOOK_OPS;
     } else if (is_in_question(stream)) {
         audit->on = true;
         audit->won = audit->lost = 0;
-        audit->clock = stream->clock;
+        audit->clock = stream->execs.clock;
         audit->window =
             (AG_AUDIT_WINDOW + stream->pace.runs - 1) / stream->pace.runs * stream->pace.runs;
         follow(stream);
@@ -117,7 +114,7 @@ void ag_audit_look(struct ag_stream *stream)
     }
 }
 
-void ag_audit_arrived(struct ag_stream *stream)
+bool ag_audit_arrived(struct ag_stream *stream, uint32_t *least)
 {
     struct ag_audit *audit = &stream->audit;
     uint64_t rested_ps = op_ps(stream);
@@ -126,8 +123,11 @@ void ag_audit_arrived(struct ag_stream *stream)
     bool won = audit->followed_ps * 100 < rested_ps * AG_AUDIT_FASTER;
     audit->won += won;
     audit->lost += !won;
-    if (audit->won == AG_AUDIT_MOST || audit->lost == AG_AUDIT_MOST)
-        over(stream, audit->lost == AG_AUDIT_MOST);
+    bool lost = audit->lost == AG_AUDIT_MOST;
+    if (lost || audit->won == AG_AUDIT_MOST)
+        over(stream, lost);
     else
         follow(stream);
+    *least = ag_issuer_in_step(stream) ? AG_AUDIT_REST_IN_STEP : 0;
+    return lost;
 }

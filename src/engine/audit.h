@@ -32,9 +32,12 @@ static inline bool ag_audit_is_due(const struct ag_stream *stream)
     return stream->recorder.ops - stream->audit.since >= stream->audit.after;
 }
 
-/* The first op that does not pass after a rest (stream->audit.rests), between two sequences: the
-   window is over. Afterwards ask again whether the op passes, since the audit may be lost. The
-   stream's context is current. */
-void ag_audit_arrived(struct ag_stream *stream);
+/*
+ * The first op that does not pass after a rest (stream->audit.rests), between two sequences: the
+ * window is over. True: the audit is lost, and the caller gives the stream up: destroys the traces
+ * that have been replayed since stream->audit.clock, and has the recorder rest for `least` ops or
+ * more. Then the op may pass after all. The stream's context is current.
+ */
+bool ag_audit_arrived(struct ag_stream *stream, uint32_t *least);
 
 #endif

@@ -9,8 +9,10 @@
 #include "engine/barrier.h"
 
 #include "engine/engine.h"
-#include "engine/event.h"
-#include "engine/grow.h"
+#include "engine/issuer.h"
+#include "engine/registry.h"
+#include "engine/relay.h"
+#include "engine/settle.h"
 #include "engine/submit.h"
 #include "engine/watchdog.h"
 #include "graph/function.h"
@@ -34,13 +36,20 @@ static uint64_t divisor(uint64_t a, uint64_t b)
    sequences may come to end there. Otherwise waits come anywhere, and their place says nothing. */
 static void submit_awaited(struct ag_stream *stream, enum ag_reason reason)
 {
-    uint64_t ops = stream->counters.ops - stream->awaited_at;
-    uint64_t every = divisor(stream->awaited_every, ops);
-    stream->awaited_at += ops;
-    stream->awaited_every = every > 1 ? every : ops;
-    stream->awaited = every > 1 ? stream->awaited + 1 : 0;
-    if (!ag_stream_submit(stream, reason) && stream->awaited >= AG_AWAITED)
+    uint64_t ops = stream->counters.ops - stream->order.awaited_at;
+    uint64_t every = divisor(stream->order.awaited_every, ops);
+    stream->order.awaited_at += ops;
+    stream->order.awaited_every = every > 1 ? every : ops;
+    stream->order.awaited = every > 1 ? stream->order.awaited + 1 : 0;
+    if (!ag_stream_submit(stream, reason) && stream->order.awaited >= AG_AWAITED)
         ag_recorder_late(&stream->recorder, stream->recorder.cursor);
+}
+
+/* Whether a barrier has waited in vain for what is held. */
+static bool is_late(const struct ag_stream *stream)
+{
+    return atomic_load_explicit(&stream->order.late, memory_order_relaxed) ==
+           atomic_load_explicit(&stream->seq.epoch, memory_order_relaxed);
 }
 
 /* Submits what a stream holds, unless another thread is at work on it for longer than that, ns. Its
@@ -48,26 +57,27 @@ static void submit_awaited(struct ag_stream *stream, enum ag_reason reason)
    time, and sequences are cut where the program cuts them. */
 static void flush_within(struct ag_stream *stream, enum ag_reason reason, int ns)
 {
-    bool own = atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self;
-    if (!own && atomic_load_explicit(&stream->held, memory_order_acquire) == 0)
+    bool own = atomic_load_explicit(&stream->issuer.thread, memory_order_relaxed) == &ag_self;
+    if (!own && atomic_load_explicit(&stream->seq.held, memory_order_acquire) == 0)
         return;
     if (own || ns == AS_LONG_AS_IT_TAKES) {
         ag_stream_lock(stream);
-    } else if (!ag_stream_lock_within(stream, stream->late ? 0 : (uint64_t)ns)) {
+    } else if (!ag_stream_lock_within(stream, is_late(stream) ? 0 : (uint64_t)ns)) {
         if (ns != 0)
-            stream->late = true;
+            stream->order.late = stream->seq.epoch;
         return;
     }
     if (own) {
         ag_stream_end(stream, true, reason);
         /* Not before a call that uses no stream: the wait would hold up those that share a queue.
          */
-        if (stream->relayed && stream->owner == &ag_self && ns == AS_LONG_AS_IT_TAKES)
-            ag_stream_absorb(stream);
-    } else if (stream->held != 0 && (reason == AG_REASON_QUEUE || (reason == AG_REASON_HOST_WAIT &&
-                                                                   ns == AS_LONG_AS_IT_TAKES))) {
+        if (stream->relay.used && stream->id.owner == &ag_self && ns == AS_LONG_AS_IT_TAKES)
+            ag_relay_absorb(stream);
+    } else if (stream->seq.held != 0 &&
+               (reason == AG_REASON_QUEUE ||
+                (reason == AG_REASON_HOST_WAIT && ns == AS_LONG_AS_IT_TAKES))) {
         submit_awaited(stream, reason);
-    } else if (stream->held != 0) {
+    } else if (stream->seq.held != 0) {
         ag_stream_submit(stream, reason);
     }
     ag_stream_unlock(stream);
@@ -83,12 +93,12 @@ static void flush(struct ag_stream *stream, enum ag_reason reason)
 
 static struct ag_context *context_of(const struct ag_stream *stream)
 {
-    return __atomic_load_n(&stream->context, __ATOMIC_RELAXED);
+    return __atomic_load_n(&stream->id.context, __ATOMIC_RELAXED);
 }
 
 static enum ag_stream_kind kind_of(const struct ag_stream *stream)
 {
-    return __atomic_load_n(&stream->kind, __ATOMIC_RELAXED);
+    return __atomic_load_n(&stream->id.kind, __ATOMIC_RELAXED);
 }
 
 /* Whether the stream may share a queue of the device with others of its context. */
@@ -112,7 +122,8 @@ static void order_before(const struct ag_stream *before, const struct ag_context
                          enum ag_stream_kind kind, bool all)
 {
     for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;) {
-        if (stream == before || atomic_load_explicit(&stream->held, memory_order_acquire) == 0 ||
+        if (stream == before ||
+            atomic_load_explicit(&stream->seq.held, memory_order_acquire) == 0 ||
             (context != NULL && context_of(stream) != context))
             continue;
         if (goes_before(stream, kind))
@@ -128,11 +139,11 @@ void ag_order_place(struct ag_context *context)
     if (!ag_context_place(context) || ag_context_refused(&current))
         return;
     /* What is held has not been counted as it is from now on. */
-    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
-        if (!atomic_load(&stream->live) || context_of(stream) != context)
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next) {
+        if (!atomic_load(&stream->id.live) || context_of(stream) != context)
             continue;
         ag_stream_lock(stream);
-        if (stream->live && stream->context == context && stream->held != 0)
+        if (stream->id.live && stream->id.context == context && stream->seq.held != 0)
             ag_stream_submit(stream, AG_REASON_QUEUE);
         ag_stream_unlock(stream);
     }
@@ -205,7 +216,7 @@ void ag_engine_barrier_attach(CUstream handle, bool ptsz)
 {
     struct ag_stream *stream = barrier_stream(handle, ptsz, AG_REASON_STREAM_BARRIER);
     /* Another thread may have its lock, and wait for the GPU. */
-    if (stream == NULL || ag_stream_is_of_another(stream))
+    if (stream == NULL || ag_issuer_is_another(stream))
         return;
     ag_stream_lock(stream);
     ag_recorder_doze(&stream->recorder, AG_ATTACHED, 0);
@@ -218,8 +229,8 @@ void ag_engine_barrier_wait(CUstream handle, bool ptsz, enum ag_reason reason)
     if (!ag_watchdog_watches()) /* this thread holds nothing either, and has hundreds perhaps */
         return;
     for (struct ag_stream *stream = NULL; (stream = ag_stream_next_touched(stream)) != NULL;)
-        if (atomic_load_explicit(&stream->held, memory_order_relaxed) != 0 &&
-            atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self)
+        if (atomic_load_explicit(&stream->seq.held, memory_order_relaxed) != 0 &&
+            atomic_load_explicit(&stream->issuer.thread, memory_order_relaxed) == &ag_self)
             flush(stream, reason);
 }
 
@@ -234,7 +245,7 @@ void ag_engine_barrier_copy(bool ptsz, enum ag_reason reason)
 static void revoke_all(void)
 {
     for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;)
-        if (atomic_load_explicit(&stream->held, memory_order_relaxed) != 0)
+        if (atomic_load_explicit(&stream->seq.held, memory_order_relaxed) != 0)
             ag_lock_revoke(&stream->lock, &ag_self);
 }
 
@@ -279,15 +290,15 @@ bool ag_barrier_last(void)
         return false;
     }
     bool all = true;
-    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next) {
         if (!ag_stream_lock_within(stream, AG_PATIENCE_NS)) {
             all = false;
             continue;
         }
         ag_stream_end(stream, true, AG_REASON_BARRIER);
-        if (stream->relayed && stream->owner == &ag_self)
-            ag_stream_absorb(stream);
-        all = all && !stream->relayed;
+        if (stream->relay.used && stream->id.owner == &ag_self)
+            ag_relay_absorb(stream);
+        all = all && !stream->relay.used;
         ag_stream_unlock(stream);
     }
     return all;

@@ -12,9 +12,9 @@ void ag_order_before_slow(const struct ag_stream *stream);
 
 static inline void ag_order_before(const struct ag_stream *stream)
 {
-    const _Atomic unsigned *ahead = atomic_load_explicit(&stream->ahead, memory_order_relaxed);
+    const _Atomic unsigned *ahead = atomic_load_explicit(&stream->id.ahead, memory_order_relaxed);
     if (__builtin_expect(atomic_load_explicit(ahead, memory_order_relaxed) !=
-                             atomic_load_explicit(&stream->counted, memory_order_relaxed),
+                             atomic_load_explicit(&stream->seq.counted, memory_order_relaxed),
                          0))
         ag_order_before_slow(stream);
 }

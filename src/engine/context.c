@@ -293,3 +293,31 @@ void ag_context_give_exec(struct ag_context *context, uint32_t ops)
     context->memory -= ag_exec_kb(ops);
     pthread_mutex_unlock(&lock);
 }
+
+/* -- Young streams -------------------------------------------------------------- */
+
+_Alignas(64) _Atomic bool ag_any_young;
+
+void ag_lives_end(struct ag_context *context, bool is_short, bool gained)
+{
+    if (gained) {
+        context->barren = context->young_last = 0;
+        atomic_store_explicit(&context->young, 0, memory_order_relaxed);
+    } else if (is_short && ag_opt.trace_young != 0 &&
+               ++context->barren >= (uint32_t)ag_opt.trace_young) {
+        uint32_t last = context->young_last != 0 ? context->young_last : context->barren;
+        context->barren = 0;
+        context->young_last = last < AG_YOUNG_MOST ? last * AG_YOUNG_GROWS : last;
+        atomic_store_explicit(&context->young, context->young_last, memory_order_relaxed);
+        atomic_store_explicit(&ag_any_young, true, memory_order_relaxed);
+    }
+}
+
+/* Two threads that take at the same time may be counted as one. */
+bool ag_lives_take(struct ag_context *context)
+{
+    uint32_t left = atomic_load_explicit(&context->young, memory_order_relaxed);
+    if (left != 0)
+        atomic_store_explicit(&context->young, left - 1, memory_order_relaxed);
+    return left != 0;
+}

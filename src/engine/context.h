@@ -122,6 +122,16 @@ void ag_context_give_exec(struct ag_context *context, uint32_t ops);
 /* Whether the budgets allow one more exec, even if it can be made only while the device is idle. */
 bool ag_context_allows(struct ag_context *context, uint32_t ops);
 
+/* Some streams have been young (young.h). */
+extern _Atomic bool ag_any_young;
+
+/* The life of a stream with a state is over. `is_short`: it had few ops, and the state from the
+   first of them on. `gained`: some op was replayed. The lock of registry.c is held. */
+void ag_lives_end(struct ag_context *context, bool is_short, bool gained);
+
+/* Whether a stream that begins now is young, or would be if it had a handle. Counts it. */
+bool ag_lives_take(struct ag_context *context);
+
 /* The process sees more than one device. */
 extern _Atomic bool ag_many_devices;
 

@@ -11,7 +11,7 @@ static _Atomic uint32_t single_ns;
 uint32_t ag_credit_hot(const struct ag_stream *stream, const struct ag_node *leaf)
 {
     uint32_t times = (uint32_t)ag_opt.trace_hot;
-    int64_t owed = ag_context_owes(stream->context);
+    int64_t owed = ag_context_owes(stream->id.context);
     if (__builtin_expect(owed > 0, 0)) {
         int64_t doubled = owed / (ag_opt.graph_credit_ms * 1000000);
         times <<= doubled < AG_CREDIT_DOUBLED ? doubled : AG_CREDIT_DOUBLED;
@@ -25,7 +25,7 @@ uint32_t ag_credit_hot(const struct ag_stream *stream, const struct ag_node *lea
 void ag_credit_owe(struct ag_stream *stream, const struct ag_node *leaf, uint64_t ns)
 {
     stream->counters.making_ns += ns;
-    atomic_fetch_add_explicit(&stream->context->owed, (int64_t)ns, memory_order_relaxed);
+    atomic_fetch_add_explicit(&stream->id.context->owed, (int64_t)ns, memory_order_relaxed);
     if (leaf->weight != 1)
         return;
     uint32_t before = atomic_load_explicit(&single_ns, memory_order_relaxed);

@@ -6,15 +6,13 @@
 #include <string.h>
 
 #include "engine/engine.h"
-#include "engine/submit.h"
-#include "engine/watchdog.h"
+#include "engine/issuer.h"
 #include "graph/node.h"
 #include "observe/callsite.h"
 
 enum {
     BUCKETS = 1024,      /* of the table of events */
     MOST_EVENTS = 65536, /* events in it; the records and waits of further events are not held */
-    MOST_WAITERS = 4,    /* streams whose open sequences wait for one event */
 };
 
 /* A sequence that has a record of an event, or a wait for it; while it is open. */
@@ -30,7 +28,7 @@ struct event {
     bool shared;                             /* with another process */
     const struct ag_context *context;        /* of its last record */
     struct place recorder;                   /* has its record */
-    struct place waiters[MOST_WAITERS];      /* have waits for it */
+    struct place waiters[AG_EVENT_WAITERS];  /* have waits for it */
     struct ag_stream *users[AG_EVENT_USERS]; /* that have ever held a record or a wait */
 };
 
@@ -67,14 +65,16 @@ static struct event *find(const struct bucket *bucket, CUevent handle)
 static bool is_open(const struct place *place)
 {
     return place->stream != NULL &&
-           place->sequence == atomic_load_explicit(&place->stream->sequence, memory_order_acquire);
+           place->sequence ==
+               atomic_load_explicit(&place->stream->seq.number, memory_order_acquire);
 }
 
-/* Where a wait in this stream can be noted; the stream is NULL: in any. MOST_WAITERS: nowhere. */
+/* Where a wait in this stream can be noted; the stream is NULL: in any. AG_EVENT_WAITERS: nowhere.
+ */
 static unsigned place_of(const struct event *event, const struct ag_stream *stream)
 {
-    unsigned found = MOST_WAITERS;
-    for (unsigned i = MOST_WAITERS; i-- > 0;) {
+    unsigned found = AG_EVENT_WAITERS;
+    for (unsigned i = AG_EVENT_WAITERS; i-- > 0;) {
         const struct place *place = &event->waiters[i];
         if (stream != NULL && place->stream == stream)
             return i;
@@ -84,52 +84,17 @@ static unsigned place_of(const struct event *event, const struct ag_stream *stre
     return found;
 }
 
-/* Whether the stream's last op was the calling thread's. */
-static bool is_own(const struct ag_stream *stream)
-{
-    return atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self;
-}
-
 /* Whether the stream, whose open sequence it is, has to be flushed. Another thread's only if it
    holds: that has been before this call, if the program can tell, and `held` is 0 again only when
    it has been submitted. */
 static __attribute__((noinline)) bool is_due(const struct ag_stream *stream)
 {
-    return is_own(stream) || atomic_load_explicit(&stream->held, memory_order_acquire) != 0;
+    return ag_issuer_is_self(stream) ||
+           atomic_load_explicit(&stream->seq.held, memory_order_acquire) != 0;
 }
 
-/* The held op that records the event, or NULL. */
-static struct ag_node *record_of(const struct ag_stream *stream, CUevent handle)
-{
-    for (uint32_t i = stream->held; i > 0; i--) {
-        struct ag_event_arguments arguments;
-        struct ag_node *node = stream->path[i];
-        if (node->op.kind != AG_OP_RECORD)
-            continue;
-        memcpy(&arguments, node->args, sizeof arguments);
-        if (arguments.event == handle)
-            return node;
-    }
-    return NULL;
-}
-
-static void flush(struct ag_stream *stream, CUevent handle, enum ag_reason reason)
-{
-    ag_stream_lock(stream);
-    if (is_own(stream)) {
-        ag_stream_end(stream, true, reason);
-    } else {
-        struct ag_node *node = record_of(stream, handle);
-        if (!ag_stream_submit(stream, AG_REASON_EVENT) && node != NULL)
-            ag_recorder_late(&stream->recorder, node);
-    }
-    ag_stream_unlock(stream);
-    AG_CALLSITE();
-}
-
-/* What is known of an event, and who has to submit something before; how many these are. */
-static unsigned look(CUevent handle, bool all, struct ag_stream *holders[1 + MOST_WAITERS],
-                     struct ag_event_known *known)
+unsigned ag_event_holders(CUevent handle, bool all, struct ag_stream *holders[AG_EVENT_HOLDERS],
+                          struct ag_event_known *known)
 {
     unsigned count = 0;
     struct bucket *bucket = enter(handle);
@@ -137,33 +102,16 @@ static unsigned look(CUevent handle, bool all, struct ag_stream *holders[1 + MOS
     *known = (struct ag_event_known){0};
     if (event != NULL) {
         known->context = event->context;
-        bool room = all || place_of(event, NULL) != MOST_WAITERS;
+        bool room = all || place_of(event, NULL) != AG_EVENT_WAITERS;
         known->serial = !event->shared && room ? event->serial : 0;
     }
     if (event != NULL && is_open(&event->recorder) && is_due(event->recorder.stream))
         holders[count++] = event->recorder.stream;
-    for (unsigned i = 0; event != NULL && all && i < MOST_WAITERS; i++)
+    for (unsigned i = 0; event != NULL && all && i < AG_EVENT_WAITERS; i++)
         if (is_open(&event->waiters[i]) && is_due(event->waiters[i].stream))
             holders[count++] = event->waiters[i].stream;
     leave(bucket);
     return count;
-}
-
-struct ag_event_known ag_event_settle(CUevent handle, bool all, enum ag_reason reason)
-{
-    struct ag_stream *holders[1 + MOST_WAITERS];
-    struct ag_event_known known;
-    unsigned count = look(handle, all, holders, &known);
-    if (count == 0)
-        return known;
-    CUcontext current;
-    if (ag_context_refused(&current)) { /* and so is the call that follows */
-        (void)ag_watchdog_flush(AG_REASON_EVENT);
-        return known;
-    }
-    while (count > 0)
-        flush(holders[--count], handle, reason);
-    return known;
 }
 
 /* NULL: no memory, or there are too many. */
@@ -234,14 +182,14 @@ bool ag_event_hold(CUevent handle, struct ag_stream *stream, bool wait)
     unsigned at = 0;
     if (event != NULL && wait) {
         const struct ag_stream *recorder = event->recorder.stream;
-        if (recorder != NULL && !is_own(recorder))
-            ag_stream_cross(stream);
+        if (recorder != NULL && !ag_issuer_is_self(recorder))
+            ag_issuer_crosses(stream);
         at = place_of(event, stream);
     }
-    bool noted = event != NULL && at != MOST_WAITERS;
+    bool noted = event != NULL && at != AG_EVENT_WAITERS;
     if (noted)
         *(wait ? &event->waiters[at] : &event->recorder) =
-            (struct place){.stream = stream, .sequence = stream->sequence};
+            (struct place){.stream = stream, .sequence = stream->seq.number};
     for (unsigned i = 0; event != NULL && i < AG_EVENT_USERS && event->users[i] != stream; i++)
         if (event->users[i] == NULL) {
             event->users[i] = stream;

@@ -26,10 +26,11 @@ struct ag_event_known {
                         neither a record of it nor a wait for it can be held */
 };
 
-/* Flushes what must be submitted before the event is recorded or destroyed (`all`), or before it is
-   waited for or asked about. The reason is for sequences of the calling thread. Returns what is
-   known of the event, which stays true unless the program uses the event in two threads at once. */
-struct ag_event_known ag_event_settle(CUevent event, bool all, enum ag_reason reason);
+/* What is known of an event, and the streams whose sequences may have to be submitted before it is
+   recorded or destroyed (`all`), or waited for or asked about. Returns how many these are. */
+enum { AG_EVENT_WAITERS = 4, AG_EVENT_HOLDERS = 1 + AG_EVENT_WAITERS };
+unsigned ag_event_holders(CUevent event, bool all, struct ag_stream *holders[AG_EVENT_HOLDERS],
+                          struct ag_event_known *known);
 
 /* Whether the event lives, and that is the number of its life. */
 bool ag_event_is(CUevent event, uint64_t serial);
@@ -38,7 +39,7 @@ bool ag_event_is(CUevent event, uint64_t serial);
 bool ag_event_recorded(CUevent event, const struct ag_context *context);
 
 /* The stream's open sequence has a record of the event or a wait for it, until it ends; and if it
-   waits for what another thread has recorded, that is noted (ag_stream_in_step). False: there is no
+   waits for what another thread has recorded, that is noted (ag_issuer_in_step). False: there is no
    room to note it, so the sequence must not stay held. The stream's lock is held. */
 bool ag_event_hold(CUevent event, struct ag_stream *stream, bool wait);
 

@@ -8,22 +8,21 @@
  * only when the program has just waited for work itself, no stream that it uses has anything left
  * to do, and no other thread issues work, which could bring a kernel in between.
  */
-#include "engine/grow.h"
-
-#include "driver/driver.h"
 #include "engine/engine.h"
-#include "engine/submit.h"
+
+#include "engine/enter.h"
+#include "engine/issuer.h"
+#include "engine/make.h"
+#include "engine/query.h"
 #include "engine/young.h"
-#include "observe/thread.h"
-#include "trace/policy.h"
 
 static bool idle(struct ag_stream *stream)
 {
     bool pushed;
-    if (!ag_context_enter(stream->context, &pushed))
+    if (!ag_context_enter(stream->id.context, &pushed))
         return false;
     ag_depth++;
-    bool done = stream->held == 0 && ag_stream_is_done(stream);
+    bool done = stream->seq.held == 0 && ag_query_is_done(stream->id.handle);
     ag_depth--;
     ag_context_leave(pushed);
     return done;
@@ -31,15 +30,15 @@ static bool idle(struct ag_stream *stream)
 
 static bool is_used(const struct ag_stream *stream)
 {
-    return stream->live && !stream->vacant;
+    return stream->id.live && !stream->id.vacant;
 }
 
 /* False also where another thread may be at work on it. */
 static bool is_idle(struct ag_stream *stream)
 {
-    if ((is_used(stream) && ag_stream_is_of_another(stream)) || !ag_stream_trylock(stream))
+    if ((is_used(stream) && ag_issuer_is_another(stream)) || !ag_stream_trylock(stream))
         return false;
-    bool is = !is_used(stream) || (!ag_stream_is_of_another(stream) && idle(stream));
+    bool is = !is_used(stream) || (!ag_issuer_is_another(stream) && idle(stream));
     ag_stream_unlock(stream);
     return is;
 }
@@ -54,7 +53,7 @@ static bool ask_all(void)
         ag_young_others() || (last != NULL && !is_idle(last)))
         return false;
     while (stream != NULL && is_idle(stream))
-        stream = stream->next;
+        stream = stream->place.next;
     atomic_store(&busy, stream);
     return stream == NULL;
 }
@@ -67,30 +66,9 @@ static bool all_idle(void)
     return all;
 }
 
-/* Threads that found all idle, look again, and make execs if it still is. */
-static _Atomic unsigned growing;
-_Atomic uint32_t ag_growths;
-_Atomic bool ag_many_threads;
-
-/* One side says that it grows, then looks whose the streams are; the other says that the stream is
-   its own, then looks whether somebody grows: one of the two sees the other. What grows ends soon,
-   for no kernel runs. (At exit it may be a signal handler's thread that does.) */
-void ag_stream_take_over(struct ag_stream *stream)
+static bool give(CUstream handle, CUcontext context)
 {
-    static const void *_Atomic first;
-    const void *thread = NULL;
-    if (!ag_many_threads && !atomic_compare_exchange_strong(&first, &thread, &ag_self) &&
-        thread != &ag_self)
-        ag_many_threads = true;
-    ag_stream_touch(stream);
-    atomic_store(&stream->thread, &ag_self);
-    ag_stream_wait_for_growth();
-}
-
-void ag_stream_wait_for_growth(void)
-{
-    while (atomic_load(&growing) != 0 && atomic_load(&ag_hold_bans) == 0)
-        ag_thread_pause(AG_PATIENCE_LOOK_NS);
+    return ag_stream_find_slow(handle, false, context) != NULL;
 }
 
 /* This thread's young streams get states, to be asked as others; no capture begins meanwhile.
@@ -98,7 +76,7 @@ void ag_stream_wait_for_growth(void)
 static bool promote(void)
 {
     atomic_fetch_add(&ag_capture_breakers, 1);
-    bool all = !ag_captures_about() && !ag_young_others() && ag_young_promote();
+    bool all = !ag_captures_about() && !ag_young_others() && ag_young_promote(give);
     atomic_fetch_sub(&ag_capture_breakers, 1);
     return all;
 }
@@ -107,14 +85,14 @@ static void grow(void)
 {
     if (!promote() || !all_idle())
         return;
-    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next) {
         bool pushed;
         if (!ag_stream_trylock(stream)) /* another thread takes it over, and waits for us */
             continue;
-        if (stream->live && stream->wanted_count != 0 &&
-            ag_context_enter(stream->context, &pushed)) {
+        if (stream->id.live && stream->execs.wanted_count != 0 &&
+            ag_context_enter(stream->id.context, &pushed)) {
             ag_depth++;
-            ag_stream_grow(stream);
+            ag_make_wanted(stream);
             ag_depth--;
             ag_context_leave(pushed);
         }
@@ -126,12 +104,12 @@ void ag_engine_waited(void)
 {
     if (!all_idle()) /* mostly; and nobody has to wait for the look */
         return;
-    atomic_fetch_add(&growing, 1);
-    atomic_fetch_add(&ag_growths, 1);
+    ag_issuer_grows();
     grow();
-    atomic_fetch_add(&ag_growths, 1);
-    atomic_fetch_sub(&growing, 1);
+    ag_issuer_has_grown();
 }
+
+/* -- Waits of the program ------------------------------------------------------- */
 
 static struct ag_context *named(CUcontext context)
 {
@@ -160,8 +138,8 @@ static struct ag_stream *own(CUstream handle)
     const struct ag_found *found = ag_stream_slot(handle);
     struct ag_stream *stream = found->stream;
     return found->key == handle && !ag_stream_is_default(handle) && stream != NULL &&
-                   found->life == atomic_load(&stream->life) &&
-                   atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self
+                   found->life == atomic_load(&stream->id.life) &&
+                   atomic_load_explicit(&stream->issuer.thread, memory_order_relaxed) == &ag_self
                ? stream
                : NULL;
 }
@@ -175,7 +153,7 @@ uint64_t ag_engine_issued(CUstream handle)
         return ag_young_issued(handle);
     ag_stream_lock(stream);
     uint64_t issued =
-        stream->thread == &ag_self && stream->held == 0 ? ag_stream_issued(stream) : 0;
+        stream->issuer.thread == &ag_self && stream->seq.held == 0 ? ag_issuer_issued(stream) : 0;
     ag_stream_unlock(stream);
     return issued;
 }
@@ -184,7 +162,7 @@ void ag_engine_waited_for(CUstream handle, uint64_t issued)
 {
     struct ag_stream *stream = own(handle);
     if (stream != NULL)
-        atomic_store_explicit(&stream->waited, issued, memory_order_relaxed);
+        ag_issuer_waited(stream, issued);
     else
         ag_young_waited_for(handle, (uint32_t)issued);
 }
@@ -197,14 +175,14 @@ void ag_engine_launch_unseen(void)
 void ag_engine_stream_used(CUstream handle, bool ptsz)
 {
     CUcontext current = ag_context_current();
-    if (ag_young_op(handle, ptsz, current))
+    if (ag_enter_young(handle, ptsz, current))
         return;
     struct ag_stream *stream = ag_stream_find(handle, ptsz, current);
     if (stream == NULL) {
         ag_engine_launch_unseen();
         return;
     }
-    if (atomic_load_explicit(&stream->thread, memory_order_relaxed) != &ag_self)
-        ag_stream_take_over(stream);
-    atomic_fetch_add_explicit(&stream->used, 1, memory_order_relaxed);
+    if (atomic_load_explicit(&stream->issuer.thread, memory_order_relaxed) != &ag_self)
+        ag_issuer_takes_over(stream);
+    ag_issuer_launches(stream);
 }

@@ -5,9 +5,7 @@
 #include <stdint.h>
 
 #include "driver/driver.h"
-#include "engine/barrier.h"
-#include "engine/context.h"
-#include "engine/engine.h"
+#include "engine/hot.h"
 
 enum { COUNTERS_LOG2 = 8 };
 
@@ -26,13 +24,9 @@ static _Atomic unsigned *destroyed_like(CUstream handle)
     return &destroyed[(uintptr_t)handle * 0x9e3779b97f4a7c15u >> (64 - COUNTERS_LOG2)];
 }
 
-void ag_engine_stream_created(CUstream handle, unsigned flags)
+void ag_handle_created(CUstream handle, CUcontext current, unsigned flags)
 {
-    CUcontext current = ag_engine_ask_current(); /* what it says is relied on later */
-    struct ag_context *context = ag_context_find(current);
-    if (context != NULL)
-        ag_order_place(context);
-    created.handle = context != NULL && atomic_load(&context->green) ? NULL : handle;
+    created.handle = handle;
     created.context = current;
     created.flags = flags;
     created.changes = ag_current.changes;

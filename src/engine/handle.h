@@ -14,6 +14,9 @@
 #include <cuda.h>
 #include <stdbool.h>
 
+/* The calling thread has created a stream in `current`, its context as the driver just said. */
+void ag_handle_created(CUstream handle, CUcontext current, unsigned flags);
+
 /* A stream with this handle is about to be destroyed. */
 void ag_handle_destroyed(CUstream handle);
 

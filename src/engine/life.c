@@ -7,11 +7,17 @@
 #include "driver/driver.h"
 #include "engine/aside.h"
 #include "engine/barrier.h"
+#include "engine/clock.h"
 #include "engine/event.h"
+#include "engine/execs.h"
+#include "engine/find.h"
 #include "engine/handle.h"
+#include "engine/issuer.h"
+#include "engine/late.h"
 #include "engine/observe.h"
-#include "engine/pace.h"
-#include "engine/stream.h"
+#include "engine/query.h"
+#include "engine/sequence.h"
+#include "engine/settle.h"
 #include "engine/submit.h"
 #include "engine/watchdog.h"
 #include "engine/young.h"
@@ -22,6 +28,16 @@
 #include "trace/policy.h"
 
 /* -- Streams ----------------------------------------------------------------- */
+
+void ag_engine_stream_created(CUstream handle, unsigned flags)
+{
+    CUcontext current = ag_engine_ask_current(); /* what it says is relied on later */
+    struct ag_context *context = ag_context_find(current);
+    if (context != NULL)
+        ag_order_place(context);
+    bool green = context != NULL && atomic_load(&context->green);
+    ag_handle_created(green ? NULL : handle, current, flags);
+}
 
 void ag_engine_stream_destroy(CUstream handle)
 {
@@ -34,23 +50,24 @@ void ag_engine_stream_destroy(CUstream handle)
     struct ag_stream *stream = NULL;
     if (!atomic_load(&ag_any_young) || !ag_young_destroy(handle))
         stream = ag_stream_peek(handle, false, current);
-    if (stream == NULL || stream->kind == AG_STREAM_LEGACY || stream->kind == AG_STREAM_PER_THREAD)
+    if (stream == NULL || stream->id.kind == AG_STREAM_LEGACY ||
+        stream->id.kind == AG_STREAM_PER_THREAD)
         return;
     if (!atomic_load_explicit(&ag_streams_go, memory_order_relaxed))
         atomic_store(&ag_streams_go, true);
     ag_order_before(stream);
     ag_stream_lock(stream);
     bool pushed;
-    if (stream->live && stream->handle == handle) {
-        if (ag_context_enter(stream->context, &pushed)) {
+    if (stream->id.live && stream->id.handle == handle) {
+        if (ag_context_enter(stream->id.context, &pushed)) {
             ag_stream_end(stream, true, AG_REASON_DESTROY);
             /* What may still run in it cannot be asked for any more; nor now, during a capture,
                which may be of this stream. */
             bool captures = atomic_load(&ag_hold_bans) != 0;
-            bool waited = atomic_load(&stream->waited) == ag_stream_issued(stream);
+            bool waited = atomic_load(&stream->issuer.waited) == ag_issuer_issued(stream);
             unsigned left = 0;
-            if (captures || !(waited || ag_stream_is_done(stream)))
-                left = atomic_fetch_add(&stream->context->left, 1) + 1;
+            if (captures || !(waited || ag_query_is_done(stream->id.handle)))
+                left = atomic_fetch_add(&stream->id.context->left, 1) + 1;
             if (captures)
                 ag_stream_kill(stream);
             else
@@ -72,7 +89,7 @@ void ag_engine_stream_attributes(CUstream handle, bool ptsz)
     }
     ag_stream_lock(stream);
     ag_stream_end(stream, true, AG_REASON_ATTRIBUTES);
-    stream->plain = true;
+    ag_sequence_bar(stream, true);
     ag_stream_unlock(stream);
     AG_CALLSITE();
 }
@@ -88,8 +105,8 @@ void ag_engine_capture_prepare(CUstream handle, bool ptsz)
 {
     (void)ag_stream_find(handle, ptsz, ag_context_current()); /* known from now on: see begun */
     atomic_fetch_add(&ag_captures_beginning, 1);
-    uint64_t began = ag_pace_now();
-    while (atomic_load(&ag_capture_breakers) != 0 && ag_pace_now() - began < AG_PATIENCE_MAKING_NS)
+    uint64_t began = ag_clock_now();
+    while (atomic_load(&ag_capture_breakers) != 0 && ag_clock_now() - began < AG_PATIENCE_MAKING_NS)
         ag_thread_pause(AG_PATIENCE_LOOK_NS);
     if (atomic_load(&ag_listeners) != 0)
         ag_engine_barrier_all(AG_REASON_CAPTURE);
@@ -108,7 +125,7 @@ void ag_engine_capture_begun(CUstream handle, bool ptsz)
     if (stream == NULL)
         return; /* its end will not be known: nothing is held from now on */
     ag_stream_lock(stream);
-    stream->captured = true;
+    ag_stream_capture_begins(stream);
     ag_stream_unlock(stream);
 }
 
@@ -131,9 +148,9 @@ void ag_engine_program_execs(int change)
 
 static void streams_kill(const struct ag_context *context)
 {
-    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next) {
         ag_stream_lock(stream);
-        if (stream->live && stream->context == context) {
+        if (stream->id.live && stream->id.context == context) {
             ag_stream_end(stream, true, AG_REASON_DESTROY);
             ag_stream_kill(stream);
         }
@@ -148,14 +165,14 @@ static void streams_kill(const struct ag_context *context)
 static bool each_stream(void (*drop)(struct ag_stream *stream, const void *data), const void *data)
 {
     bool all = true;
-    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next) {
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next) {
         ag_stream_lock(stream);
-        bool pushed, known = stream->live && !stream->context->green;
-        if (known && ag_context_enter(stream->context, &pushed)) {
+        bool pushed, known = stream->id.live && !stream->id.context->green;
+        if (known && ag_context_enter(stream->id.context, &pushed)) {
             drop(stream, data);
             ag_context_leave(pushed);
         } else if (known) {
-            stream->plain = true;
+            ag_sequence_bar(stream, true);
             all = false;
         }
         ag_stream_unlock(stream);
@@ -163,9 +180,30 @@ static bool each_stream(void (*drop)(struct ag_stream *stream, const void *data)
     return all;
 }
 
+static bool is_retired(const struct ag_node *node, const void *stamp)
+{
+    return node->op.kind == AG_OP_KERNEL &&
+           ag_function_is_retired(node->op.layout, *(const uint32_t *)stamp);
+}
+
+/* Drops the nodes and traces that refer to functions which were retired up to a stamp. If there are
+   any the open sequence ends. Functions that another thread retires meanwhile stay: that thread
+   comes by itself. */
 static void forget_retired(struct ag_stream *stream, const void *stamp)
 {
-    ag_stream_forget_retired(stream, *(const uint32_t *)stamp);
+    if (!ag_tree_has(&stream->recorder.tree, is_retired, stamp))
+        return;
+    ag_stream_end(stream, true, AG_REASON_ATTRIBUTES);
+    for (struct ag_trace *trace = stream->execs.traces, *next; trace != NULL; trace = next) {
+        uint32_t i = 0;
+        next = trace->next;
+        while (i < trace->length && !is_retired(trace->step[i].node, stamp))
+            i++;
+        if (i < trace->length)
+            ag_execs_drop(stream, trace);
+    }
+    ag_stream_drop_pointers(stream);
+    ag_tree_drop(&stream->recorder.tree, is_retired, stamp);
 }
 
 /* Functions have been retired. */
@@ -258,10 +296,10 @@ void ag_engine_setter_ends(struct ag_setter *setter, CUresult result)
 
 static void drop_traces(struct ag_stream *stream, const void *context)
 {
-    if (stream->context != context)
+    if (stream->id.context != context)
         return;
     ag_stream_end(stream, true, AG_REASON_ATTRIBUTES);
-    ag_stream_drop_traces(stream, NULL, 0);
+    ag_execs_drop_of(stream, NULL, 0);
 }
 
 bool ag_engine_limit_repeats(CUlimit limit, size_t value)
@@ -305,7 +343,7 @@ static void note_stop(const char *why)
 /* Nothing has been held by then. */
 static void prepare(void)
 {
-    if (ag_aside_start() && ag_watchdog_start())
+    if (ag_aside_start() && ag_watchdog_start(ag_late_look, ag_late_serve))
         return;
     note_stop("there is no thread for the watchdog");
     ag_log(AG_LOG_WARNING, "nothing is held: %s", ag_engine_stopped());
@@ -320,6 +358,8 @@ void ag_engine_context_begins(void)
 
 void ag_engine_start(void)
 {
+    ag_thread_first = ag_engine_context_begins; /* unless a function known here has done that */
+    ag_find_start();
     ag_contexts_start();
     /* Each older driver than 12.0 lacks one. */
     bool able = true;
@@ -348,9 +388,9 @@ void ag_engine_stop(const char *why)
 static bool interrupted(void)
 {
     bool any = false;
-    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next)
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next)
         if (ag_lock_is_mine(&stream->lock, &ag_self)) {
-            atomic_store(&stream->stuck, true);
+            ag_late_avoids(stream);
             any = true;
         }
     return any;

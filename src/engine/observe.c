@@ -129,14 +129,14 @@ enum { OP_WORDS = 3, SHAPE_WORDS = 4 };
 /* The ops of the stream so far. */
 static uint64_t sequence(const struct ag_stream *stream)
 {
-    return stream->counters.ops - stream->ops_before;
+    return stream->counters.ops - stream->id.ops_before;
 }
 
 /* An op of `size` bytes of arguments, of which `stored` will be in the record. */
 static struct ag_record *op_begin(const struct ag_stream *stream, unsigned kind, uint32_t function,
                                   size_t words, size_t size)
 {
-    last.stream = stream != NULL ? stream->number : 0;
+    last.stream = stream != NULL ? stream->id.number : 0;
     last.sequence = stream != NULL ? sequence(stream) + 1 : 0;
     struct ag_record *record = ag_record_begin(AG_RECORD_OP, kind, last.stream, 0, words);
     if (record != NULL) {
@@ -312,13 +312,13 @@ void ag_note_return(CUresult result)
 
 void ag_note_stream(const struct ag_stream *stream)
 {
-    const uint64_t body[] = {(uintptr_t)stream->handle, (uintptr_t)stream->context->ctx};
-    ag_trace_define(AG_RECORD_STREAM, stream->kind, stream->number, body, sizeof body, NULL);
+    const uint64_t body[] = {(uintptr_t)stream->id.handle, (uintptr_t)stream->id.context->ctx};
+    ag_trace_define(AG_RECORD_STREAM, stream->id.kind, stream->id.number, body, sizeof body, NULL);
 }
 
 void ag_note_trace(const struct ag_stream *stream, const struct ag_trace *trace)
 {
-    uint32_t body[2 + 2 * AG_MOST_LENGTH] = {stream->number, trace->length};
+    uint32_t body[2 + 2 * AG_MOST_LENGTH] = {stream->id.number, trace->length};
     _Static_assert(sizeof body <= AG_RECORD_MOST, "the longest trace fits a record");
     for (uint32_t i = 0; i < trace->length; i++) {
         const struct ag_op *op = &trace->step[i].node->op;
@@ -333,12 +333,13 @@ void ag_note_trace(const struct ag_stream *stream, const struct ag_trace *trace)
 void ag_note_submit(const struct ag_stream *stream, uint32_t replayed, enum ag_reason reason,
                     uint64_t began, uint64_t patches)
 {
-    struct ag_record *record = ag_record_begin(AG_RECORD_SUBMIT, reason, stream->number, began, 4);
+    struct ag_record *record =
+        ag_record_begin(AG_RECORD_SUBMIT, reason, stream->id.number, began, 4);
     if (record == NULL)
         return;
-    uint64_t trace = replayed != 0 ? stream->path[replayed]->trace->number : 0;
+    uint64_t trace = replayed != 0 ? stream->seq.path[replayed]->trace->number : 0;
     record->word[0] = sequence(stream);
-    record->word[1] = (uint64_t)replayed << 32 | stream->held;
+    record->word[1] = (uint64_t)replayed << 32 | stream->seq.held;
     record->word[2] = (stream->counters.patches - patches) << 32 | trace;
     record->word[3] = began != 0 ? ag_trace_now() - began : 0;
     ag_record_end(record);

@@ -2,30 +2,11 @@
 /* Measuring a program's pace, and choosing the length of sequences by it. */
 #include "engine/pace.h"
 
-#include <time.h>
-
 #include "config/config.h"
+#include "engine/clock.h"
+#include "engine/issuer.h"
 #include "observe/log.h"
 #include "trace/policy.h"
-
-#ifdef AG_TURNS
-static _Atomic uint64_t skipped; /* ns */
-
-void ag_pace_skip(uint64_t since)
-{
-    skipped += ag_pace_now() - since;
-}
-#else
-enum { skipped = 0 };
-#endif
-
-uint64_t ag_pace_now(void)
-{
-    struct timespec t;
-    return clock_gettime(CLOCK_MONOTONIC, &t) == 0
-               ? (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec - skipped
-               : 0;
-}
 
 static void resize(struct ag_stream *stream, uint32_t length)
 {
@@ -34,7 +15,7 @@ static void resize(struct ag_stream *stream, uint32_t length)
     pace->times = 0;
     pace->late = 0;
     ag_log(AG_LOG_DETAIL, "sequences of %u ops in stream %p: %u ns for each, %u between waits",
-           pace->length, (void *)stream->handle, pace->op_ns, pace->runs);
+           pace->length, (void *)stream->id.handle, pace->op_ns, pace->runs);
     /* The usual one leaves a long loop in longer pieces than a short one is unrolled to. */
     bool usual = pace->length >= ag_opt.trace_unroll;
     ag_recorder_resize(&stream->recorder, usual ? (uint32_t)ag_opt.trace_unroll : pace->length,
@@ -48,7 +29,8 @@ void ag_pace_start(struct ag_stream *stream)
 
 void ag_pace_begun(struct ag_stream *stream)
 {
-    bool measured = stream->epoch % AG_PACE_SAMPLE == 0 || stream->pace.known == AG_PACE_DOUBTED;
+    bool measured =
+        stream->seq.epoch % AG_PACE_SAMPLE == 0 || stream->pace.known == AG_PACE_DOUBTED;
     stream->pace.began = measured ? ag_pace_clock() : 0;
     stream->pace.thread = &ag_self;
     stream->pace.submitting = ag_self.submitting;
@@ -57,7 +39,7 @@ void ag_pace_begun(struct ag_stream *stream)
 
 uint64_t ag_pace_clock(void)
 {
-    return ag_opt.trace_length == AG_LENGTH_AUTO ? ag_pace_now() : 0;
+    return ag_opt.trace_length == AG_LENGTH_AUTO ? ag_clock_now() : 0;
 }
 
 /* The average of a time, ns, after one more measurement; a pause of the machine counts little. */
@@ -74,7 +56,7 @@ void ag_pace_spent(struct ag_stream *stream, uint64_t began, bool whole)
 {
     if (began == 0)
         return;
-    uint64_t ns = ag_pace_now() - began;
+    uint64_t ns = ag_clock_now() - began;
     ag_self.submitting += ns;
     if (whole)
         stream->pace.replay_ns = average(stream->pace.replay_ns, ns);
@@ -117,7 +99,7 @@ void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint6
         pace->late -= pace->late > 0;
         /* This thread has issued the last of two ops at least. If it has the first one, too, it is
            known what else it did meanwhile. */
-        bool last = atomic_load_explicit(&stream->thread, memory_order_relaxed) == &ag_self;
+        bool last = atomic_load_explicit(&stream->issuer.thread, memory_order_relaxed) == &ag_self;
         if (pace->began != 0 && now != 0 && last && held > 1) {
             bool both = pace->thread == &ag_self;
             uint64_t ns = now - pace->began;

@@ -42,11 +42,6 @@ void ag_pace_begun(struct ag_stream *stream);
    the time `now` (ag_pace_clock()). */
 void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint64_t now);
 
-/* The time now, ns. The second, in builds with AG_TURNS only: the time since `since` does not
-   count, since nothing was timed meanwhile. */
-uint64_t ag_pace_now(void);
-void ag_pace_skip(uint64_t since);
-
 /* The time now, ns; 0 if nobody wants to know. The second: this thread has been submitting since
    `began`, which is not the program's own time; `whole`: by one replay. */
 uint64_t ag_pace_clock(void);

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 
 #include "config/config.h"
-#include "engine/account.h"
-#include "engine/submit.h"
+#include "engine/issuer.h"
 #include "observe/log.h"
 #include "trace/policy.h"
 
@@ -15,10 +14,10 @@
 static uint64_t issued_by_others(void)
 {
     uint64_t sum = 0;
-    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->next)
-        if (atomic_load_explicit(&stream->thread, memory_order_relaxed) != &ag_self)
-            sum += atomic_load_explicit(&stream->epoch, memory_order_relaxed) +
-                   atomic_load_explicit(&stream->passed, memory_order_relaxed);
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next)
+        if (atomic_load_explicit(&stream->issuer.thread, memory_order_relaxed) != &ag_self)
+            sum += atomic_load_explicit(&stream->seq.epoch, memory_order_relaxed) +
+                   atomic_load_explicit(&stream->issuer.passed, memory_order_relaxed);
     return sum;
 }
 
@@ -28,8 +27,8 @@ static bool is_alone(void)
     const struct ag_stream *stream = ag_stream_all();
     const void *thread = &ag_self;
     while (stream != NULL && (thread == NULL || thread == &ag_self)) {
-        thread = atomic_load_explicit(&stream->thread, memory_order_relaxed);
-        stream = stream->next;
+        thread = atomic_load_explicit(&stream->issuer.thread, memory_order_relaxed);
+        stream = stream->place.next;
     }
     return thread == NULL || thread == &ag_self;
 }
@@ -61,7 +60,7 @@ void ag_trial_made(const struct ag_stream *stream, const struct ag_trace *trace)
     } else if (trace->length >= 2 * head->longest) {
         start(head);
         head->longest = trace->length;
-        if (stream->won >= AG_TRIAL_TRUSTED && trace->length > 1)
+        if (stream->trial.won >= AG_TRIAL_TRUSTED && trace->length > 1)
             head->replays = head->replays_next;
     }
 }
@@ -130,41 +129,36 @@ static bool is_crowded(const struct ag_head *head)
            (int64_t)(head->trial.all[0].ops + head->trial.all[1].ops) * AG_TRIAL_CROWD;
 }
 
-static void over(struct ag_stream *stream, struct ag_node *node, bool lost)
+static enum ag_trial_verdict over(struct ag_stream *stream, struct ag_node *node, bool lost)
 {
     struct ag_head *head = node->head;
     struct ag_trial *trial = &head->trial;
     trial->on = false;
-    stream->won = lost ? 0 : stream->won + 1;
+    stream->trial.won = lost ? 0 : stream->trial.won + 1;
     stream->counters.trials++;
-    AG_ACCOUNT(ag_account_trial(stream, node, lost));
     if (!lost) {
         head->replays = head->replays_next;
         head->replays_next *=
             head->replays_next < AG_TRIAL_REPLAYS_MOST ? AG_TRIAL_REPLAYS_GROWS : 1;
-        return;
+        return AG_TRIAL_KEEP;
     }
     head->replays = AG_TRIAL_REPLAYS_FIRST;
     head->rest = head->rest_next;
     head->rest_next *= head->rest_next < AG_TRIAL_REST_MOST ? 2 : 1;
     stream->counters.given_up++;
     ag_log(AG_LOG_NOTE, "holding the sequences of one head does not pay in stream %p",
-           (void *)stream->handle);
-    ag_stream_drop_traces(stream, node, 0);
-    if (stream->recorder.tree.root.below == 0) {
-        ag_recorder_unpaid(&stream->recorder);
-        head->rest = 0;
-    }
+           (void *)stream->id.handle);
+    return AG_TRIAL_GIVE_UP;
 }
 
-/* A window is whole: the next one begins, or the trial is over. */
-static void window_over(struct ag_stream *stream, struct ag_node *node)
+/* A window is whole: the next one begins (EAGER), or the trial is over. */
+static enum ag_trial_verdict window_over(struct ag_stream *stream, struct ag_node *node)
 {
     struct ag_trial *trial = &node->head->trial;
     trial->begun = 0;
     trial->second ^= 1;
     if (trial->second)
-        return;
+        return AG_TRIAL_EAGER;
     bool look = trial->pair++ == 0, sure = look && faster(node->head, AG_TRIAL_SURE) &&
                                            fastest_faster(trial->window, AG_TRIAL_SURE);
     if (faster(node->head, look ? AG_TRIAL_CLEARLY : AG_TRIAL_FASTER))
@@ -176,10 +170,10 @@ static void window_over(struct ag_stream *stream, struct ag_node *node)
         trial->all[i].ops += trial->window[i].ops;
         trial->window[i] = (struct ag_window){0};
     }
-    unsigned enough = ag_stream_in_step(stream) ? AG_TRIAL_LOST_IN_STEP : AG_TRIAL_LOST;
+    unsigned enough = ag_issuer_in_step(stream) ? AG_TRIAL_LOST_IN_STEP : AG_TRIAL_LOST;
     bool lost = trial->lost >= enough || (look && is_crowded(node->head));
-    if (lost || sure || trial->won > AG_TRIAL_PAIRS - enough)
-        over(stream, node, lost);
+    bool is_over = lost || sure || trial->won > AG_TRIAL_PAIRS - enough;
+    return is_over ? over(stream, node, lost) : AG_TRIAL_EAGER;
 }
 
 /* Whether the window has all its sequences. */
@@ -193,9 +187,8 @@ static bool is_whole(const struct ag_trial *trial)
            (trial->begun >= AG_TRIAL_SHORT * least || ops >= AG_TRIAL_SHORT * least);
 }
 
-/* A sequence of the trial begins; whether it is held. It counts whatever becomes of it, so that
-   each trial ends. */
-static bool next(struct ag_stream *stream, struct ag_node *node)
+/* A sequence of the trial begins. It counts whatever becomes of it, so that each trial ends. */
+static enum ag_trial_verdict next(struct ag_stream *stream, struct ag_node *node)
 {
     struct ag_head *head = node->head;
     struct ag_trial *trial = &head->trial;
@@ -204,35 +197,44 @@ static bool next(struct ag_stream *stream, struct ag_node *node)
     if (trial->length != stream->recorder.max_length) { /* what was measured is no more: anew */
         trial->on = false;
         head->replays = AG_TRIAL_REPLAYS_FIRST;
-        return true;
+        return AG_TRIAL_HOLD;
     }
-    if (is_whole(trial))
-        window_over(stream, node);
-    if (!trial->on) /* it is over; a head that was given up has no trace any more */
-        return ag_node_leads(node);
+    enum ag_trial_verdict verdict = is_whole(trial) ? window_over(stream, node) : AG_TRIAL_EAGER;
+    if (!trial->on) /* it is over */
+        return verdict;
     trial->begun++;
     bool eager = is_eager(trial);
-    stream->timed = (struct ag_timed){.head = node, .began = ag_pace_now(), .eager = eager};
-    return !eager;
+    stream->trial.timed = (struct ag_timed){.head = node, .began = ag_clock_now(), .eager = eager};
+    return eager ? AG_TRIAL_EAGER : AG_TRIAL_HOLD;
 }
 
-bool ag_trial_holds(struct ag_stream *stream, struct ag_node *node)
+enum ag_trial_verdict ag_trial_of(struct ag_stream *stream, struct ag_node *node)
 {
     struct ag_head *head = head_of(node);
     if (head == NULL || head->rest != 0)
-        return false;
+        return AG_TRIAL_EAGER;
     if (head->sleep != 0) {
         head->sleep--;
-        return false;
+        return AG_TRIAL_EAGER;
     }
-    return __builtin_expect(!head->trial.on, 1) || next(stream, node);
+    return __builtin_expect(!head->trial.on, 1) ? AG_TRIAL_HOLD : next(stream, node);
+}
+
+void ag_trial_forgives(struct ag_node *node)
+{
+    node->head->rest = 0;
+}
+
+void ag_trial_start(struct ag_stream *stream)
+{
+    stream->trial.won = 0;
 }
 
 void ag_trial_arrived(struct ag_stream *stream)
 {
-    const struct ag_timed *timed = &stream->timed;
+    const struct ag_timed *timed = &stream->trial.timed;
     struct ag_window *window = &timed->head->head->trial.window[timed->eager];
-    uint64_t ns = ag_pace_now() - timed->began;
+    uint64_t ns = ag_clock_now() - timed->began;
     ns -= timed->spent < ns ? timed->spent : ns;
     uint64_t each = timed->ops != 0 ? ns / timed->ops : 0;
     uint64_t average = window->ops != 0 ? window->ns / window->ops : 0;
@@ -243,5 +245,5 @@ void ag_trial_arrived(struct ag_stream *stream)
         window->ops += timed->ops;
         window->least = each < window->least ? each : window->least;
     }
-    stream->timed.head = NULL;
+    stream->trial.timed.head = NULL;
 }

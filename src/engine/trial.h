@@ -26,7 +26,7 @@
 #ifndef AG_TRIAL_H
 #define AG_TRIAL_H
 
-#include "engine/pace.h"
+#include "engine/clock.h"
 #include "engine/stream.h"
 
 struct ag_trial {
@@ -64,8 +64,30 @@ static inline const struct ag_node *ag_trial_head(const struct ag_node *leaf)
     return leaf;
 }
 
-/* A sequence begins at `head`, which has traces: whether to hold it. May destroy these. */
-bool ag_trial_holds(struct ag_stream *stream, struct ag_node *head);
+/* For a new state: no trial has been won. */
+void ag_trial_start(struct ag_stream *stream);
+
+/* What is to be done with a sequence that begins at `head`, which has traces. KEEP and GIVE_UP: a
+   trial is over. KEEP: holding has won, and the sequence is held. GIVE_UP: the sequence goes out
+   eagerly, and the caller destroys the traces that begin there. */
+enum ag_trial_verdict { AG_TRIAL_HOLD, AG_TRIAL_EAGER, AG_TRIAL_KEEP, AG_TRIAL_GIVE_UP };
+enum ag_trial_verdict ag_trial_of(struct ag_stream *stream, struct ag_node *head);
+
+/* The head may become hot again at once: the whole stream rests instead. */
+void ag_trial_forgives(struct ag_node *head);
+
+/* The sequence that is being timed does not count: something took time that is not the program's,
+   or its nodes go away. */
+static inline void ag_trial_drop(struct ag_stream *stream)
+{
+    stream->trial.timed.head = NULL;
+}
+
+/* The sequence has ended after so many ops. */
+static inline void ag_trial_ended(struct ag_stream *stream, uint32_t ops)
+{
+    stream->trial.timed.ops += ops;
+}
 
 /* A sequence begins: the timed sequence before it is over, and its time is taken. */
 void ag_trial_arrived(struct ag_stream *stream);
@@ -75,14 +97,14 @@ void ag_trial_arrived(struct ag_stream *stream);
    recorded. */
 static inline uint64_t ag_trial_clock(const struct ag_stream *stream)
 {
-    bool timed = __builtin_expect(stream->timed.head != NULL, 0) && stream->timed.eager;
-    return timed ? ag_pace_now() : 0;
+    bool timed = __builtin_expect(stream->trial.timed.head != NULL, 0) && stream->trial.timed.eager;
+    return timed ? ag_clock_now() : 0;
 }
 
 static inline void ag_trial_spent(struct ag_stream *stream, uint64_t began)
 {
     if (__builtin_expect(began != 0, 0))
-        stream->timed.spent += ag_pace_now() - began;
+        stream->trial.timed.spent += ag_clock_now() - began;
 }
 
 /* A trace has been made of a sequence: says when its head is tried. Late if the trace is of a few
@@ -99,7 +121,7 @@ static inline bool ag_trial_prevents(const struct ag_stream *stream, const struc
 {
     const struct ag_node *first = ag_trial_head(node);
     return (first->head != NULL && first->head->rest != 0) ||
-           (stream->timed.head == first && stream->timed.eager);
+           (stream->trial.timed.head == first && stream->trial.timed.eager);
 }
 
 /* A sequence that ends at `leaf` is hot, after `ends` further times. True: it stays eager all the

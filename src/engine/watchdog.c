@@ -1,14 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The watchdog: a thread that submits what has been held for too long, so that a host thread may
- * spin on memory that a held kernel would write.
- *
- * It looks at every stream three times in the bound. A hold that it sees for the third time with
- * the same ops is submitted, between two thirds of the bound and all of it after the last of them:
- * no clock is read when ops are held. While a hold gets longer, its thread does not spin, and the
- * piece may well become whole: it is left alone, for some bounds. It sleeps when nothing is held
- * that may stay so, for it would take time from the program.
- */
+/* The watchdog's thread: when it looks, and who waits for it. */
 #include "engine/watchdog.h"
 
 #include <sched.h>
@@ -17,14 +8,14 @@
 #include <time.h>
 
 #include "config/config.h"
+#include "engine/clock.h"
 #include "engine/hot.h"
-#include "engine/pace.h"
-#include "engine/stream.h"
-#include "engine/submit.h"
 #include "observe/futex.h"
 #include "observe/thread.h"
 #include "trace/policy.h"
 
+static void (*look)(void);
+static bool (*serve)(unsigned request, enum ag_reason reason);
 static _Atomic bool started;
 static _Atomic uint32_t calls; /* times that it was woken; a futex */
 static _Atomic bool stop;
@@ -46,67 +37,6 @@ static void nap(uint32_t seen, const struct timespec *time)
     ag_futex(&calls, FUTEX_WAIT_PRIVATE, seen, time);
 }
 
-/* Without the lock: the program's thread is about to want it. */
-static bool is_due(struct ag_stream *stream)
-{
-    uint32_t epoch = atomic_load_explicit(&stream->epoch, memory_order_relaxed);
-    uint32_t held = atomic_load_explicit(&stream->held, memory_order_relaxed);
-    if (epoch != stream->epoch_seen) {
-        stream->epoch_seen = epoch;
-        stream->looks = stream->held_seen = 0;
-    }
-    if (held == 0)
-        return false;
-    stream->looks_alike = held == stream->held_seen ? stream->looks_alike + 1 : 1;
-    stream->held_seen = held;
-    return ++stream->looks >= AG_WATCHDOG_LOOKS * AG_WATCHDOG_BOUNDS ||
-           stream->looks_alike >= AG_WATCHDOG_LOOKS;
-}
-
-static void look(void)
-{
-    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;) {
-        /* A lock that is taken: somebody works on the stream, it is not forgotten, and this thread
-           must not wait for a driver call that waits for the GPU. */
-        if (!is_due(stream) || !ag_stream_lock_soon(stream))
-            continue;
-        bool pushed;
-        if (stream->held != 0 && stream->epoch == stream->epoch_seen &&
-            ag_context_enter(stream->context, &pushed)) {
-            ag_stream_submit(stream, AG_REASON_WATCHDOG);
-            if (!atomic_load_explicit(&stream->left, memory_order_relaxed))
-                ag_recorder_late(&stream->recorder, stream->recorder.cursor);
-            ag_context_leave(pushed);
-        }
-        ag_stream_unlock(stream);
-    }
-}
-
-/* Submits what each stream has held at some time since the last flush was asked for. Where a lock
-   is taken it tries again at the next look. */
-static void serve(void)
-{
-    unsigned last = atomic_load(&requests);
-    bool all = true;
-    if (last == atomic_load(&done))
-        return;
-    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;) {
-        if (stream->served == last || atomic_load(&stream->stuck))
-            continue;
-        if (atomic_load_explicit(&stream->held, memory_order_acquire) != 0) {
-            if (!ag_stream_lock_soon(stream)) {
-                all = false;
-                continue;
-            }
-            ag_stream_submit(stream, atomic_load(&requested));
-            ag_stream_unlock(stream);
-        }
-        stream->served = last;
-    }
-    if (all)
-        atomic_store(&done, last);
-}
-
 bool ag_watchdog_flush(enum ag_reason reason)
 {
     if (!ag_anything_held() || !atomic_load(&started)) /* then nothing stays held */
@@ -114,9 +44,9 @@ bool ag_watchdog_flush(enum ag_reason reason)
     atomic_store(&requested, reason);
     unsigned mine = atomic_fetch_add(&requests, 1) + 1;
     wake_up();
-    uint64_t began = ag_pace_now();
+    uint64_t began = ag_clock_now();
     while ((int)(atomic_load(&done) - mine) < 0) {
-        if (atomic_load(&stop) || ag_pace_now() - began > AG_WATCHDOG_FLUSH_NS)
+        if (atomic_load(&stop) || ag_clock_now() - began > AG_WATCHDOG_FLUSH_NS)
             return false;
         ag_thread_pause(AG_PATIENCE_LOOK_NS);
     }
@@ -177,13 +107,21 @@ static void prepare(void)
     (void)prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
 }
 
+/* Where a lock is taken it tries again at the next look. */
+static void serve_requests(void)
+{
+    unsigned last = atomic_load(&requests);
+    if (last != atomic_load(&done) && serve(last, atomic_load(&requested)))
+        atomic_store(&done, last);
+}
+
 static void run(struct ag_own_thread *self)
 {
     (void)self;
     while (rest()) {
         for (unsigned idle = 0; idle < AG_WATCHDOG_IDLE_LOOKS; idle++) {
             uint32_t seen = atomic_load(&calls);
-            serve();
+            serve_requests();
             nap(seen, &tick); /* signals are blocked here */
             if (atomic_load(&watched) != 0)
                 idle = 0;
@@ -192,9 +130,11 @@ static void run(struct ag_own_thread *self)
     }
 }
 
-bool ag_watchdog_start(void)
+bool ag_watchdog_start(void (*looks)(void), bool (*serves)(unsigned, enum ag_reason))
 {
     static struct ag_own_thread watchdog = {.name = "ag-watchdog", .prepare = prepare, .run = run};
+    look = looks;
+    serve = serves;
     atomic_store(&started, ag_thread_start(&watchdog));
     return started;
 }

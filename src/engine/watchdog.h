@@ -7,8 +7,12 @@
 
 #include "observe/counters.h"
 
-/* Starts the watchdog, once; it sleeps. False: there is none. */
-bool ag_watchdog_start(void);
+/*
+ * Starts the watchdog, once; it sleeps. False: there is none. What it does is given (late.h): a
+ * look at all holds; and submitting what each stream has held at some time since the flush was
+ * asked for, which says whether it could do that everywhere.
+ */
+bool ag_watchdog_start(void (*look)(void), bool (*serve)(unsigned request, enum ag_reason reason));
 
 /* A hold begins that the watchdog must look at: wakes it if it sleeps. False: there is no watchdog,
    and nothing may be held. The second: that hold has ended. */

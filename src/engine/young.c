@@ -3,12 +3,9 @@
 #include "engine/young.h"
 
 #include "config/config.h"
-#include "engine/barrier.h"
-#include "engine/grow.h"
-#include "engine/handle.h"
 #include "engine/hot.h"
-#include "engine/submit.h"
-#include "observe/tracefile.h"
+#include "engine/issuer.h"
+#include "engine/query.h"
 #include "trace/policy.h"
 
 enum {
@@ -29,7 +26,6 @@ static struct ag_young {
     _Atomic uint32_t waited;                 /* of these, before the program last waited for it */
 } places[PLACES];
 static _Alignas(64) _Atomic unsigned count; /* of streams in the table */
-_Alignas(64) _Atomic bool ag_any_young;
 
 static _Atomic(CUstream) *handle_of(const struct ag_young *young)
 {
@@ -77,41 +73,15 @@ static struct ag_young *find(CUstream handle)
     return young;
 }
 
-/* -- Lives ----------------------------------------------------------------- */
-
-void ag_lives_end(struct ag_context *context, bool is_short, bool gained)
-{
-    if (gained) {
-        context->barren = context->young_last = 0;
-        atomic_store_explicit(&context->young, 0, memory_order_relaxed);
-    } else if (is_short && ag_opt.trace_young != 0 &&
-               ++context->barren >= (uint32_t)ag_opt.trace_young) {
-        uint32_t last = context->young_last != 0 ? context->young_last : context->barren;
-        context->barren = 0;
-        context->young_last = last < AG_YOUNG_MOST ? last * AG_YOUNG_GROWS : last;
-        atomic_store_explicit(&context->young, context->young_last, memory_order_relaxed);
-        atomic_store_explicit(&ag_any_young, true, memory_order_relaxed);
-    }
-}
-
-/* Two threads that take at the same time may be counted as one. */
-bool ag_lives_take(struct ag_context *context)
-{
-    uint32_t left = atomic_load_explicit(&context->young, memory_order_relaxed);
-    if (left != 0)
-        atomic_store_explicit(&context->young, left - 1, memory_order_relaxed);
-    return left != 0;
-}
-
 /* -- Ops --------------------------------------------------------------------- */
 
-/* The thread issues the stream's ops from now on. See ag_stream_take_over(). */
+/* The thread issues the stream's ops from now on. See ag_issuer_takes_over(). */
 static void take_over(struct ag_young *young)
 {
     if (atomic_load_explicit(&young->thread, memory_order_relaxed) == &ag_self)
         return;
     atomic_store(&young->thread, &ag_self);
-    ag_stream_wait_for_growth();
+    ag_issuer_wait_for_growth();
 }
 
 static void remove_place(struct ag_young *young, CUstream handle)
@@ -123,17 +93,8 @@ static void remove_place(struct ag_young *young, CUstream handle)
     atomic_fetch_add_explicit(&ag_unfollowed_ops, ops, memory_order_relaxed);
 }
 
-/* A stream that has no place: whether it gets one. Whoever gives it a state at the same time takes
-   the place away, or the state is seen here. */
-static struct ag_young *begin(CUstream handle, CUcontext current)
+bool ag_young_begin(CUstream handle, struct ag_context *context, bool blocking)
 {
-    struct ag_context *context = ag_context_peek(current);
-    CUcontext ctx;
-    unsigned flags;
-    if (context == NULL || atomic_load_explicit(&context->young, memory_order_relaxed) == 0 ||
-        AG_TRACING() || ag_captures_about() || ag_stream_peek(handle, false, current) != NULL ||
-        !ag_stream_watch_thread() || !ag_handle_learn(handle, &ctx, &flags) || ctx != current)
-        return NULL;
     for (unsigned i = 0, first = first_place(handle); i < PROBES; i++) {
         struct ag_young *young = place(first, i);
         CUstream none = NULL;
@@ -144,25 +105,19 @@ static struct ag_young *begin(CUstream handle, CUcontext current)
         atomic_store_explicit(&young->ops, 0, memory_order_relaxed);
         atomic_store_explicit(&young->waited, 0, memory_order_relaxed);
         atomic_store_explicit(&young->context, context, memory_order_relaxed);
-        atomic_store_explicit(&young->blocking, !(flags & CU_STREAM_NON_BLOCKING),
-                              memory_order_relaxed);
+        atomic_store_explicit(&young->blocking, blocking, memory_order_relaxed);
         atomic_store_explicit(&young->thread, NULL, memory_order_relaxed);
         atomic_store(handle_of(young), handle);
-        if (ag_stream_peek(handle, false, current) == NULL)
-            return ag_self.young = young;
-        remove_place(young, handle);
-        break;
+        ag_self.young = young;
+        return true;
     }
-    return NULL;
+    return false;
 }
 
-bool ag_young_op_slow(CUstream handle, bool ptsz, CUcontext current)
+bool ag_young_op(CUstream handle, bool *behind)
 {
-    if (current == NULL || ag_stream_is_default(handle) ||
-        ag_stream_is_found(ag_stream_slot(handle), handle, ptsz, current))
-        return false;
     struct ag_young *young = find(handle);
-    if (young == NULL && (young = begin(handle, current)) == NULL)
+    if (young == NULL)
         return false;
     uint32_t ops = atomic_load_explicit(&young->ops, memory_order_relaxed);
     if (ops >= AG_FEW_OPS) /* it lasts */
@@ -173,9 +128,9 @@ bool ag_young_op_slow(CUstream handle, bool ptsz, CUcontext current)
         return false;
     ag_self.eager = NULL;
     bool blocking = atomic_load_explicit(&young->blocking, memory_order_relaxed);
-    if (atomic_load(ag_context_ahead(atomic_load_explicit(&young->context, memory_order_relaxed),
-                                     blocking ? AG_STREAM_BLOCKING : AG_STREAM_NONBLOCKING)) != 0)
-        ag_order_before_unknown(handle, ptsz, current);
+    *behind =
+        atomic_load(ag_context_ahead(atomic_load_explicit(&young->context, memory_order_relaxed),
+                                     blocking ? AG_STREAM_BLOCKING : AG_STREAM_NONBLOCKING)) != 0;
     return true;
 }
 
@@ -215,7 +170,7 @@ bool ag_young_destroy(CUstream handle)
     bool done = true;
     struct ag_context *context = NULL;
     struct ag_young *young;
-    uint32_t growths = atomic_load(&ag_growths);
+    uint32_t growths = ag_issuer_growths();
     if (is_out(handle))
         return false;
     for (unsigned i = 0; (young = next_of(handle, &i)) != NULL; i++) {
@@ -228,11 +183,11 @@ bool ag_young_destroy(CUstream handle)
     /* Before it leaves: what runs there must be known in one way or the other. While there has been
        no graph in any context there is little reason to ask. */
     if (!done && (atomic_load(&ag_hold_bans) != 0 || atomic_load(&ag_most_graph_memory) == 0 ||
-                  !ag_stream_handle_is_done(handle)))
+                  !ag_query_is_done(handle)))
         atomic_fetch_add(&context->left, 1);
     ag_young_leave(handle);
-    ag_stream_wait_for_growth();
-    return atomic_load(&ag_growths) == growths; /* or it may have got a state there */
+    ag_issuer_wait_for_growth();
+    return ag_issuer_growths() == growths; /* or it may have got a state there */
 }
 
 /* -- All of them -------------------------------------------------------------- */
@@ -261,13 +216,13 @@ bool ag_young_others(void)
     return false;
 }
 
-bool ag_young_promote(void)
+bool ag_young_promote(bool (*give)(CUstream handle, CUcontext context))
 {
     CUstream handle;
     struct ag_young *young = NULL;
     while ((young = next_taken(young, &handle)) != NULL)
         if (handle != reserved)
-            (void)ag_stream_find_slow(handle, false, atomic_load(&young->context)->ctx);
+            (void)give(handle, atomic_load(&young->context)->ctx);
     return atomic_load(&count) == 0;
 }
 

@@ -15,8 +15,8 @@
  *
  * Young streams are in a table of fixed size, without a lock. The thread that issues a stream's
  * first op enters it. The stream leaves the table when it gets a state, or before it is destroyed.
- * A thread that is about to destroy one waits while another thread makes graphs (ag_growths), since
- * that one may have read its name.
+ * A thread that is about to destroy one waits while another thread makes graphs
+ * (ag_issuer_growths()), since that one may have read its name.
  *
  * No stream is young while a trace file is written: it shows each op's stream.
  */
@@ -25,20 +25,15 @@
 
 #include "engine/stream.h"
 
-/* Some streams have been young. */
-extern _Atomic bool ag_any_young;
+/* A stream of the context is young from now on. False: there is no room. The caller looks for a
+   state of the stream before and behind. Whoever gives it one at the same time takes its place
+   away, or the caller sees the state. */
+bool ag_young_begin(CUstream handle, struct ag_context *context, bool blocking);
 
-/*
- * Whether the stream is young: counts the op, submits what is held and must precede it, and the
- * caller lets it pass. No lock may be held.
+/* Whether the stream is young: counts the op, and the caller lets it pass, after what is held and
+   must precede it: `behind` becomes true if there is something of that kind. No lock may be held.
  */
-bool ag_young_op_slow(CUstream handle, bool ptsz, CUcontext current);
-
-static inline bool ag_young_op(CUstream handle, bool ptsz, CUcontext current)
-{
-    return __builtin_expect(atomic_load_explicit(&ag_any_young, memory_order_relaxed), 0) &&
-           ag_young_op_slow(handle, ptsz, current);
-}
+bool ag_young_op(CUstream handle, bool *behind);
 
 /* The stream has got a state: it is not young any more. */
 void ag_young_leave(CUstream handle);
@@ -56,19 +51,13 @@ void ag_young_waited_for(CUstream handle, uint32_t issued);
 bool ag_young_has(CUstream handle);
 
 /* All young streams. */
-bool ag_young_others(void);  /* whether another thread has one */
-bool ag_young_promote(void); /* gives the calling thread's own states; false: some have got none */
+bool ag_young_others(void); /* whether another thread has one */
+/* Has `give` give the calling thread's own states; false: some have got none. */
+bool ag_young_promote(bool (*give)(CUstream handle, CUcontext context));
 void ag_young_forget(const struct ag_context *context); /* their context is going away */
 void ag_young_thread_leaves(void); /* the calling thread ends: its own are nobody's */
 
 /* Ops that were issued in streams that are young. */
 uint64_t ag_young_ops(void);
-
-/* The life of a stream with a state is over. `is_short`: it had few ops, and the state from the
-   first of them on. `gained`: some op was replayed. Registry lock held. */
-void ag_lives_end(struct ag_context *context, bool is_short, bool gained);
-
-/* Whether a stream that begins now is young, or would be if it had a handle. Counts it. */
-bool ag_lives_take(struct ag_context *context);
 
 #endif

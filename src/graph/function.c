@@ -9,7 +9,6 @@
 
 #include "config/config.h"
 #include "driver/driver.h"
-#include "graph/setting.h"
 
 enum {
     BUCKETS = 1024,         /* of the table of functions */
@@ -114,6 +113,20 @@ static void find_owners(struct entry *entry)
         entry->library = NULL;
 }
 
+/* What the function's settings are now (setting.h). False: the driver does not tell. */
+static bool ask_settings(struct ag_function *function)
+{
+    CUfunc_cache cache;
+    int limit;
+    if (ag_real.cuFuncGetAttribute(&limit, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                   function->func) != CUDA_SUCCESS ||
+        ag_real.cuCtxGetCacheConfig(&cache) != CUDA_SUCCESS)
+        return false;
+    function->limit = limit;
+    function->context_cache = (int)cache;
+    return true;
+}
+
 /* Asks the driver. The lock is not held. */
 static struct entry *describe(CUfunction handle, CUcontext ctx)
 {
@@ -137,7 +150,7 @@ static struct entry *describe(CUfunction handle, CUcontext ctx)
     entry->function.kept = kept;
     entry->function.layout.count = count;
     find_owners(entry);
-    if (ag_setting_ask(&entry->function) && lay_out(func, &entry->function.layout))
+    if (ask_settings(&entry->function) && lay_out(func, &entry->function.layout))
         return entry;
     free(entry);
     return NULL;

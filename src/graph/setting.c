@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "driver/driver.h"
-#include "graph/node.h"
+#include "graph/words.h"
 
 static const CUfunction_attribute attributes[AG_SETTING_ATTRIBUTES] = {
     CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
@@ -34,18 +34,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of settings, and of 
 static bool get(CUfunction func, CUfunction_attribute attribute, int *value)
 {
     return ag_real.cuFuncGetAttribute(value, attribute, func) == CUDA_SUCCESS;
-}
-
-bool ag_setting_ask(struct ag_function *function)
-{
-    CUfunc_cache cache;
-    int limit;
-    if (!get(function->func, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &limit) ||
-        ag_real.cuCtxGetCacheConfig(&cache) != CUDA_SUCCESS)
-        return false;
-    function->limit = limit;
-    function->context_cache = (int)cache;
-    return true;
 }
 
 static int cache_of(const struct ag_function *function)

@@ -45,9 +45,6 @@ struct ag_setting {
     int cache; /* the function's, or where that is CU_FUNC_CACHE_PREFER_NONE its context's */
 };
 
-/* Asks the driver what a function's settings are now. False: it does not tell. */
-bool ag_setting_ask(struct ag_function *function);
-
 /* Whether the call would set what is set already, so that it changes nothing. The function must be
    loaded. */
 bool ag_setter_repeats(const struct ag_setter *setter);

@@ -8,7 +8,6 @@
 #include "config/cuda.h"
 #include "driver/driver.h"
 #include "graph/node.h"
-#include "graph/variant.h"
 #include "trace/policy.h"
 
 /* -- Building ------------------------------------------------------------- */
@@ -324,7 +323,6 @@ CUresult ag_trace_replay(struct ag_trace *trace, CUstream stream, struct ag_coun
     for (uint32_t i = 0; i < trace->length; i++)
         changed += is_stale(trace, &trace->step[i]);
     if (changed != 0) {
-        ag_variant_observe(trace, changed);
         CUresult result = patch(trace, changed, counters);
         if (result != CUDA_SUCCESS)
             return result;

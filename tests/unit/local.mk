@@ -28,7 +28,7 @@ tests_unit_test_log_SOURCES = tests/unit/test_log.c tests/unit/test.h src/observ
 	src/observe/name.c src/config/initial.c
 tests_unit_test_log_CPPFLAGS = $(UNIT_CPPFLAGS)
 
-tests_unit_test_pace_SOURCES = tests/unit/test_pace.c tests/unit/test.h src/engine/pace.c
+tests_unit_test_pace_SOURCES = tests/unit/test_pace.c tests/unit/test.h src/engine/clock.c src/engine/pace.c
 tests_unit_test_pace_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_recorder_SOURCES = tests/unit/test_recorder.c tests/unit/test.h \

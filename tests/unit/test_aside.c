@@ -29,7 +29,8 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 
 static struct ag_context context, other_context;
 static char other_thread;
-static struct ag_stream stream = {.context = &context, .live = true, .thread = &other_thread};
+static struct ag_stream stream = {
+    .id.context = &context, .id.live = true, .issuer.thread = &other_thread};
 
 _Atomic unsigned ag_context_errors;
 _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
@@ -137,7 +138,7 @@ static void begin(CUresult result)
     answer = result;
     made = destroyed = given = 0;
     ag_unfollowed_kernels = false;
-    stream.thread = &other_thread;
+    stream.issuer.thread = &other_thread;
 }
 
 /* -- Tests ------------------------------------------------------------------------ */
@@ -145,12 +146,12 @@ static void begin(CUresult result)
 TEST(a_thread_that_is_alone_calls_itself)
 {
     begin(CUDA_SUCCESS);
-    stream.thread = &ag_self;
+    stream.issuer.thread = &ag_self;
     struct ag_trace *trace = trace_of(3);
     CHECK(ag_aside_instantiate(&context, trace) == CUDA_SUCCESS && made == 1 && !elsewhere);
     CHECK(ag_aside_destroy(&context, trace) == CUDA_SUCCESS && destroyed == 1 && given == 3);
     CHECK(!elsewhere);
-    stream.thread = &other_thread;
+    stream.issuer.thread = &other_thread;
     CHECK(ag_aside_destroy(&other_context, trace_of(1)) == CUDA_SUCCESS && !elsewhere);
 }
 
@@ -166,7 +167,7 @@ TEST(others_are_called_for)
     CUevent event;
     CHECK(ag_aside_event(&context, &event) == CUDA_SUCCESS && event == (CUevent)16);
     CHECK(!ag_aside_waits());
-    stream.thread = NULL;
+    stream.issuer.thread = NULL;
     ag_unfollowed_kernels = true;
     CHECK(ag_aside_destroy_event(&context, event) == CUDA_SUCCESS && elsewhere);
 }

@@ -6,6 +6,7 @@
 #include "driver/driver.h"
 #include "graph/node.h"
 #include "graph/setting.h"
+#include "graph/words.h"
 #include "unit/test.h"
 
 struct ag_options ag_opt;

@@ -49,7 +49,7 @@ static uint64_t pause_ns;         /* in the next piece */
 
 static void begin(uint64_t op, uint64_t replay)
 {
-    stream = (struct ag_stream){.thread = &ag_self};
+    stream = (struct ag_stream){.issuer.thread = &ag_self};
     op_ns = op;
     replay_ns = replay;
     pause_ns = 0;
@@ -67,7 +67,7 @@ static void piece(uint32_t ops, bool barrier)
     now += replay_ns;
     ag_pace_spent(&stream, began, true);
     now += op_ns;
-    stream.epoch++;
+    stream.seq.epoch++;
     ag_pace_ended(&stream, ops, barrier);
 }
 

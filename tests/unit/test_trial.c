@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "config/config.h"
-#include "engine/account.h"
 #include "engine/trial.h"
 #include "observe/log.h"
 #include "unit/test.h"
@@ -11,12 +10,11 @@
 /* -- What trial.c calls --------------------------------------------------- */
 
 static uint64_t now;
-static unsigned given_up, eager; /* traces; sequences */
+static unsigned given_up, eager; /* verdicts; sequences */
 static uint64_t eager_op_ns;     /* as it was measured */
 struct ag_options ag_opt = {.trace_trial = true};
-bool ag_accounting = true;
 
-uint64_t ag_pace_now(void)
+uint64_t ag_clock_now(void)
 {
     return now;
 }
@@ -27,23 +25,8 @@ void ag_log(enum ag_log_level level, const char *format, ...)
     (void)format;
 }
 
-void ag_account_trial(const struct ag_stream *stream, const struct ag_node *head, bool lost)
-{
-    (void)stream;
-    (void)lost;
-    eager_op_ns = head->head->trial.all[1].ns / head->head->trial.all[1].ops;
-}
-
-void ag_stream_drop_traces(struct ag_stream *stream, const struct ag_node *head, uint64_t clock)
-{
-    (void)stream;
-    (void)head;
-    (void)clock;
-    given_up++;
-}
-
 _Thread_local struct ag_thread ag_self;
-static struct ag_stream others = {.thread = &others}; /* of another thread */
+static struct ag_stream others = {.issuer.thread = &others}; /* of another thread */
 
 struct ag_stream *ag_stream_all(void)
 {
@@ -68,7 +51,8 @@ static bool wins(uint32_t ops, uint64_t held_ns, uint64_t eager_ns)
     static struct ag_stream stream;
     static struct ag_node head, leaf;
     static struct ag_trace trace;
-    stream = (struct ag_stream){.recorder.max_length = 64, .won = won, .crossed = in_step};
+    stream =
+        (struct ag_stream){.recorder.max_length = 64, .trial.won = won, .issuer.crossed = in_step};
     head = (struct ag_node){.depth = 1, .below = 1};
     leaf = (struct ag_node){.parent = &head, .depth = (uint16_t)ops, .trace = &trace};
     if (ops == 1)
@@ -79,19 +63,23 @@ static bool wins(uint32_t ops, uint64_t held_ns, uint64_t eager_ns)
     replays = 0;
     ag_trial_made(&stream, &trace);
     for (unsigned i = 0; i < 10000 && stream.counters.trials == 0; i++) {
-        if (stream.timed.head != NULL)
+        if (stream.trial.timed.head != NULL)
             ag_trial_arrived(&stream);
-        bool held = ag_trial_holds(&stream, &head);
+        enum ag_trial_verdict verdict = ag_trial_of(&stream, &head);
+        bool held = verdict == AG_TRIAL_HOLD || verdict == AG_TRIAL_KEEP;
+        given_up += verdict == AG_TRIAL_GIVE_UP;
+        if (verdict >= AG_TRIAL_KEEP)
+            eager_op_ns = head.head->trial.all[1].ns / head.head->trial.all[1].ops;
         if (stream.counters.trials != 0)
             break;
         now += held ? held_ns : eager_ns;
-        others.epoch += others_hold;
-        others.passed += others_pass;
+        others.seq.epoch += others_hold;
+        others.issuer.passed += others_pass;
         if (!held && eager >= 4 && eager < 4 + 8 * 8 && (slow_pairs >> (eager - 4) / 8 & 1) != 0)
             now += eager_ns / 4;
         if (!held && eager++ == pauses_in)
             now += pause_ns;
-        stream.timed.ops += ops;
+        stream.trial.timed.ops += ops;
         replays += !head.head->trial.on;
         if (held)
             ag_trial_submitted(&head, true);
@@ -118,7 +106,7 @@ TEST(what_is_much_faster_wins_soon)
 TEST(replays_have_to_save_more_than_chance_gives_among_threads)
 {
     for (unsigned alone = 0; alone < 2; alone++) {
-        others.thread = alone ? (const void *)&ag_self : &others;
+        others.issuer.thread = alone ? (const void *)&ag_self : &others;
         CHECK(wins(3, 28800, 30000));
         CHECK(wins(3, 29200, 30000) == alone);
         CHECK(wins(1, 7000, 9000));
@@ -126,9 +114,9 @@ TEST(replays_have_to_save_more_than_chance_gives_among_threads)
         CHECK(wins(1, 19300, 20000) == alone);
         CHECK(!wins(1, 19700, 20000));
     }
-    others.thread = NULL; /* nothing has been issued into it */
+    others.issuer.thread = NULL; /* nothing has been issued into it */
     CHECK(wins(1, 19300, 20000));
-    others.thread = &others;
+    others.issuer.thread = &others;
 }
 
 TEST(most_pairs_decide_where_threads_are_in_step)
@@ -157,9 +145,9 @@ TEST(single_ops_stay_eager_among_many_threads)
     others_hold = 1;
     others_pass = 1;
     CHECK(!wins(1, 5000, 9000) && eager == 32);
-    others.thread = &ag_self;
+    others.issuer.thread = &ag_self;
     CHECK(wins(1, 5000, 9000));
-    others.thread = &others;
+    others.issuer.thread = &others;
     others_hold = 0;
     others_pass = 0;
 }

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* Memsets, copies, words and events: calls that become ops. */
+#include "engine/engine.h"
+
+#include "engine/aside.h"
+#include "engine/copies.h"
+#include "engine/enter.h"
+#include "engine/event.h"
+#include "engine/execs.h"
+#include "engine/issuer.h"
+#include "engine/observe.h"
+#include "engine/op.h"
+#include "engine/settle.h"
+#include "engine/trial.h"
+#include "observe/callsite.h"
+
+typedef bool describer(struct ag_stream *stream, struct ag_described *to, const void *call);
+
+/*
+ * The op goes to the stream, which is entered; whether it is held. To be inlined into a function
+ * that is not: what is described is large, and a thread that issues a few ops has as little of its
+ * stack touched as without the library.
+ */
+static INLINE bool decide(struct ag_stream *stream, CUcontext current, enum ag_op_kind kind,
+                          describer *describe, const void *call)
+{
+    struct ag_described op;
+    uint64_t began = ag_trial_clock(stream);
+    bool held = false;
+    if (!ag_op_passes(stream, ag_mark(kind, NULL, 0))) {
+        bool described = ag_op_is_eligible(stream, current) && describe(stream, &op, call);
+        held = ag_op_step(stream, described, &op);
+    }
+    ag_trial_spent(stream, began);
+    ag_stream_unlock(stream);
+    AG_CALLSITE();
+    return held;
+}
+
+/* -- Memsets and copies --------------------------------------------------------- */
+
+bool ag_engine_follows_default(bool ptsz)
+{
+    if (ag_stream_peek(NULL, ptsz, ag_context_current()) != NULL)
+        return true;
+    AG_TRACE(ag_note_barrier(ag_cause, 0));
+    return false;
+}
+
+static bool describe_memset(struct ag_stream *stream, struct ag_described *to, const void *call)
+{
+    return ag_describe_memset(to, call, &stream->answers);
+}
+
+static __attribute__((noinline)) bool
+decide_memset(struct ag_stream *stream, const struct ag_memset_call *call, CUcontext current)
+{
+    return decide(stream, current, AG_OP_MEMSET, describe_memset, call);
+}
+
+bool ag_engine_memset(const struct ag_memset_call *call)
+{
+    CUcontext current = ag_engine_current(call->stream);
+    struct ag_stream *stream = ag_enter_op(call->stream, call->ptsz, current);
+    AG_TRACE(ag_note_memset(stream, call));
+    return stream != NULL && decide_memset(stream, call, current);
+}
+
+static bool describe_copy(struct ag_stream *stream, struct ag_described *to, const void *call)
+{
+    if (ag_copies_skip(stream))
+        return false;
+    bool described = ag_describe_copy(to, call, &stream->answers);
+    ag_copies_seen(stream, described);
+    return described;
+}
+
+static __attribute__((noinline)) bool
+decide_copy(struct ag_stream *stream, const struct ag_copy_call *call, CUcontext current)
+{
+    return decide(stream, current, AG_OP_COPY, describe_copy, call);
+}
+
+/* Whether the copy may be one between two devices: in the default stream it comes behind all work
+   of both (CUDA Programming Guide, "Peer-to-Peer Memory Copy"). */
+static bool may_change_device(const struct ag_copy_call *call)
+{
+    return call->params.srcMemoryType != CU_MEMORYTYPE_HOST &&
+           call->params.dstMemoryType != CU_MEMORYTYPE_HOST;
+}
+
+bool ag_engine_copy(const struct ag_copy_call *call)
+{
+    if (atomic_load(&ag_many_devices) &&
+        ag_stream_name(call->stream, call->ptsz) == CU_STREAM_LEGACY && may_change_device(call) &&
+        ag_anything_held())
+        ag_order_behind_all(ag_stream_peek(CU_STREAM_LEGACY, false, ag_context_current()));
+    CUcontext current = ag_engine_current(call->stream);
+    struct ag_stream *stream = ag_enter_op(call->stream, call->ptsz, current);
+    AG_TRACE(ag_note_copy(stream, call));
+    return stream != NULL && decide_copy(stream, call, current);
+}
+
+/* -- Words ----------------------------------------------------------------------- */
+
+/*
+ * A wait goes to the GPU behind all that preceded it in the program: two streams may share one of
+ * the GPU's queues, where a write that comes behind the wait for it would never be reached.
+ */
+static bool waits(const struct ag_value_call *call)
+{
+    return call->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
+           call->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+}
+
+static bool describe_value(struct ag_stream *stream, struct ag_described *to, const void *call)
+{
+    return ag_describe_value(to, call, &stream->answers);
+}
+
+static __attribute__((noinline)) bool
+decide_value(struct ag_stream *stream, const struct ag_value_call *call, CUcontext current)
+{
+    return decide(stream, current, AG_OP_VALUE, describe_value, call);
+}
+
+bool ag_engine_value(const struct ag_value_call *call)
+{
+    if (waits(call) && atomic_load(&ag_hold_bans) != 0)
+        atomic_store(&ag_graphs_wait, true);
+    if (waits(call) && atomic_load(&ag_listeners) != 0)
+        ag_order_behind_all(ag_stream_peek(call->stream, call->ptsz, ag_context_current()));
+    CUcontext current = ag_engine_current(call->stream);
+    struct ag_stream *stream = ag_enter_op(call->stream, call->ptsz, current);
+    AG_TRACE(ag_note_value(stream, call));
+    return stream != NULL && decide_value(stream, call, current);
+}
+
+/* -- Events ---------------------------------------------------------------------- */
+
+/* The open sequence has a record of the event or a wait for it. False: other threads were faster,
+   and nobody would find it there. */
+static bool note(struct ag_stream *stream, const struct ag_event_call *call)
+{
+    if (!ag_event_hold(call->event, stream, call->wait))
+        return false;
+    ag_sequence_has_events(stream);
+    return true;
+}
+
+/* Whether a wait here for an event that was recorded there (NULL: that is not known) is most likely
+   for another thread. Such waits are not held. */
+static bool waits_across(const struct ag_context *there, const struct ag_context *here)
+{
+    return there != here && ag_many_threads && (there != NULL || ag_many_devices);
+}
+
+/*
+ * An event's first record in a context goes out eagerly, and with it the driver has said that the
+ * event is good there; so has the record, for a wait.
+ */
+bool ag_engine_event(const struct ag_event_call *call)
+{
+    CUcontext current = ag_engine_current(call->stream);
+    struct ag_event_known known = ag_event_settle(call->event, !call->wait, AG_REASON_EVENT);
+    struct ag_stream *stream = ag_enter_op(call->stream, call->ptsz, current);
+    AG_TRACE(ag_note_event(stream, call));
+    if (stream == NULL)
+        return false;
+    const struct ag_context *context = stream->id.context;
+    struct ag_described op;
+    bool held = false;
+    if (!ag_op_passes(stream, ag_mark(call->wait ? AG_OP_WAIT : AG_OP_RECORD, NULL, 0))) {
+        bool good = known.context == context && ag_op_is_eligible(stream, current);
+        uint64_t serial = good ? known.serial : 0;
+        held = ag_op_step(stream, ag_describe_event(&op, call, serial), &op);
+        /* Held or not: sequences must be cut at the same places either way. */
+        if (serial != 0 && stream->recorder.cursor->depth != 0 && UNLIKELY(!note(stream, call)))
+            ag_stream_end(stream, true, AG_REASON_EVENT);
+        if (call->wait && waits_across(known.context, context))
+            ag_issuer_crosses(stream);
+    }
+    ag_stream_unlock(stream);
+    if (!held && !call->wait && known.context != context)
+        (void)ag_event_recorded(call->event, context); /* without room it is never held */
+    return held;
+}
+
+void ag_engine_event_destroy(CUevent event)
+{
+    CUcontext current;
+    struct ag_stream *users[AG_EVENT_USERS];
+    (void)ag_event_settle(event, true, AG_REASON_EVENT);
+    unsigned count = ag_event_forget(event, users);
+    if (count == 0 || atomic_load(&ag_hold_bans) > atomic_load(&ag_pauses) ||
+        ag_context_refused(&current))
+        return;
+    if (ag_aside_waits()) /* as the driver's call will; a graph that is being made may name it */
+        ag_aside_settle(NULL);
+    while (count > 0)
+        ag_execs_forget_event(users[--count], event);
+}

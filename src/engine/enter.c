@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* Finding, and taking over, the stream of a call. */
+#include "engine/enter.h"
+
+#include "engine/engine.h"
+#include "engine/handle.h"
+#include "engine/issuer.h"
+#include "engine/sequence.h"
+#include "engine/submit.h"
+
+/* -- Young streams --------------------------------------------------------------- */
+
+/* A stream that has no state and is not young: whether it is from now on. */
+static bool begin_young(CUstream handle, CUcontext current)
+{
+    struct ag_context *context = ag_context_peek(current);
+    CUcontext ctx;
+    unsigned flags;
+    if (context == NULL || atomic_load_explicit(&context->young, memory_order_relaxed) == 0 ||
+        AG_TRACING() || ag_captures_about() || ag_stream_peek(handle, false, current) != NULL ||
+        !ag_thread_watch() || !ag_handle_learn(handle, &ctx, &flags) || ctx != current ||
+        !ag_young_begin(handle, context, !(flags & CU_STREAM_NON_BLOCKING)))
+        return false;
+    if (ag_stream_peek(handle, false, current) == NULL)
+        return true;
+    ag_young_leave(handle);
+    return false;
+}
+
+bool ag_enter_young_slow(CUstream handle, bool ptsz, CUcontext current)
+{
+    bool behind;
+    if (current == NULL || ag_stream_is_default(handle) ||
+        ag_stream_is_found(ag_stream_slot(handle), handle, ptsz, current) ||
+        !(ag_young_has(handle) || begin_young(handle, current)) || !ag_young_op(handle, &behind))
+        return false;
+    if (behind)
+        ag_order_before_unknown(handle, ptsz, current);
+    return true;
+}
+
+/* -- Streams that are followed ---------------------------------------------------- */
+
+/* The state of a call's stream, which the thread does not remember. It may be young if it is an
+   op's. NULL: it has none, and nothing is held that the call could have to follow. */
+struct ag_stream *ag_enter_find(CUstream handle, bool ptsz, CUcontext current, bool op)
+{
+    if (op && ag_enter_young(handle, ptsz, current))
+        return NULL;
+    struct ag_stream *stream = ag_stream_find_slow(handle, ptsz, current);
+    if (stream == NULL && atomic_load(&ag_listeners) != 0)
+        ag_engine_barrier_all(AG_REASON_BARRIER);
+    return stream;
+}
+
+/* An op goes to a stream that has no state. */
+void ag_enter_unfollowed(void)
+{
+    atomic_fetch_add_explicit(&ag_unfollowed_ops, 1, memory_order_relaxed);
+    if (atomic_load(&ag_hold_bans) == 0) /* or it will not run now */
+        atomic_store(&ag_unfollowed_kernels, true);
+}
+
+/* The thread goes on from this stream to another one of the context, which may share its queue:
+   what is held never goes beyond that place. So its sequences end there whether they are held or
+   not, and those that come again are replayed. The other's lock is held. */
+static void cut(struct ag_stream *stream, const struct ag_context *context)
+{
+    if (!ag_sequence_is_open(stream) || !ag_stream_trylock(stream))
+        return;
+    if (stream->id.live && stream->id.context == context && stream->issuer.thread == &ag_self)
+        ag_stream_end(stream, true, AG_REASON_QUEUE);
+    ag_stream_unlock(stream);
+}
+
+/* The thread goes on from one stream to another. */
+void ag_enter_turn_to(struct ag_stream *stream)
+{
+    struct ag_stream *last = ag_self.eager;
+    if (last != NULL) {
+        ag_issuer_leaves(last, true);
+        if (atomic_load_explicit(&stream->id.context->shares, memory_order_relaxed))
+            cut(last, stream->id.context);
+    }
+    ag_issuer_leaves(stream, false);
+    ag_self.eager = stream;
+}
+
+/* The last op in the state that has been locked was not this thread's. Its life may have ended
+   before the lock was there, though the stream lives on: when another thread releases a primary
+   context that is retained elsewhere. The lock keeps a life. */
+struct ag_stream *ag_enter_take_over(struct ag_stream *stream, CUstream handle, bool ptsz,
+                                     CUcontext current)
+{
+    while (ag_stream_slot(handle)->life != stream->id.life) {
+        ag_stream_unlock(stream);
+        stream = ag_enter_unentered(handle, ptsz, current, false);
+        if (stream == NULL)
+            return NULL;
+    }
+    if (stream->issuer.thread != &ag_self)
+        ag_issuer_takes_over(stream);
+    return ag_enter_go_on(stream);
+}

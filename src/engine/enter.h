@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Entering a stream: an op or a call finds the state of its stream, and locks it for the calling
+ * thread, after what CUDA orders before it.
+ */
+#ifndef AG_ENTER_H
+#define AG_ENTER_H
+
+#include "engine/barrier.h"
+#include "engine/branch.h"
+#include "engine/find.h"
+#include "engine/hot.h"
+#include "engine/relay.h"
+#include "engine/young.h"
+
+/* What the inline functions below need seldom: see enter.c. */
+struct ag_stream *ag_enter_find(CUstream handle, bool ptsz, CUcontext current, bool op);
+struct ag_stream *ag_enter_take_over(struct ag_stream *stream, CUstream handle, bool ptsz,
+                                     CUcontext current);
+void ag_enter_turn_to(struct ag_stream *stream);
+
+/* Whether the op's stream is young: counts the op, submits what is held and must precede it, and
+   the caller lets it pass. No lock may be held. */
+bool ag_enter_young_slow(CUstream handle, bool ptsz, CUcontext current);
+
+static inline bool ag_enter_young(CUstream handle, bool ptsz, CUcontext current)
+{
+    return __builtin_expect(atomic_load_explicit(&ag_any_young, memory_order_relaxed), 0) &&
+           ag_enter_young_slow(handle, ptsz, current);
+}
+
+/* An op goes to a stream that has no state. */
+void ag_enter_unfollowed(void);
+
+/* The state of any stream, locked, after what CUDA orders before the call. It is not entered yet.
+ */
+static INLINE struct ag_stream *ag_enter_unentered(CUstream handle, bool ptsz, CUcontext current,
+                                                   bool op)
+{
+    const struct ag_found *found = ag_stream_slot(handle);
+    struct ag_stream *stream = found->stream;
+    if (UNLIKELY(!ag_stream_is_found(found, handle, ptsz, current)) &&
+        (stream = ag_enter_find(handle, ptsz, current, op)) == NULL)
+        return NULL;
+    ag_order_before(stream);
+    ag_stream_lock(stream);
+    return stream;
+}
+
+/* The state is locked, and its last op was this thread's. */
+static INLINE struct ag_stream *ag_enter_go_on(struct ag_stream *stream)
+{
+    if (UNLIKELY(ag_self.eager != stream))
+        ag_enter_turn_to(stream);
+    if (UNLIKELY(stream->relay.used))
+        ag_relay_absorb(stream);
+    return stream;
+}
+
+/* The stream of a call, locked, for the calling thread; NULL: it has no state. `op`: the call is
+   one of an op, whose stream may be young. */
+static INLINE struct ag_stream *ag_enter(CUstream handle, bool ptsz, CUcontext current, bool op)
+{
+    struct ag_stream *stream = ag_enter_unentered(handle, ptsz, current, op);
+    if (UNLIKELY(stream == NULL))
+        return NULL;
+    if (UNLIKELY(atomic_load_explicit(&stream->issuer.thread, memory_order_relaxed) != &ag_self))
+        return ag_enter_take_over(stream, handle, ptsz, current);
+    return ag_enter_go_on(stream);
+}
+
+/* The stream of an op, which is counted in any case. */
+static INLINE struct ag_stream *ag_enter_op(CUstream handle, bool ptsz, CUcontext current)
+{
+    struct ag_stream *stream = ag_enter(handle, ptsz, current, true);
+    if (UNLIKELY(stream == NULL) && current != NULL && !ag_young_has(handle))
+        ag_enter_unfollowed();
+    return stream;
+}
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The graphs of a stream's sequences, one exec each; and the hot sequences that wait for one.
+ *
+ * All functions want the stream's lock, and those that destroy want its context.
+ */
+#ifndef AG_EXECS_H
+#define AG_EXECS_H
+
+#include "engine/stream.h"
+
+/* A trace of this stream, with its exec, is one more of its traces. */
+void ag_execs_add(struct ag_stream *stream, struct ag_trace *trace);
+
+/* Takes a trace from its stream and destroys it; nothing may be held. */
+void ag_execs_drop(struct ag_stream *stream, struct ag_trace *trace);
+
+/* Destroys all traces of sequences that begin at `head` (NULL: at any) and were replayed when the
+   stream had had `clock` replays, or later; nothing may be held. */
+void ag_execs_drop_of(struct ag_stream *stream, const struct ag_node *head, uint64_t clock);
+
+/* Destroys all of them, and what else the state has made: the stream is gone. */
+void ag_execs_clear(struct ag_stream *stream);
+
+/* The trace would have been replayed but for a trial; or has been. */
+static inline void ag_execs_used(struct ag_stream *stream, struct ag_trace *trace)
+{
+    trace->used = stream->execs.clock;
+    trace->starved = stream->execs.starved;
+}
+
+static inline void ag_execs_replayed(struct ag_stream *stream, struct ag_trace *trace)
+{
+    stream->execs.clock++;
+    ag_execs_used(stream, trace);
+}
+
+/* A hot sequence that ends at `leaf` finds no exec: notes it. The second: whether the trace makes
+   room for it. Never if it has been used since `leaf` last found no room: in a loop with more
+   sequences than there is room for, those that have room keep it. */
+void ag_execs_starve(struct ag_stream *stream, struct ag_node *leaf);
+bool ag_execs_is_stale(const struct ag_stream *stream, const struct ag_trace *trace,
+                       const struct ag_node *leaf);
+
+/* The list of leaves whose sequences wait for an exec until the device is idle: whether this one is
+   there; puts it there; takes all away, to `wanted` if that is not NULL, and says how many there
+   were. Their nodes must live as long as they are on the list. */
+bool ag_execs_is_wanted(const struct ag_stream *stream, const struct ag_node *leaf);
+void ag_execs_want(struct ag_stream *stream, struct ag_node *leaf);
+unsigned ag_execs_want_none(struct ag_stream *stream, struct ag_node *wanted[AG_WANTED]);
+
+/* The stream's event that stands for those that have been destroyed; NULL: it cannot be made. It is
+   never recorded or waited for: a node that has it is given the program's event before a launch. */
+CUevent ag_execs_placeholder(struct ag_stream *stream);
+
+/*
+ * Before an event is destroyed: gives the stream's execs another event in its place. Afterwards the
+ * driver would refuse to do that, and crash in a launch if the node is a wait (driver 580). If
+ * another thread keeps the stream's lock for a millisecond its execs stay as they are: they are
+ * made anew when the driver refuses them. Takes the lock itself.
+ */
+void ag_execs_forget_event(struct ag_stream *stream, CUevent event);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* Failed driver calls of the library's own. All want the stream's lock. */
+#ifndef AG_FAILURE_H
+#define AG_FAILURE_H
+
+#include "engine/stream.h"
+
+/* The program does not see such a failure; who asks for warnings does. */
+void ag_failure_note_slow(struct ag_stream *stream, CUresult result, const char *what);
+
+static inline void ag_failure_note(struct ag_stream *stream, CUresult result, const char *what)
+{
+    if (__builtin_expect(result != CUDA_SUCCESS, 0))
+        ag_failure_note_slow(stream, result, what);
+}
+
+/* Whether the driver refused a held op. The op is lost, and the program was told that it succeeded:
+   a later call tells of the first such error, as of one of asynchronous execution. */
+bool ag_failure_refused(struct ag_stream *stream, CUresult result, const char *what);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* The state of the stream that a call names. */
+#ifndef AG_FIND_H
+#define AG_FIND_H
+
+#include "engine/registry.h"
+
+/*
+ * The state of the stream that a call names, made when it is new; NULL when the engine has no use
+ * for it (no current context, no memory). For an explicit handle it may be one of another context
+ * than `current`.
+ */
+struct ag_stream *ag_stream_find_slow(CUstream handle, bool ptsz, CUcontext current);
+
+static inline struct ag_stream *ag_stream_find(CUstream handle, bool ptsz, CUcontext current)
+{
+    const struct ag_found *found = ag_stream_slot(handle);
+    return ag_stream_is_found(found, handle, ptsz, current)
+               ? found->stream
+               : ag_stream_find_slow(handle, ptsz, current);
+}
+
+/* Before the first is found. */
+void ag_find_start(void);
+
+#endif

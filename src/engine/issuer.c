@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* Threads that issue the ops of a stream. */
+#include "engine/issuer.h"
+
+#include "engine/hot.h"
+#include "observe/thread.h"
+
+static _Atomic unsigned growing; /* threads that make more execs, or are about to */
+static _Atomic uint32_t growths;
+_Atomic bool ag_many_threads;
+
+/* One side says that it grows, then looks whose the streams are; the other says that the stream is
+   its own, then looks whether somebody grows: one of the two sees the other. What grows ends soon,
+   for no kernel runs. (At exit it may be a signal handler's thread that does.) */
+void ag_issuer_takes_over(struct ag_stream *stream)
+{
+    static const void *_Atomic first;
+    const void *thread = NULL;
+    if (!ag_many_threads && !atomic_compare_exchange_strong(&first, &thread, &ag_self) &&
+        thread != &ag_self)
+        ag_many_threads = true;
+    ag_stream_touch(stream);
+    atomic_store(&stream->issuer.thread, &ag_self);
+    ag_issuer_wait_for_growth();
+}
+
+void ag_issuer_ends(struct ag_stream *stream, const void *thread)
+{
+    const void *last = thread;
+    if (thread == NULL)
+        atomic_store(&stream->issuer.thread, NULL);
+    else if (atomic_load_explicit(&stream->issuer.thread, memory_order_relaxed) == thread)
+        atomic_compare_exchange_strong(&stream->issuer.thread, &last, NULL);
+}
+
+void ag_issuer_grows(void)
+{
+    atomic_fetch_add(&growing, 1);
+    atomic_fetch_add(&growths, 1);
+}
+
+void ag_issuer_has_grown(void)
+{
+    atomic_fetch_add(&growths, 1);
+    atomic_fetch_sub(&growing, 1);
+}
+
+uint32_t ag_issuer_growths(void)
+{
+    return atomic_load(&growths);
+}
+
+void ag_issuer_wait_for_growth(void)
+{
+    while (atomic_load(&growing) != 0 && atomic_load(&ag_hold_bans) == 0)
+        ag_thread_pause(AG_PATIENCE_LOOK_NS);
+}

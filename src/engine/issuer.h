@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* Who issues the ops of a stream: threads that take over, and how far they have come. */
+#ifndef AG_ISSUER_H
+#define AG_ISSUER_H
+
+#include "engine/stream.h"
+
+/* Whether the stream's thread is in step with another thread: within the last AG_IN_STEP ops the
+   stream has waited for what another thread had recorded. Wants the lock. */
+static inline bool ag_issuer_in_step(const struct ag_stream *stream)
+{
+    return stream->issuer.crossed != 0 &&
+           stream->recorder.ops + 1 - stream->issuer.crossed <= AG_IN_STEP;
+}
+
+/* The stream waits for what another thread has recorded. Wants the lock. */
+static inline void ag_issuer_crosses(struct ag_stream *stream)
+{
+    stream->issuer.crossed = stream->recorder.ops + 1;
+}
+
+/* Ops and graphs that were issued there in all lives. Wants the lock. */
+static inline uint64_t ag_issuer_issued(const struct ag_stream *stream)
+{
+    return stream->counters.ops +
+           atomic_load_explicit(&stream->issuer.passed, memory_order_relaxed) +
+           atomic_load_explicit(&stream->issuer.used, memory_order_relaxed);
+}
+
+/* Whether the calling thread issued the last op there. */
+static inline bool ag_issuer_is_self(const struct ag_stream *stream)
+{
+    return atomic_load_explicit(&stream->issuer.thread, memory_order_relaxed) == &ag_self;
+}
+
+/* Whether another thread issued the last op there, and so may issue the next. */
+static inline bool ag_issuer_is_another(const struct ag_stream *stream)
+{
+    const void *thread = atomic_load(&stream->issuer.thread); /* see ag_issuer_takes_over() */
+    return thread != NULL && thread != &ag_self;
+}
+
+/* Ops of a stream passed, and the calling thread has issued the one before. */
+static inline void ag_issuer_passed(struct ag_stream *stream)
+{
+    atomic_store_explicit(&stream->issuer.passed,
+                          atomic_load_explicit(&stream->issuer.passed, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+/* The calling thread issues the stream's ops from now on, where another thread did. It may have the
+   stream's lock. Waits while another thread makes more execs: these wait for running kernels, and
+   this thread must bring no further kernel meanwhile. */
+void ag_issuer_takes_over(struct ag_stream *stream);
+extern _Atomic bool ag_many_threads; /* more than one thread has taken over a stream */
+
+/* The thread has gone on to another stream, or has come back. */
+static inline void ag_issuer_leaves(struct ag_stream *stream, bool leaves)
+{
+    atomic_store_explicit(&stream->issuer.left, leaves, memory_order_relaxed);
+}
+
+/* For a new life of the state: it has not crossed. */
+static inline void ag_issuer_begins(struct ag_stream *stream)
+{
+    stream->issuer.crossed = 0;
+}
+
+/* The thread ends, and issued the last op perhaps; or the state gets another life (NULL). */
+void ag_issuer_ends(struct ag_stream *stream, const void *thread);
+
+/* The program launches a graph of its own in the stream. And: it has waited for the first `issued`
+   of the ops and graphs. */
+static inline void ag_issuer_launches(struct ag_stream *stream)
+{
+    atomic_fetch_add_explicit(&stream->issuer.used, 1, memory_order_relaxed);
+}
+static inline void ag_issuer_waited(struct ag_stream *stream, uint64_t issued)
+{
+    atomic_store_explicit(&stream->issuer.waited, issued, memory_order_relaxed);
+}
+
+/*
+ * A thread makes more execs from the first call on, until the second; ag_issuer_growths() goes up
+ * with both. Who takes over a stream waits meanwhile, as with the last function.
+ */
+void ag_issuer_grows(void);
+void ag_issuer_has_grown(void);
+uint32_t ag_issuer_growths(void);
+void ag_issuer_wait_for_growth(void);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/* Launches of kernels. The last function is the hot path. */
+#include "engine/engine.h"
+
+#include "engine/enter.h"
+#include "engine/observe.h"
+#include "engine/op.h"
+#include "engine/settle.h"
+#include "engine/trial.h"
+#include "graph/function.h"
+#include "graph/node.h"
+
+/* `function` is what is known of the kernel's; or the op is that of the node `same`. The lock is
+   held. */
+__attribute__((noinline)) static bool kernel_slow(struct ag_stream *stream,
+                                                  const struct ag_kernel_call *call,
+                                                  const struct ag_function *function,
+                                                  const struct ag_node *same, CUcontext current)
+{
+    struct ag_described op;
+    if (ag_op_passes(stream, ag_mark(AG_OP_KERNEL, call->func, call->shape.grid[0])))
+        return false;
+    ag_cause = ag_cause_kernel;
+    bool described = ag_op_is_eligible(stream, current);
+    if (same != NULL) {
+        op.op = same->op;
+        op.from = call->params;
+    } else if (described) {
+        described = ag_describe_kernel(&op, call, function);
+    }
+    return ag_op_step(stream, described, &op);
+}
+
+/* Whether the launch is the op at this node, but for its arguments. */
+static inline bool is_same(const struct ag_node *node, const struct ag_kernel_call *call)
+{
+    return node != NULL && node->op.func == call->func && node->op.kind == AG_OP_KERNEL &&
+           memcmp(node->op.shape, &call->shape, sizeof call->shape) == 0 &&
+           call->shape.nattrs == 0 && call->extra == NULL &&
+           (call->params != NULL || node->op.layout->count == 0);
+}
+
+/* A launch may record an event: before that goes what has to be submitted before a record. */
+static __attribute__((noinline)) void settle_events(const struct ag_kernel_call *call)
+{
+    for (uint32_t i = 0; i < call->shape.nattrs; i++) {
+        const CUlaunchAttribute *attr = &call->attrs[i];
+        if (attr->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+            (void)ag_event_settle(attr->value.programmaticEvent.event, true, AG_REASON_EVENT);
+        else if (attr->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+            (void)ag_event_settle(attr->value.launchCompletionEvent.event, true, AG_REASON_EVENT);
+    }
+}
+
+/* The launch goes out, and its stream has no state. What must precede it because of its events, or
+   because it loads the function, goes first. */
+static __attribute__((noinline)) void launch_unfollowed(const struct ag_kernel_call *call,
+                                                        CUcontext current)
+{
+    if (current == NULL && !ag_stream_is_default(call->stream))
+        ag_enter_unfollowed(); /* no context is needed where there is a handle */
+    if (ag_young_has(call->stream) && ag_anything_held()) {
+        settle_events(call);
+        ag_engine_barrier_load(call->func);
+    }
+    AG_TRACE(ag_note_kernel(NULL, call));
+}
+
+bool ag_engine_kernel(const struct ag_kernel_call *call)
+{
+    CUcontext current = call->current != NULL ? call->current : ag_engine_current(call->stream);
+    struct ag_stream *stream;
+    struct ag_node *node;
+    const struct ag_function *function = NULL;
+    bool same, learnt = false, settled = call->attrs == NULL;
+    for (;;) {
+        stream = ag_enter_op(call->stream, call->ptsz, current);
+        if (UNLIKELY(stream == NULL)) {
+            launch_unfollowed(call, current);
+            return false;
+        }
+        node = stream->recorder.cursor->next;
+        same = is_same(node, call) && stream->id.context->ctx == current;
+        if (LIKELY(same))
+            break; /* it is known, and need not be described */
+        if (UNLIKELY(!settled) && atomic_load(&ag_event_streams) != 0) {
+            ag_stream_unlock(stream);
+            settle_events(call);
+            settled = true;
+            continue;
+        }
+        function = ag_function_find(call->func, current);
+        if (function != NULL || learnt)
+            break;
+        ag_stream_unlock(stream);
+        ag_engine_barrier_load(call->func);
+        learnt = true;
+    }
+    AG_TRACE(ag_note_kernel(stream, call));
+    bool held = false;
+    if (LIKELY(same && ag_sequence_holds(stream) && ag_op_is_promising(node) &&
+               !ag_node_is_kept(node))) {
+        ag_node_store(node, call->params);
+        ag_op_hold(stream, node);
+        held = true;
+    } else {
+        uint64_t began = ag_trial_clock(stream);
+        held = (!same || !ag_op_record_again(stream, node, current)) &&
+               kernel_slow(stream, call, function, same ? node : NULL, current);
+        ag_trial_spent(stream, began);
+    }
+    ag_stream_unlock(stream);
+    return held;
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* Making traces. */
+#include "engine/make.h"
+
+#include "config/config.h"
+#include "driver/driver.h"
+#include "engine/account.h"
+#include "engine/aside.h"
+#include "engine/clock.h"
+#include "engine/credit.h"
+#include "engine/event.h"
+#include "engine/execs.h"
+#include "engine/failure.h"
+#include "engine/hot.h"
+#include "engine/observe.h"
+#include "engine/query.h"
+#include "engine/registry.h"
+#include "engine/relay.h"
+#include "engine/trial.h"
+#include "graph/node.h"
+#include "graph/variant.h"
+#include "observe/log.h"
+#include "trace/policy.h"
+
+/* -- Room ------------------------------------------------------------------- */
+
+/* What comes of asking for an exec. */
+enum room { NO_ROOM, ROOM_WHEN_IDLE, ROOM };
+
+/* An exec for one more trace: a free one, or in place of traces that are not in use any more, those
+   first that were used longest ago. */
+static enum room take_exec(struct ag_stream *stream, struct ag_node *leaf, bool idle)
+{
+    uint32_t ops = leaf->depth;
+    while (!ag_context_take_exec(stream->id.context, ops, idle)) {
+        if (ag_stream_kill_vacant(stream->id.context))
+            continue;
+        struct ag_trace *oldest = stream->execs.traces;
+        for (struct ag_trace *trace = oldest; trace != NULL; trace = trace->next)
+            if (trace->used < oldest->used)
+                oldest = trace;
+        if (oldest == NULL || !ag_execs_is_stale(stream, oldest, leaf)) {
+            if (!idle) { /* not each time that the same ones are tried again */
+                ag_execs_starve(stream, leaf);
+            }
+            return ag_context_allows(stream->id.context, ops) ? ROOM_WHEN_IDLE : NO_ROOM;
+        }
+        /* A launch that still runs keeps some of what its exec has taken. */
+        if (!idle && !ag_query_is_done(stream->id.handle))
+            return ROOM_WHEN_IDLE;
+        ag_execs_drop(stream, oldest);
+        stream->counters.evictions++;
+    }
+    return ROOM;
+}
+
+/* A trace of a few rounds of the loop on the way to this leaf gives way to a longer one; whether
+   there was one. */
+static bool drop_rounds(struct ag_stream *stream, const struct ag_node *leaf)
+{
+    while (leaf != NULL && (leaf->trace == NULL || !leaf->trace->rounds))
+        leaf = leaf->parent;
+    if (leaf == NULL)
+        return false;
+    ag_execs_drop(stream, leaf->trace);
+    stream->counters.evictions++;
+    return true;
+}
+
+/* An exec for a trace of this leaf; one of a few rounds makes room if its memory is enough. */
+static enum room take_room(struct ag_stream *stream, struct ag_node *leaf, bool idle)
+{
+    enum room room = take_exec(stream, leaf, idle);
+    if (room != ROOM && leaf->depth <= AG_EXEC_SHORT && drop_rounds(stream, leaf->parent))
+        room = take_exec(stream, leaf, idle);
+    return room;
+}
+
+/* -- Making ------------------------------------------------------------------ */
+
+void ag_make_failed(struct ag_node *leaf)
+{
+    leaf->bad |= ++leaf->failures == AG_FAILURES;
+}
+
+/*
+ * The program may have destroyed an event since it was recorded or waited for, and the driver makes
+ * no node of it. A variant can wait until there is another one. False: no graph can be made now.
+ */
+static bool avoid_destroyed(struct ag_stream *stream, struct ag_node *leaf)
+{
+    for (struct ag_node *node = leaf; node->parent != NULL; node = node->parent) {
+        struct ag_event_arguments arguments;
+        if (!ag_node_is_event(node) || !ag_node_arguments(node))
+            continue;
+        memcpy(&arguments, node->args, sizeof arguments);
+        if (ag_event_is(arguments.event, arguments.serial))
+            continue;
+        if (leaf->trace != NULL || ag_execs_placeholder(stream) == NULL)
+            return false;
+        arguments = (struct ag_event_arguments){.event = ag_execs_placeholder(stream)};
+        memcpy(node->args, &arguments, sizeof arguments);
+        node->version++;
+    }
+    return true;
+}
+
+/* Where streams share queues the first launch has to do it: an upload waits for the stream's work,
+   and that may wait for what the program submits next, which the queue would not get to. */
+static CUresult upload(const struct ag_stream *stream, struct ag_trace *trace)
+{
+    return atomic_load(&stream->id.context->shares) ? CUDA_SUCCESS
+                                                    : ag_trace_upload(trace, stream->id.handle);
+}
+
+/* Makes the exec of a trace that has been built; on an error the trace is gone, NULL, and its exec
+   given back. */
+static CUresult complete(struct ag_stream *stream, struct ag_trace **trace)
+{
+    CUresult result = ag_aside_instantiate(stream->id.context, *trace);
+    bool ready = result != CUDA_ERROR_NOT_READY; /* or it is not ours */
+    if (result == CUDA_SUCCESS)
+        result = upload(stream, *trace);
+    if (result == CUDA_SUCCESS)
+        return result;
+    if (ready)
+        (void)ag_aside_destroy(stream->id.context, *trace); /* the first error is the one to tell */
+    *trace = NULL;
+    return result;
+}
+
+/* There is room for a trace of this leaf. */
+static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
+{
+    CUresult result = CUDA_SUCCESS;
+    ag_trial_drop(stream); /* what follows takes its time */
+    uint64_t began = ag_clock_now();
+    struct ag_trace *trace = NULL;
+    if (avoid_destroyed(stream, leaf))
+        trace = ag_trace_build(leaf, stream->id.context->ctx, stream->id.handle, &result);
+    if (trace != NULL)
+        result = complete(stream, &trace);
+    else
+        ag_context_give_exec(stream->id.context, leaf->depth);
+    ag_credit_owe(stream, leaf, ag_clock_now() - began);
+    if (result == CUDA_ERROR_NOT_READY)
+        ag_log(AG_LOG_NOTE, "no trace in stream %p: another thread's launch waits for room",
+               (void *)stream->id.handle);
+    else
+        ag_failure_note(stream, result, "making a trace");
+    if (trace == NULL) {
+        if (leaf->trace != NULL)
+            ag_variant_refused(leaf->trace);
+        else if (result != CUDA_ERROR_NOT_READY)
+            ag_make_failed(leaf);
+        return;
+    }
+    static _Atomic uint32_t number;
+    trace->number = atomic_fetch_add(&number, 1) + 1;
+    AG_TRACE(ag_note_trace(stream, trace));
+    AG_ACCOUNT(ag_account_trace(stream, trace));
+    trace->rounds = stream->recorder.rounded && !idle;
+    ag_execs_add(stream, trace);
+    if (leaf->trace != NULL) {
+        ag_variant_join(leaf->trace, trace);
+    } else {
+        drop_rounds(stream, leaf->parent);
+        ag_node_set_trace(leaf, trace);
+        ag_trial_made(stream, trace);
+    }
+    ag_recorder_has_trace(&stream->recorder, ag_trial_head(leaf));
+    stream->counters.traces++;
+    ag_log(AG_LOG_NOTE, "made a trace of %u ops in stream %p", trace->length,
+           (void *)stream->id.handle);
+}
+
+static void try_to_make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
+{
+    if (ag_trial_rests(leaf, ag_credit_hot(stream, leaf)) || ag_relay_is_needed(stream) ||
+        ag_aside_waits() || ag_captures_about() || ag_query_captures(stream->id.handle))
+        return;
+    CUstreamCaptureMode mode;
+    if (!ag_query_relax(&mode))
+        return;
+    enum room room = take_room(stream, leaf, idle);
+    if (room == ROOM)
+        build(stream, leaf, idle);
+    else if (room == ROOM_WHEN_IDLE && !idle) /* or each wait would look at all streams for it */
+        ag_execs_want(stream, leaf);
+    else if (leaf->trace != NULL) /* or each replay would ask for a variant */
+        ag_variant_refused(leaf->trace);
+    ag_query_unrelax(mode);
+}
+
+static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
+{
+    atomic_fetch_add(&ag_capture_breakers, 1);
+    try_to_make(stream, leaf, idle);
+    atomic_fetch_sub(&ag_capture_breakers, 1);
+}
+
+void ag_make(struct ag_stream *stream, struct ag_node *leaf)
+{
+    make(stream, leaf, false);
+}
+
+void ag_make_wanted(struct ag_stream *stream)
+{
+    struct ag_node *wanted[AG_WANTED];
+    unsigned count = ag_execs_want_none(stream, wanted);
+    for (unsigned i = 0; i < count; i++)
+        if (!wanted[i]->bad && (wanted[i]->trace == NULL || ag_variant_wanted(wanted[i]->trace)))
+            make(stream, wanted[i], true);
+}

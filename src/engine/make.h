@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Making a trace of a hot sequence: room for its exec, and the exec. Wants the stream's lock and
+   context. */
+#ifndef AG_MAKE_H
+#define AG_MAKE_H
+
+#include "engine/stream.h"
+
+/* Makes a trace of the sequence that ends at `leaf`, or one more variant of its trace, if there is
+   room; if there is room only while the device is idle, `leaf` is wanted (execs.h). */
+void ag_make(struct ag_stream *stream, struct ag_node *leaf);
+
+/* Makes the traces that are wanted; the device is idle. */
+void ag_make_wanted(struct ag_stream *stream);
+
+/* A trace of this leaf could not be made or replayed: memory may have been freed meanwhile, or be
+   of another kind than its graph's. A trace is tried again, but not for ever. */
+void ag_make_failed(struct ag_node *leaf);
+
+#endif

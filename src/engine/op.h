@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* One op of a stream that is followed: to hold it, to replay with it, or to record it. */
+#ifndef AG_ENGINE_OP_H
+#define AG_ENGINE_OP_H
+
+#include "engine/branch.h"
+#include "engine/describe.h"
+#include "engine/eager.h"
+#include "engine/sequence.h"
+#include "engine/submit.h"
+
+/* Whether some trace leads through or ends at this node, so that holding it can pay. */
+static inline bool ag_op_is_promising(const struct ag_node *node)
+{
+    return ag_node_leads(node) && !node->bad;
+}
+
+/* The op at `node`, the cursor's child, has been stored there: holds it, or replays with it. */
+static INLINE void ag_op_hold(struct ag_stream *stream, struct ag_node *node)
+{
+    ag_sequence_hold(stream, node);
+    stream->recorder.cursor->next = node;
+    stream->recorder.cursor = node;
+    stream->counters.ops++;
+    ag_self.ops++;
+    if (ag_recorder_ends(&stream->recorder, node))
+        ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
+}
+
+/* Whether an op with this mark passes unseen; it is counted, and if it fails, that says nothing of
+   any other. */
+static INLINE bool ag_op_passes(struct ag_stream *stream, uint64_t mark)
+{
+    if (!ag_recorder_passes(&stream->recorder, mark))
+        return false;
+    stream->counters.ops++;
+    ag_eager_forget(stream);
+    return true;
+}
+
+/* Whether ops of this stream, called with this context, may be held at all. While the program
+   captures, the driver is not even asked about them: a question can end a capture. */
+static inline bool ag_op_is_eligible(const struct ag_stream *stream, CUcontext current)
+{
+    const struct ag_context *context = stream->id.context;
+    return !stream->seq.barred && context->ctx == current && atomic_load(&ag_hold_bans) == 0 &&
+           !atomic_load_explicit(&context->green, memory_order_relaxed);
+}
+
+/* An op that the hot path could not hold; `described`: it could be held. True: it is held. False:
+   it goes out eagerly. */
+bool ag_op_step(struct ag_stream *stream, bool described, struct ag_described *call);
+
+/* The op goes out eagerly, as the op at `node`, which came here the last time too: what
+   ag_op_step() would do. False: that is needed. */
+bool ag_op_record_again(struct ag_stream *stream, struct ag_node *node, CUcontext current);
+
+#endif

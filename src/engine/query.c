@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* Questions to the driver about a stream. */
+#include "engine/query.h"
+
+#include "driver/driver.h"
+#include "engine/context.h"
+
+bool ag_query_relax(CUstreamCaptureMode *mode)
+{
+    *mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    bool done = ag_real.cuThreadExchangeStreamCaptureMode(mode) == CUDA_SUCCESS;
+    if (!done)
+        atomic_fetch_add(&ag_context_errors, 1);
+    return done;
+}
+
+void ag_query_unrelax(CUstreamCaptureMode mode)
+{
+    if (ag_real.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
+        atomic_fetch_add(&ag_context_errors, 1);
+}
+
+bool ag_query_is_done(CUstream handle)
+{
+    CUstreamCaptureMode mode;
+    if (!ag_query_relax(&mode))
+        return false;
+    bool done = ag_real.cuStreamQuery(handle) == CUDA_SUCCESS;
+    ag_query_unrelax(mode);
+    return done;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Relays: another way for what a per-thread default stream holds.
+ *
+ * A per-thread default stream has no handle that another thread could use. When the watchdog or
+ * another thread's barrier must submit what such a stream holds, it goes into the stream's `relay`,
+ * a blocking stream of ours, behind the event `mark`, which the owner recorded when the hold began;
+ * and before the owner uses its stream again, it records the event `done` there and makes its
+ * stream wait for that, or waits itself where it cannot be recorded. (Not sooner: a record is a
+ * further entry in a queue of the device, and would hold up those behind it.) Both streams are
+ * blocking, so the legacy stream's implicit ordering is the same for either.
+ *
+ * All functions want the stream's lock.
+ */
+#ifndef AG_RELAY_H
+#define AG_RELAY_H
+
+#include "engine/stream.h"
+
+/* Owner only, before it holds: another thread may have to submit what the stream holds from now on.
+   False: nothing may be held. */
+bool ag_relay_prepare(struct ag_stream *stream);
+
+/* Owner only: marks what has been submitted there so far. Whoever submits the held ops puts them
+   behind that. False: nothing may be held. */
+bool ag_relay_mark(struct ag_stream *stream);
+
+/* Whether the calling thread has to submit through the relay. */
+static inline bool ag_relay_is_needed(const struct ag_stream *stream)
+{
+    return stream->id.kind == AG_STREAM_PER_THREAD && stream->id.owner != &ag_self;
+}
+
+/* Around a submission through the relay, in the stream's context. */
+void ag_relay_begins(struct ag_stream *stream);
+void ag_relay_ends(struct ag_stream *stream);
+
+/* Owner only: waits for what other threads submitted in its name. */
+void ag_relay_absorb(struct ag_stream *stream);
+
+/* The stream is gone: nobody waits for what went through the relay. The second: and the relay goes,
+   too; wants the context. */
+void ag_relay_forget(struct ag_stream *stream);
+void ag_relay_destroy(struct ag_stream *stream);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The open sequence of a stream, and what is held of it: a machine of three states.
+ *
+ *                        an op comes               its head can be held
+ *           BETWEEN  ------------------> RECORDING --------------------> HOLDING
+ *        no sequence <------------------ ops go out <-------------------- all its ops
+ *            is open      it ends         eagerly     they are submitted  are held
+ *
+ * A sequence that is held ends by way of RECORDING: what is held is submitted first. While one is
+ * open doors tell of barriers (ag_listeners).
+ *
+ * All functions want the stream's lock.
+ */
+#ifndef AG_SEQUENCE_H
+#define AG_SEQUENCE_H
+
+#include "engine/hot.h"
+#include "engine/stream.h"
+
+/* Goes to the next state, by an arrow of the drawing; or stays. */
+void ag_sequence_turn(struct ag_stream *stream, enum ag_state to);
+
+static inline enum ag_state ag_sequence_state(const struct ag_stream *stream)
+{
+    return atomic_load_explicit(&stream->seq.state, memory_order_relaxed);
+}
+
+static inline bool ag_sequence_holds(const struct ag_stream *stream)
+{
+    return ag_sequence_state(stream) == AG_HOLDING;
+}
+
+static inline bool ag_sequence_is_open(const struct ag_stream *stream)
+{
+    return ag_sequence_state(stream) != AG_BETWEEN;
+}
+
+/* HOLDING: the op at `node`, which has been stored there, is held behind the others. */
+static inline void ag_sequence_hold(struct ag_stream *stream, struct ag_node *node)
+{
+    stream->seq.path[node->depth] = node;
+    atomic_store_explicit(&stream->seq.held, node->depth, memory_order_release);
+}
+
+/* HOLDING: the memory is freed behind what is held. False: there are too many of them. */
+bool ag_sequence_free(struct ag_stream *stream, CUdeviceptr address);
+
+/* RECORDING: has the watchdog look at the hold that begins. False: there is none. */
+bool ag_sequence_watch(struct ag_stream *stream);
+
+/* It has an event's record or a wait: counted in ag_event_streams. The second: these have been
+   submitted, and nobody looks for them any more. */
+void ag_sequence_has_events(struct ag_stream *stream);
+static inline void ag_sequence_settles_events(struct ag_stream *stream)
+{
+    struct ag_sequence *seq = &stream->seq;
+    if (!seq->events)
+        return;
+    atomic_store_explicit(&seq->number, seq->number + 1, memory_order_release);
+    atomic_fetch_sub(&ag_event_streams, 1);
+    seq->events = false;
+}
+
+/* Whether the stream is to hear of the next barrier even if it holds nothing. */
+void ag_sequence_be_curious(struct ag_stream *stream, bool curious);
+
+/* Nothing is held in the stream from now on, or, in a new life of its state, until then. */
+static inline void ag_sequence_bar(struct ag_stream *stream, bool barred)
+{
+    stream->seq.barred = barred;
+}
+
+#endif

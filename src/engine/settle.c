@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* Submitting what an event is recorded in, or waited for. */
+#include "engine/settle.h"
+
+#include <string.h>
+
+#include "engine/issuer.h"
+#include "engine/submit.h"
+#include "engine/watchdog.h"
+#include "graph/node.h"
+#include "observe/callsite.h"
+
+/* The held op that records the event, or NULL. */
+static struct ag_node *record_of(const struct ag_stream *stream, CUevent handle)
+{
+    for (uint32_t i = stream->seq.held; i > 0; i--) {
+        struct ag_event_arguments arguments;
+        struct ag_node *node = stream->seq.path[i];
+        if (node->op.kind != AG_OP_RECORD)
+            continue;
+        memcpy(&arguments, node->args, sizeof arguments);
+        if (arguments.event == handle)
+            return node;
+    }
+    return NULL;
+}
+
+static void flush(struct ag_stream *stream, CUevent handle, enum ag_reason reason)
+{
+    ag_stream_lock(stream);
+    if (ag_issuer_is_self(stream)) {
+        ag_stream_end(stream, true, reason);
+    } else {
+        struct ag_node *node = record_of(stream, handle);
+        if (!ag_stream_submit(stream, AG_REASON_EVENT) && node != NULL)
+            ag_recorder_late(&stream->recorder, node);
+    }
+    ag_stream_unlock(stream);
+    AG_CALLSITE();
+}
+
+struct ag_event_known ag_event_settle(CUevent handle, bool all, enum ag_reason reason)
+{
+    struct ag_stream *holders[AG_EVENT_HOLDERS];
+    struct ag_event_known known;
+    unsigned count = ag_event_holders(handle, all, holders, &known);
+    if (count == 0)
+        return known;
+    CUcontext current;
+    if (ag_context_refused(&current)) { /* and so is the call that follows */
+        (void)ag_watchdog_flush(AG_REASON_EVENT);
+        return known;
+    }
+    while (count > 0)
+        flush(holders[--count], handle, reason);
+    return known;
+}

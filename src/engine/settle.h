@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* What must be submitted because of an event (event.h). */
+#ifndef AG_SETTLE_H
+#define AG_SETTLE_H
+
+#include "engine/event.h"
+
+/* Flushes what must be submitted before the event is recorded or destroyed (`all`), or before it is
+   waited for or asked about. The reason is for sequences of the calling thread. Returns what is
+   known of the event, which stays true unless the program uses the event in two threads at once. */
+struct ag_event_known ag_event_settle(CUevent event, bool all, enum ag_reason reason);
+
+#endif

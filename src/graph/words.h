@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What an op's shape, extra bytes and arguments mean, for describing and for submitting alike.
+ *
+ *   kind     shape                      extra                            arguments
+ *   kernel   enum ag_kernel_word        CUlaunchAttribute[], normalised  the kernel's parameters
+ *   memset   enum ag_memset_word        -                                struct ag_memset_arguments
+ *   copy     enum ag_copy_word          CUDA_MEMCPY3D                    struct ag_copy_arguments
+ *   record   -                          -                                struct ag_event_arguments
+ *   wait     -                          -                                struct ag_event_arguments
+ *   value    enum ag_value_word         -                                the value
+ */
+#ifndef AG_WORDS_H
+#define AG_WORDS_H
+
+#include <cuda.h>
+#include <stdint.h>
+
+#include "trace/op.h"
+
+enum ag_kernel_word {
+    AG_KERNEL_GRID = 0, /* three words */
+    AG_KERNEL_BLOCK = 3,
+    AG_KERNEL_SHARED = 6,
+    AG_KERNEL_FLAGS = 7, /* number of attributes in the call, and: */
+};
+
+/*
+ * The parameter layout is not known: the arguments are kept by the driver, params[0] of the node is
+ * the pointer to them (graph/keep.h). No call has such flags, so that none is compared with them
+ * where arguments are compared.
+ */
+enum { AG_KERNEL_KEPT = 1 << 30, AG_KERNEL_WITHOUT_ARGUMENTS = 1 << 29 };
+
+/* From this bit on: the number of the function's settings (graph/setting.h), 0 if it has none of
+   its own. No call has such a number either. */
+enum { AG_KERNEL_SETTING = 16, AG_MOST_SETTINGS = 15 };
+
+static inline uint32_t ag_kernel_setting(const struct ag_op *op)
+{
+    return op->shape[AG_KERNEL_FLAGS] >> AG_KERNEL_SETTING & AG_MOST_SETTINGS;
+}
+
+enum ag_memset_word {
+    AG_MEMSET_COUNT_LOW, /* elements of a row */
+    AG_MEMSET_COUNT_HIGH,
+    AG_MEMSET_WIDTH,  /* bytes of an element */
+    AG_MEMSET_HEIGHT, /* rows */
+    AG_MEMSET_PITCH_LOW,
+    AG_MEMSET_PITCH_HIGH,
+    AG_MEMSET_VALUE, /* of more than one row; else it is an argument */
+};
+
+struct ag_memset_arguments {
+    uint64_t dst;
+    uint32_t value;
+};
+
+struct ag_copy_arguments {
+    uint64_t dst;
+    uint64_t src;
+    uint64_t dst_buffer; /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
+    uint64_t src_buffer;
+};
+
+enum ag_copy_word { /* of more than one dimension; else they are arguments */
+                    AG_COPY_DST_BUFFER_LOW,
+                    AG_COPY_DST_BUFFER_HIGH,
+                    AG_COPY_SRC_BUFFER_LOW,
+                    AG_COPY_SRC_BUFFER_HIGH,
+};
+
+enum ag_value_word { AG_VALUE_OPERATION /* CUstreamBatchMemOpType */, AG_VALUE_FLAGS };
+
+struct ag_event_arguments {
+    CUevent event;
+    uint64_t serial; /* which event of that handle: a node must be given it anew */
+};
+
+#endif
