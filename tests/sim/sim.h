@@ -242,18 +242,9 @@ unsigned alloc_count(void);
 struct alloc *alloc_at(unsigned i);              /* in order of address */
 void alloc_reborn(struct alloc *a, size_t size); /* another allocation in its place */
 
-/* -- Work: the payload of an operation or graph node (work.c, memory.c, ...) -- */
+#include "launch.h"
 
-struct kernel_def { /* immutable, interned, never freed (module.c) */
-    struct kernel_def *next;
-    char *name;
-    agsim_kernel_fn *body;
-    unsigned nparams;
-    size_t args_size;
-    struct {
-        size_t offset, size;
-    } param[];
-};
+/* -- Work: the payload of an operation or graph node (work.c, memory.c, ...) -- */
 
 enum work_kind {
     WORK_EMPTY,
@@ -267,29 +258,6 @@ enum work_kind {
     WORK_ALLOC,
     WORK_FREE,
     WORK_GRAPH, /* in a stream: a launch of an exec; in a graph: a child graph */
-};
-
-/* Launch attributes by their numbers, for the headers of the build may lack the names. Another
- * value than those of MODE is refused. */
-enum {
-    ATTR_PREFERRED_CLUSTER = 11,
-    ATTR_NVLINK = 16,
-    ATTR_CLUSTER_MODE = 17, /* whether a cluster of more than portable size may be asked for */
-    ATTR_SHARED_MODE = 18,  /* likewise of dynamic shared memory */
-    MODE_AS_FUNCTION = 0,
-    MODE_PORTABLE = 1,
-    MODE_ANY = 2,
-};
-
-struct kernel_attrs {
-    unsigned cluster[3], preferred[3];
-    unsigned nvlink, cluster_mode, shared_mode; /* 16, 17, 18: 0 is the default */
-    int priority, cooperative, programmatic, mem_sync_domain;
-    int carveout, cache; /* the function's and the context's, unless a launch gives its own */
-    int cluster_policy;
-    CUlaunchMemSyncDomainMap domain_map;
-    CUaccessPolicyWindow window;
-    uint32_t set; /* which were given, a bit per CUlaunchAttributeID */
 };
 
 /* A memory side of a copy: address of the first byte, and the steps. */
@@ -374,6 +342,11 @@ void work_execute(struct stream *s, struct work *w, bool in_graph);
 char *copy_row(const struct copy_side *s, size_t y, size_t z); /* its first byte */
 void work_finish(struct work *w); /* what its end means to others; locked again */
 uint64_t work_hash(const struct work *w);
+CUresult memset_prepare(struct work *w, CUdeviceptr dst, size_t pitch, unsigned value,
+                        unsigned elem, size_t width, size_t height);
+CUresult mem_op_prepare(struct work *w, const CUstreamBatchMemOpParams *m);
+CUresult copy_prepare(struct work *w, const CUDA_MEMCPY3D *c);
+bool copy_is_stale(const struct work *w); /* an allocation of its is gone */
 
 /* -- Streams (queue.c, stream.c) -- */
 
@@ -489,177 +462,7 @@ static inline bool event_lives(const struct work *w)
 }
 CUresult event_record(struct stream *s, struct event *e, unsigned flags); /* or captures it */
 
-/* -- Modules (module.c) -- */
-
-struct func_attrs {
-    int max_dynamic_shared, carveout, nonportable_cluster, cluster_policy, cache;
-    unsigned own; /* of a library's function: those that were set for it, a bit each */
-};
-struct module {
-    struct obj o;
-    struct ctx *ctx;
-    struct library *library; /* it belongs to, or NULL */
-    unsigned ndefs;          /* what the image has; no library's */
-    struct kernel_def **defs;
-    unsigned nfuncs;
-    struct function **funcs;
-};
-struct library {
-    struct obj o;
-    unsigned nkernels;
-    struct kernel **kernels;
-    unsigned nmodules;
-    struct module **per_ctx;
-};
-struct kernel {
-    struct obj o;
-    struct library *library;
-    struct kernel_def *def;
-    struct func_attrs attrs[MAX_DEVICES];
-};
-struct function {
-    struct obj o;
-    struct module *module;
-    struct ctx *ctx;
-    struct kernel_def *def;
-    struct kernel *kernel; /* of a library */
-    struct func_attrs attrs;
-};
-/* What a handle is that may be either's; k NULL: functions only. */
-CUresult function_get(CUfunction handle, struct function **f, struct kernel **k);
-struct func_attrs function_attrs(const struct function *f); /* function.c */
-/* ptx.c: the kernels of an image; *out to be freed, the definitions not. */
-CUresult image_kernels(const void *image, struct kernel_def ***out, unsigned *n);
-CUresult function_of_kernel(struct kernel *k, struct ctx *ctx, struct function **out);
-void module_release_ctx(struct ctx *ctx);
-agsim_kernel_fn *builtin_kernel(const char *name); /* kernels.c */
-
-/* -- Launches (launch.c) -- */
-
-/* Checks a launch and copies its arguments. */
-CUresult kernel_prepare(struct work *w, struct ctx *ctx, struct kernel_def *def,
-                        const struct func_attrs *attrs, const unsigned grid[3],
-                        const unsigned block[3], unsigned shared, void **params, void **extra);
-/* Whether it may have so much dynamic shared memory: by its attributes, or its function's. */
-CUresult kernel_shared_check(const struct work *w, const struct kernel_attrs *attrs,
-                             const struct func_attrs *f);
-CUresult kernel_attr_set(struct kernel_attrs *a, CUlaunchAttributeID id,
-                         const CUlaunchAttributeValue *v);
-CUresult kernel_attr_get(const struct kernel_attrs *a, CUlaunchAttributeID id,
-                         CUlaunchAttributeValue *v);
-CUresult memset_prepare(struct work *w, CUdeviceptr dst, size_t pitch, unsigned value,
-                        unsigned elem, size_t width, size_t height);
-CUresult mem_op_prepare(struct work *w, const CUstreamBatchMemOpParams *m);
-CUresult copy_prepare(struct work *w, const CUDA_MEMCPY3D *c);
-bool copy_is_stale(const struct work *w); /* an allocation of its is gone */
-
-/* -- Graphs (graph.c, params.c, node.c, exec.c, plan.c) -- */
-
-struct edge {
-    struct node *from, *to;
-    CUgraphEdgeData data;
-};
-struct node {
-    struct obj o;
-    struct graph *graph;
-    CUgraphNodeType type;
-    struct work work;
-    unsigned index;   /* in its graph */
-    uint64_t copy_of; /* gen-unique mark of the node that it was cloned from */
-    void **params;    /* what GetParams hands out, made when asked for */
-};
-struct graph {
-    struct obj o;
-    bool inner;     /* belongs to a child graph node */
-    bool capturing; /* not finished */
-    bool has_memory_nodes;
-    unsigned nnodes, cap_nodes;
-    struct node **nodes;
-    unsigned nedges, cap_edges;
-    struct edge *edges;
-};
-struct graph *graph_new(void);
-void graph_free(struct graph *g);
-CUresult graph_get(CUgraph handle, struct graph **out);
-CUresult node_get(CUgraphNode handle, struct node **out);
-/* Adds a node that takes over what w owns, also on failure. */
-CUresult graph_add(struct graph *g, struct work *w, const CUgraphNode *deps,
-                   const CUgraphEdgeData *data, size_t ndeps, struct node **out);
-CUresult graph_clone(const struct graph *from, struct graph **out);
-/* Parameters of the public form into a payload, checked (params.c). */
-CUresult params_to_work(const CUgraphNodeParams *p, struct work *w);
-CUresult params_from_work(struct node *n, CUgraphNodeParams *p);
-
-/* The shape of an exec, shared by all its plans. */
-struct shape {
-    unsigned refs, nnodes, nedges;
-    struct shape_edge {
-        unsigned from, to;
-        CUgraphEdgeData data;
-    } * edges;
-    unsigned *indegree;
-    unsigned *first; /* edges of a node: edges[first[i]] to edges[first[i + 1] - 1] */
-};
-/* An immutable executable: a launch holds on to the one it was made with. */
-struct plan {
-    unsigned refs;
-    struct shape *shape;
-    struct plan_node {
-        struct work work;
-        bool disabled;
-        struct node *origin;
-        uint64_t origin_gen;
-    } * nodes;
-};
-struct exec {
-    struct obj o;
-    struct ctx *ctx;
-    cuuint64_t flags;
-    size_t stack; /* of the context when it was made: its kernels have no more (H200) */
-    struct plan *plan;
-    struct stream *last_stream; /* its last launch */
-    uint64_t last_seq;
-};
-CUresult plan_new(const struct graph *g, struct plan **out, struct node **bad);
-void plan_drop(struct plan *p);
-/* The exec's node made from this one, in a plan that may be written; NULL: none. */
-struct plan_node *plan_writable(struct plan **p, struct node *origin);
-CUresult plan_markers(const struct plan *p, struct stream *s, struct work *launch);
-void plan_execute(struct stream *s, struct work *launch); /* unlocked */
-CUresult plan_update(struct plan **p, const struct graph *g, bool priorities,
-                     CUgraphExecUpdateResultInfo *info);
-/* May this exec's node become that? The reason if not. */
-CUgraphExecUpdateResult work_may_become(const struct work *old, const struct work *now,
-                                        bool priorities);
-CUresult exec_set(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *p); /* a door */
-void exec_release_ctx(struct ctx *ctx);
-
-/* -- Capture (capture.c) -- */
-
-struct capture {
-    struct capture *next; /* of all active ones */
-    uint64_t id;
-    struct graph *graph;
-    bool own_graph; /* made by the capture: destroyed when it fails */
-    bool invalid;
-    CUstreamCaptureMode mode;
-    pthread_t thread;
-    struct stream *origin;
-};
-void capture_set_free(struct capture_set *set);
-void capture_invalidate(struct capture *c);
-void capture_stream_gone(struct stream *s);
-/* Operations on a capturing stream. */
-CUresult capture_add(struct stream *s, struct work *w);
-CUresult capture_record(struct stream *s, struct event *e, unsigned flags);
-/* Either the stream captures or the event was recorded by a capture. */
-CUresult capture_wait(struct stream *s, struct event *e, unsigned flags);
-/* Calls that capture forbids. Each also invalidates what it would have broken. */
-CUresult capture_check_unsafe(void); /* allocation and the like, by the thread's mode */
-CUresult
-capture_check_legacy(struct stream *s); /* s is the legacy stream, a blocking one captures */
-CUresult capture_check_ctx_sync(struct ctx *ctx);
-CUresult capture_check_event_sync(struct event *e);
+#include "graph.h"
 
 /* -- Log (log.c) -- */
 

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* launch.h: modules, kernels and their launches, a part of sim.h. */
+#ifndef SIM_LAUNCH_H
+#define SIM_LAUNCH_H
+
+struct work;
+
+/* -- Kernels -- */
+
+struct kernel_def { /* immutable, interned, never freed (module.c) */
+    struct kernel_def *next;
+    char *name;
+    agsim_kernel_fn *body;
+    unsigned nparams;
+    size_t args_size;
+    struct {
+        size_t offset, size;
+    } param[];
+};
+
+/* Launch attributes by their numbers, for the headers of the build may lack the names. Another
+ * value than those of MODE is refused. */
+enum {
+    ATTR_PREFERRED_CLUSTER = 11,
+    ATTR_NVLINK = 16,
+    ATTR_CLUSTER_MODE = 17, /* whether a cluster of more than portable size may be asked for */
+    ATTR_SHARED_MODE = 18,  /* likewise of dynamic shared memory */
+    MODE_AS_FUNCTION = 0,
+    MODE_PORTABLE = 1,
+    MODE_ANY = 2,
+};
+
+struct kernel_attrs {
+    unsigned cluster[3], preferred[3];
+    unsigned nvlink, cluster_mode, shared_mode; /* 16, 17, 18: 0 is the default */
+    int priority, cooperative, programmatic, mem_sync_domain;
+    int carveout, cache; /* the function's and the context's, unless a launch gives its own */
+    int cluster_policy;
+    CUlaunchMemSyncDomainMap domain_map;
+    CUaccessPolicyWindow window;
+    uint32_t set; /* which were given, a bit per CUlaunchAttributeID */
+};
+
+/* -- Modules (module.c) -- */
+
+struct func_attrs {
+    int max_dynamic_shared, carveout, nonportable_cluster, cluster_policy, cache;
+    unsigned own; /* of a library's function: those that were set for it, a bit each */
+};
+struct module {
+    struct obj o;
+    struct ctx *ctx;
+    struct library *library; /* it belongs to, or NULL */
+    unsigned ndefs;          /* what the image has; no library's */
+    struct kernel_def **defs;
+    unsigned nfuncs;
+    struct function **funcs;
+};
+struct library {
+    struct obj o;
+    unsigned nkernels;
+    struct kernel **kernels;
+    unsigned nmodules;
+    struct module **per_ctx;
+};
+struct kernel {
+    struct obj o;
+    struct library *library;
+    struct kernel_def *def;
+    struct func_attrs attrs[MAX_DEVICES];
+};
+struct function {
+    struct obj o;
+    struct module *module;
+    struct ctx *ctx;
+    struct kernel_def *def;
+    struct kernel *kernel; /* of a library */
+    struct func_attrs attrs;
+};
+/* What a handle is that may be either's; k NULL: functions only. */
+CUresult function_get(CUfunction handle, struct function **f, struct kernel **k);
+struct func_attrs function_attrs(const struct function *f); /* function.c */
+/* ptx.c: the kernels of an image; *out to be freed, the definitions not. */
+CUresult image_kernels(const void *image, struct kernel_def ***out, unsigned *n);
+CUresult function_of_kernel(struct kernel *k, struct ctx *ctx, struct function **out);
+void module_release_ctx(struct ctx *ctx);
+agsim_kernel_fn *builtin_kernel(const char *name); /* kernels.c */
+
+/* -- Launches (launch.c) -- */
+
+/* Checks a launch and copies its arguments. */
+CUresult kernel_prepare(struct work *w, struct ctx *ctx, struct kernel_def *def,
+                        const struct func_attrs *attrs, const unsigned grid[3],
+                        const unsigned block[3], unsigned shared, void **params, void **extra);
+/* Whether it may have so much dynamic shared memory: by its attributes, or its function's. */
+CUresult kernel_shared_check(const struct work *w, const struct kernel_attrs *attrs,
+                             const struct func_attrs *f);
+CUresult kernel_attr_set(struct kernel_attrs *a, CUlaunchAttributeID id,
+                         const CUlaunchAttributeValue *v);
+CUresult kernel_attr_get(const struct kernel_attrs *a, CUlaunchAttributeID id,
+                         CUlaunchAttributeValue *v);
+
+#endif
