@@ -284,7 +284,7 @@ CUresult exec_set(CUgraphExec handle, CUgraphNode node, const CUgraphNodeParams 
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS && w.kind == WORK_KERNEL) {
         const struct func_attrs f = function_attrs(w.kernel.func);
-        r = kernel_shared_check(&w, &n->work.kernel.attrs, &f);
+        r = kernel_attrs_check(&w, &n->work.kernel.attrs, &f, false);
     }
     if (r == CUDA_SUCCESS)
         r = replace(n, &w);

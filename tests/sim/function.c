@@ -141,14 +141,18 @@ CUresult sim_cuFuncLoad(CUfunction f)
 
 /* -- Attributes -- */
 
-static CUresult attr_get(const struct func_attrs *a, CUfunction_attribute which, int *value)
+static CUresult attr_get(const struct func_attrs *a, const struct kernel_def *def,
+                         CUfunction_attribute which, int *value)
 {
     switch ((int)which) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-        *value = 1024;
+        *value = (int)kernel_most_threads(def);
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+        *value = (int)def->limits.shared;
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
-        *value = 16;
+        *value = def->limits.registers ? (int)def->limits.registers : 16;
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
@@ -159,6 +163,14 @@ static CUresult attr_get(const struct func_attrs *a, CUfunction_attribute which,
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
         *value = a->carveout;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+        *value = def->limits.asks_cluster;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+        *value = (int)a->cluster[which - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH];
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
         *value = a->nonportable_cluster;
@@ -175,13 +187,21 @@ static CUresult attr_get(const struct func_attrs *a, CUfunction_attribute which,
 }
 
 /* Bits of func_attrs.own. */
-enum { OWN_SHARED = 1, OWN_CARVEOUT = 2, OWN_NONPORTABLE = 4, OWN_POLICY = 8, OWN_CACHE = 16 };
+enum {
+    OWN_SHARED = 1,
+    OWN_CARVEOUT = 2,
+    OWN_NONPORTABLE = 4,
+    OWN_POLICY = 8,
+    OWN_CACHE = 16,
+    OWN_CLUSTER = 32
+};
 
-static CUresult attr_set(struct func_attrs *a, CUfunction_attribute which, int value)
+static CUresult attr_set(struct func_attrs *a, const struct kernel_def *def,
+                         CUfunction_attribute which, int value)
 {
     switch ((int)which) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-        if (value < 0 || value > SHARED_MAX)
+        if (value < 0 || value > (int)(SHARED_MAX - def->limits.shared))
             return CUDA_ERROR_INVALID_VALUE;
         a->max_dynamic_shared = value;
         a->own |= OWN_SHARED;
@@ -191,6 +211,16 @@ static CUresult attr_set(struct func_attrs *a, CUfunction_attribute which, int v
             return CUDA_ERROR_INVALID_VALUE;
         a->carveout = value;
         a->own |= OWN_CARVEOUT;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+        if (def->limits.cluster[0])
+            return CUDA_ERROR_NOT_PERMITTED;
+        if (value < 0)
+            return CUDA_ERROR_INVALID_VALUE;
+        a->cluster[which - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] = (unsigned)value;
+        a->own |= OWN_CLUSTER;
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
         if (value != 0 && value != 1)
@@ -225,6 +255,8 @@ struct func_attrs function_attrs(const struct function *f)
         a.cluster_policy = kernel->cluster_policy;
     if (!(a.own & OWN_CACHE))
         a.cache = kernel->cache;
+    if (!(a.own & OWN_CLUSTER))
+        memcpy(a.cluster, kernel->cluster, sizeof a.cluster);
     return a;
 }
 
@@ -246,7 +278,7 @@ CUresult sim_cuFuncGetAttribute(int *value, CUfunction_attribute which, CUfuncti
     CUresult r = function_get(handle, &f, NULL);
     if (r == CUDA_SUCCESS) {
         const struct func_attrs a = function_attrs(f);
-        r = attr_get(&a, which, value);
+        r = attr_get(&a, f->def, which, value);
     }
     sim_unlock();
     return r;
@@ -258,7 +290,7 @@ CUresult sim_cuFuncSetAttribute(CUfunction handle, CUfunction_attribute which, i
     sim_lock();
     CUresult r = function_get(handle, &f, NULL);
     if (r == CUDA_SUCCESS)
-        r = attr_set(&f->attrs, which, value);
+        r = attr_set(&f->attrs, f->def, which, value);
     sim_unlock();
     return r;
 }
@@ -274,52 +306,53 @@ CUresult sim_cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config)
     return r;
 }
 
-static CUresult kernel_attrs_of(CUkernel handle, CUdevice dev, struct func_attrs **a)
+static CUresult kernel_on(CUkernel handle, CUdevice dev, struct kernel **k)
 {
-    struct kernel *k = obj_get(OBJ_KERNEL, handle);
-    if (!k)
+    *k = obj_get(OBJ_KERNEL, handle);
+    if (!*k)
         return CUDA_ERROR_INVALID_HANDLE;
     if (dev < 0 || dev >= sim.ndevices)
         return CUDA_ERROR_INVALID_DEVICE;
     struct ctx *ctx;
     struct function *f;
     if (sim.lazy && ctx_current(&ctx) == CUDA_SUCCESS && ctx->device == dev)
-        (void)function_of_kernel(k, ctx, &f); /* the question loads it */
-    *a = &k->attrs[dev];
+        (void)function_of_kernel(*k, ctx, &f); /* the question loads it */
     return CUDA_SUCCESS;
 }
 
-CUresult sim_cuKernelGetAttribute(int *value, CUfunction_attribute which, CUkernel k, CUdevice dev)
+CUresult sim_cuKernelGetAttribute(int *value, CUfunction_attribute which, CUkernel handle,
+                                  CUdevice dev)
 {
-    struct func_attrs *a;
+    struct kernel *k;
     if (!value)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    CUresult r = kernel_attrs_of(k, dev, &a);
+    CUresult r = kernel_on(handle, dev, &k);
     if (r == CUDA_SUCCESS)
-        r = attr_get(a, which, value);
+        r = attr_get(&k->attrs[dev], k->def, which, value);
     sim_unlock();
     return r;
 }
 
-CUresult sim_cuKernelSetAttribute(CUfunction_attribute which, int value, CUkernel k, CUdevice dev)
+CUresult sim_cuKernelSetAttribute(CUfunction_attribute which, int value, CUkernel handle,
+                                  CUdevice dev)
 {
-    struct func_attrs *a;
+    struct kernel *k;
     sim_lock();
-    CUresult r = kernel_attrs_of(k, dev, &a);
+    CUresult r = kernel_on(handle, dev, &k);
     if (r == CUDA_SUCCESS)
-        r = attr_set(a, which, value);
+        r = attr_set(&k->attrs[dev], k->def, which, value);
     sim_unlock();
     return r;
 }
 
-CUresult sim_cuKernelSetCacheConfig(CUkernel k, CUfunc_cache config, CUdevice dev)
+CUresult sim_cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config, CUdevice dev)
 {
-    struct func_attrs *a;
+    struct kernel *k;
     sim_lock();
-    CUresult r = kernel_attrs_of(k, dev, &a);
+    CUresult r = kernel_on(handle, dev, &k);
     if (r == CUDA_SUCCESS)
-        r = cache_set(a, config);
+        r = cache_set(&k->attrs[dev], config);
     sim_unlock();
     return r;
 }
@@ -336,7 +369,9 @@ CUresult sim_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *n, CUfunc
     sim_lock();
     CUresult r = function_get(handle, &f, NULL);
     if (r == CUDA_SUCCESS) {
-        int by_threads = block > 1024 ? 0 : 2048 / ((block + 31) / 32 * 32);
+        bool fits = block <= (int)kernel_most_threads(f->def);
+        int by_threads = fits ? 2048 / ((block + 31) / 32 * 32) : 0;
+        shared += f->def->limits.shared;
         int by_shared = 233472 / (int)(shared > SHARED_MAX ? 233473 : shared + 1024);
         *n = by_threads > 32 ? 32 : by_threads;
         *n = by_shared < *n ? by_shared : *n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kernels.c: the bodies of the kernels in kernels.h. */
+/* kernels.c: the bodies of the kernels in kernels.h and in tests/programs/limits.h. */
 #include "sim.h"
 
 #include <sched.h>
@@ -76,13 +76,31 @@ static void many(const struct agsim_launch *l, void **params)
     *(uint64_t *)ARG(0, uint64_t) = h;
 }
 
+/* Of tests/programs/limits.h. */
+static void shape(const struct agsim_launch *l, void **params)
+{
+    uint32_t *out = (uint32_t *)ARG(0, uint64_t);
+    if (ARG(2, uint32_t) > l->shared)
+        agsim_fail(CUDA_ERROR_ILLEGAL_ADDRESS);
+    uint32_t hash = out[1] * 31 + ARG(1, uint32_t);
+    for (unsigned i = 0; i < 3; i++)
+        hash = hash * 31 + l->grid[i];
+    for (unsigned i = 0; i < 3; i++)
+        hash = hash * 31 + l->block[i];
+    out[0]++;
+    out[1] = hash;
+}
+
 agsim_kernel_fn *builtin_kernel(const char *name)
 {
     static const struct {
         const char *name;
         agsim_kernel_fn *body;
-    } all[] = {{"ag_mix", mix},   {"ag_axpy", axpy}, {"ag_copy", copy}, {"ag_struct", sum_struct},
-               {"ag_flag", flag}, {"ag_spin", spin}, {"ag_nop", nop},   {"ag_many", many}};
+    } all[] = {{"ag_mix", mix},           {"ag_axpy", axpy},   {"ag_copy", copy},
+               {"ag_struct", sum_struct}, {"ag_flag", flag},   {"ag_spin", spin},
+               {"ag_nop", nop},           {"ag_many", many},   {"ag_shape", shape},
+               {"ag_bound", shape},       {"ag_exact", shape}, {"ag_fixed", shape},
+               {"ag_wide", shape},        {"ag_pair", shape},  {"ag_told", shape}};
     for (unsigned i = 0; i < COUNT(all); i++)
         if (!strcmp(all[i].name, name))
             return all[i].body;

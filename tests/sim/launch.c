@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* launch.c: kernel launches: what is checked at the call, the copy of the
- * arguments, and launch attributes. */
+/* launch.c: kernel launches: the copy of the arguments, and launch attributes. */
 #include "sim.h"
 
 /* -- Arguments -- */
@@ -47,30 +46,6 @@ static CUresult args_copy(unsigned char **out, const struct kernel_def *def, voi
     return r;
 }
 
-static CUresult shape_check(const unsigned grid[3], const unsigned block[3])
-{
-    for (unsigned i = 0; i < 3; i++)
-        if (!grid[i] || !block[i])
-            return CUDA_ERROR_INVALID_VALUE;
-    if (grid[0] > 0x7fffffff || grid[1] > 65535 || grid[2] > 65535)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (block[0] > 1024 || block[1] > 1024 || block[2] > 64 ||
-        (uint64_t)block[0] * block[1] * block[2] > 1024)
-        return CUDA_ERROR_INVALID_VALUE;
-    return CUDA_SUCCESS;
-}
-
-CUresult kernel_shared_check(const struct work *w, const struct kernel_attrs *attrs,
-                             const struct func_attrs *f)
-{
-    const unsigned most[] = {
-        [MODE_AS_FUNCTION] = (unsigned)f->max_dynamic_shared,
-        [MODE_PORTABLE] = SHARED_DEFAULT,
-        [MODE_ANY] = SHARED_MAX,
-    };
-    return w->kernel.shared > most[attrs->shared_mode] ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-}
-
 /* What the function asks for, or else its context: an eager launch takes it at the call, a graph's
  * node when it is added (H200). */
 static int cache_of(const struct func_attrs *attrs, const struct ctx *ctx)
@@ -91,7 +66,7 @@ CUresult kernel_prepare(struct work *w, struct ctx *ctx, struct kernel_def *def,
                                   .stack = ctx->limit[CU_LIMIT_STACK_SIZE]}};
     memcpy(w->kernel.grid, grid, sizeof w->kernel.grid);
     memcpy(w->kernel.block, block, sizeof w->kernel.block);
-    CUresult r = shape_check(grid, block);
+    CUresult r = kernel_shape_check(def, grid, block);
     return r == CUDA_SUCCESS ? args_copy(&w->kernel.args, def, params, extra) : r;
 }
 
@@ -217,32 +192,6 @@ CUresult kernel_attr_get(const struct kernel_attrs *a, CUlaunchAttributeID id,
     }
 }
 
-/* Attributes against the launch's shape. */
-static CUresult kernel_attrs_check(const struct work *w, const struct func_attrs *f)
-{
-    const struct kernel_attrs *a = &w->kernel.attrs;
-    if (a->set & 1u << CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
-        unsigned size = a->cluster[0] * a->cluster[1] * a->cluster[2];
-        bool any = a->cluster_mode == MODE_ANY ||
-                   (a->cluster_mode == MODE_AS_FUNCTION && f->nonportable_cluster);
-        if (size > (any ? 16u : 8u))
-            return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-        for (unsigned i = 0; i < 3; i++)
-            if (w->kernel.grid[i] % a->cluster[i] ||
-                (a->preferred[i] &&
-                 (w->kernel.grid[i] % a->preferred[i] || a->preferred[i] % a->cluster[i])))
-                return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-    }
-    if (a->cooperative) {
-        const unsigned *g = w->kernel.grid, *b = w->kernel.block;
-        unsigned threads = (b[0] * b[1] * b[2] + 31) / 32 * 32;
-        unsigned per_sm = 2048 / threads < 32 ? 2048 / threads : 32;
-        if ((uint64_t)g[0] * g[1] * g[2] > 132u * per_sm)
-            return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
-    }
-    return CUDA_SUCCESS;
-}
-
 /* -- Doors -- */
 
 static bool attr_is_event(const CUlaunchAttribute *a)
@@ -298,9 +247,7 @@ static CUresult launch(CUfunction handle, const CUlaunchConfig *c, void **params
                 !attr_is_event(&c->attrs[i]))
                 r = kernel_attr_set(&w.kernel.attrs, c->attrs[i].id, &c->attrs[i].value);
         if (r == CUDA_SUCCESS)
-            r = kernel_shared_check(&w, &w.kernel.attrs, &a);
-        if (r == CUDA_SUCCESS)
-            r = kernel_attrs_check(&w, &a);
+            r = kernel_attrs_check(&w, &w.kernel.attrs, &a, false);
     }
     if (r == CUDA_SUCCESS && s->capture && !f) {
         r = function_of_kernel(k, s->ctx, &f);

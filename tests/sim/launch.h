@@ -7,10 +7,21 @@ struct work;
 
 /* -- Kernels -- */
 
+/* What the text of a kernel asks of its launches (PTX ISA, "Performance-Tuning Directives" and
+   "Cluster Dimension Directives"). Without words: any number. */
+struct kernel_limits {
+    unsigned threads;      /* .maxntid, of a block */
+    unsigned block[3];     /* .reqntid: no other block */
+    unsigned registers;    /* .maxnreg: the kernel is taken to use as many */
+    unsigned shared;       /* bytes of static shared memory, declared in its body */
+    unsigned cluster[3];   /* .reqnctapercluster */
+    unsigned asks_cluster; /* .explicitcluster: a launch has to give one */
+};
 struct kernel_def { /* immutable, interned, never freed (module.c) */
     struct kernel_def *next;
     char *name;
     agsim_kernel_fn *body;
+    struct kernel_limits limits;
     unsigned nparams;
     size_t args_size;
     struct {
@@ -45,7 +56,8 @@ struct kernel_attrs {
 
 struct func_attrs {
     int max_dynamic_shared, carveout, nonportable_cluster, cluster_policy, cache;
-    unsigned own; /* of a library's function: those that were set for it, a bit each */
+    unsigned cluster[3]; /* that a launch without one has; 0: none */
+    unsigned own;        /* of a library's function: those that were set for it, a bit each */
 };
 struct module {
     struct obj o;
@@ -92,12 +104,24 @@ agsim_kernel_fn *builtin_kernel(const char *name); /* kernels.c */
 CUresult kernel_prepare(struct work *w, struct ctx *ctx, struct kernel_def *def,
                         const struct func_attrs *attrs, const unsigned grid[3],
                         const unsigned block[3], unsigned shared, void **params, void **extra);
-/* Whether it may have so much dynamic shared memory: by its attributes, or its function's. */
-CUresult kernel_shared_check(const struct work *w, const struct kernel_attrs *attrs,
-                             const struct func_attrs *f);
 CUresult kernel_attr_set(struct kernel_attrs *a, CUlaunchAttributeID id,
                          const CUlaunchAttributeValue *v);
 CUresult kernel_attr_get(const struct kernel_attrs *a, CUlaunchAttributeID id,
                          CUlaunchAttributeValue *v);
+
+/* -- Limits (limit.c) -- */
+
+unsigned kernel_most_threads(const struct kernel_def *def);         /* of a block */
+struct func_attrs kernel_fresh_attrs(const struct kernel_def *def); /* before any is set */
+/* Whether the kernel may have the grid and the block. */
+CUresult kernel_shape_check(const struct kernel_def *def, const unsigned grid[3],
+                            const unsigned block[3]);
+/* The rest of the shape, which depends on attributes: dynamic shared memory, the cluster, how many
+   blocks of a cooperative launch. `later`: a node's attributes may still come. */
+CUresult kernel_attrs_check(const struct work *w, const struct kernel_attrs *attrs,
+                            const struct func_attrs *f, bool later);
+/* Of these the cluster, which a graph's exec looks at again. */
+CUresult kernel_cluster_check(const struct work *w, const struct kernel_attrs *attrs,
+                              const struct func_attrs *f, bool later);
 
 #endif

@@ -4,7 +4,7 @@
 
 SIM_C_FILES = tests/sim/capture.c tests/sim/context.c tests/sim/copy.c tests/sim/device.c \
 	tests/sim/event.c tests/sim/exec.c tests/sim/function.c tests/sim/graph.c \
-	tests/sim/kernels.c tests/sim/launch.c tests/sim/log.c tests/sim/memory.c \
+	tests/sim/kernels.c tests/sim/launch.c tests/sim/limit.c tests/sim/log.c tests/sim/memory.c \
 	tests/sim/module.c tests/sim/node.c tests/sim/object.c tests/sim/params.c \
 	tests/sim/plan.c tests/sim/pool.c tests/sim/proc.c tests/sim/ptx.c tests/sim/queue.c \
 	tests/sim/stream.c tests/sim/work.c

@@ -7,11 +7,6 @@
 
 /* -- Life -- */
 
-static struct func_attrs fresh_attrs(void)
-{
-    return (struct func_attrs){.max_dynamic_shared = SHARED_DEFAULT, .carveout = -1};
-}
-
 static struct function *function_new(struct module *m, struct kernel_def *def, struct kernel *k)
 {
     struct function **more = realloc(m->funcs, (m->nfuncs + 1) * sizeof(struct function *));
@@ -25,7 +20,7 @@ static struct function *function_new(struct module *m, struct kernel_def *def, s
     f->ctx = m->ctx;
     f->def = def;
     f->kernel = k;
-    f->attrs = fresh_attrs();
+    f->attrs = kernel_fresh_attrs(def);
     m->funcs[m->nfuncs++] = f;
     return f;
 }
@@ -277,7 +272,7 @@ static CUresult library_load(CUlibrary *out, const void *image)
             k->library = l;
             k->def = defs[l->nkernels];
             for (unsigned d = 0; d < MAX_DEVICES; d++)
-                k->attrs[d] = fresh_attrs();
+                k->attrs[d] = kernel_fresh_attrs(k->def);
             l->kernels[l->nkernels++] = k;
         }
     }

@@ -5,13 +5,14 @@
 
 /* -- Generic -- */
 
-/* Attributes belong to the node, and are set after it has been added. */
+/* Attributes belong to the node, and are set after it has been added: what a kernel has without
+ * them is checked again when an exec is made. */
 static CUresult params_check(struct work *w, const struct kernel_attrs *attrs)
 {
     if (w->kind != WORK_KERNEL)
         return CUDA_SUCCESS;
     const struct func_attrs f = function_attrs(w->kernel.func);
-    CUresult r = kernel_shared_check(w, attrs, &f);
+    CUresult r = kernel_attrs_check(w, attrs, &f, true);
     if (r != CUDA_SUCCESS)
         work_clear(w);
     return r;

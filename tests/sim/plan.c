@@ -97,6 +97,15 @@ static struct plan *plan_empty(struct shape *shape)
     return p;
 }
 
+/* What the node's attributes make of its shape is known now. */
+static CUresult cluster_check(const struct work *w)
+{
+    if (w->kind != WORK_KERNEL)
+        return CUDA_SUCCESS;
+    const struct func_attrs f = function_attrs(w->kernel.func);
+    return kernel_cluster_check(w, &w->kernel.attrs, &f, false);
+}
+
 static bool stale(const struct work *w)
 {
     if (w->kind == WORK_KERNEL)
@@ -129,9 +138,9 @@ CUresult plan_new(const struct graph *g, struct plan **out, struct node **bad)
         r = CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < g->nnodes && r == CUDA_SUCCESS; i++) {
         struct node *n = g->nodes[i];
-        if (stale(&n->work)) {
+        r = stale(&n->work) ? CUDA_ERROR_INVALID_VALUE : cluster_check(&n->work);
+        if (r != CUDA_SUCCESS) {
             *bad = n;
-            r = CUDA_ERROR_INVALID_VALUE;
             break;
         }
         p->nodes[i].origin = n;

@@ -24,7 +24,8 @@ static struct kernel_def *intern(const struct kernel_def *like)
     size_t layout = like->nparams * sizeof like->param[0];
     for (struct kernel_def *d = defs; d; d = d->next)
         if (d->body == like->body && d->nparams == like->nparams &&
-            !memcmp(d->param, like->param, layout) && !strcmp(d->name, like->name))
+            !memcmp(d->param, like->param, layout) && !strcmp(d->name, like->name) &&
+            !memcmp(&d->limits, &like->limits, sizeof d->limits))
             return d;
     struct kernel_def *d = malloc(sizeof *d + layout);
     char *name = strdup(like->name);
@@ -133,6 +134,80 @@ static const char *parse_param(const char *p, struct kernel_def *d)
     return p - 1; /* the caller sees ',' or ')' again */
 }
 
+/* Up to three numbers, with commas between them. */
+static const char *parse_numbers(const char *p, unsigned out[3])
+{
+    char t[256];
+    for (unsigned i = 0; i < 3 && (p = token(p, t)); i++) {
+        const char *next = NULL;
+        out[i] = (unsigned)strtoul(t, NULL, 10);
+        if (i == 2 || !(next = token(p, t)) || strcmp(t, ",") != 0)
+            break;
+        p = next;
+    }
+    return p;
+}
+
+/* What stands between parameters and body, as far as it is known here. */
+static const char *parse_directives(const char *p, struct kernel_limits *limits)
+{
+    char t[256];
+    for (const char *q; (q = token(p, t)); p = q) {
+        unsigned n[3] = {1, 1, 1};
+        bool threads = !strcmp(t, ".maxntid"), block = !strcmp(t, ".reqntid");
+        bool cluster = !strcmp(t, ".reqnctapercluster"), registers = !strcmp(t, ".maxnreg");
+        bool other = !strcmp(t, ".minnctapersm") || !strcmp(t, ".maxclusterrank");
+        bool asks = !strcmp(t, ".explicitcluster");
+        if (!threads && !block && !cluster && !registers && !other && !asks &&
+            strcmp(t, ".blocksareclusters") != 0)
+            break;
+        if ((threads || block || cluster || registers || other) && !(q = parse_numbers(q, n)))
+            return NULL;
+        limits->asks_cluster |= asks;
+        if (threads)
+            limits->threads = n[0] * n[1] * n[2];
+        if (registers)
+            limits->registers = n[0];
+        if (block || cluster)
+            memcpy(block ? limits->block : limits->cluster, n, sizeof n);
+    }
+    return p;
+}
+
+/* .shared [.align N] .TYPE NAME[[COUNT]]: the bytes; 0: it is another instruction. */
+static size_t shared_bytes(const char *p)
+{
+    char t[256];
+    size_t size = 0;
+    while ((p = token(p, t)) && strcmp(t, ";") != 0) {
+        if (!strcmp(t, ".align"))
+            p = token(p, t);
+        else if (t[0] == '.' && t[1] && strchr("bufs", t[1]) && isdigit((unsigned char)t[2]))
+            size = strtoul(t + 2, NULL, 10) / 8;
+        else if (!strcmp(t, "["))
+            return (p = token(p, t)) ? size * strtoul(t, NULL, 10) : 0;
+        if (!p)
+            return 0;
+    }
+    return size;
+}
+
+/* The static shared memory that a body declares. */
+static size_t parse_body(const char *p)
+{
+    char t[256];
+    size_t bytes = 0;
+    for (unsigned depth = 0; (p = token(p, t));) {
+        depth += !strcmp(t, "{");
+        depth -= !strcmp(t, "}");
+        if (!depth)
+            break;
+        if (!strcmp(t, ".shared"))
+            bytes += shared_bytes(p);
+    }
+    return bytes;
+}
+
 static CUresult parse_ptx(const char *text, struct kernel_def ***out, unsigned *n)
 {
     char t[256];
@@ -142,6 +217,7 @@ static CUresult parse_ptx(const char *text, struct kernel_def ***out, unsigned *
         char name[256];
         d->nparams = 0;
         d->args_size = 0;
+        d->limits = (struct kernel_limits){0};
         p = token(p + 6, name);
         const char *q = p ? token(p, t) : NULL;
         if (q && !strcmp(t, "(")) {
@@ -151,10 +227,11 @@ static CUresult parse_ptx(const char *text, struct kernel_def ***out, unsigned *
                 else if (strcmp(t, ","))
                     p = NULL;
         }
-        if (!p) {
+        if (!p || !(p = parse_directives(p, &d->limits))) {
             r = CUDA_ERROR_INVALID_PTX;
             break;
         }
+        d->limits.shared = (unsigned)parse_body(p);
         d->name = name;
         d->body = find_body(name);
         struct kernel_def **more = realloc(*out, (*n + 1) * sizeof(struct kernel_def *));
