@@ -15,7 +15,7 @@ engine_sources = \
 	src/engine/settle.c src/engine/settle.h src/engine/stream.c src/engine/stream.h src/engine/submit.c \
 	src/engine/submit.h src/engine/thread.c src/engine/thread.h src/engine/trial.c src/engine/trial.h src/engine/watch.c \
 	src/engine/watch.h src/engine/watchdog.c src/engine/watchdog.h src/engine/young.c src/engine/young.h \
-	src/graph/attribute.c src/graph/attribute.h src/graph/function.c src/graph/function.h src/graph/keep.c src/graph/keep.h src/graph/node.c src/graph/node.h src/graph/setting.c src/graph/setting.h src/graph/trace.c src/graph/trace.h \
+	src/graph/attribute.c src/graph/attribute.h src/graph/function.c src/graph/function.h src/graph/keep.c src/graph/keep.h src/graph/node.c src/graph/node.h src/graph/setting.c src/graph/setting.h src/graph/shape.c src/graph/shape.h src/graph/trace.c src/graph/trace.h \
 	src/graph/variant.c src/graph/variant.h src/graph/words.h \
 	src/trace/op.c src/trace/op.h src/trace/policy.def src/trace/policy.h src/trace/recorder.c src/trace/recorder.h \
 	src/trace/tree.c src/trace/tree.h

@@ -117,12 +117,9 @@ static void find_owners(struct entry *entry)
 static bool ask_settings(struct ag_function *function)
 {
     CUfunc_cache cache;
-    int limit;
-    if (ag_real.cuFuncGetAttribute(&limit, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                   function->func) != CUDA_SUCCESS ||
+    if (!ag_limits_ask(&function->limits, function->func) ||
         ag_real.cuCtxGetCacheConfig(&cache) != CUDA_SUCCESS)
         return false;
-    function->limit = limit;
     function->context_cache = (int)cache;
     return true;
 }

@@ -14,6 +14,7 @@
 #include <cuda.h>
 #include <stdatomic.h>
 
+#include "graph/shape.h"
 #include "trace/op.h"
 
 struct ag_settings; /* graph/setting.h */
@@ -24,7 +25,7 @@ struct ag_function {
     bool kept;       /* the layout is not known, and empty: the driver keeps the arguments */
     _Atomic bool used;            /* some op may refer to it */
     _Atomic uint32_t retired;     /* 0: it is in use; else see ag_functions_retire() */
-    _Atomic int limit;            /* bytes of dynamic shared memory that a launch may ask for now */
+    struct ag_limits limits;      /* of its launches */
     int cache, context_cache;     /* CUfunc_cache: what the program set for it, and for its context;
                                      written under the lock of setting.c */
     struct ag_settings *settings; /* NULL: nothing has been set since an op first referred to it,

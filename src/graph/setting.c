@@ -83,8 +83,8 @@ bool ag_setting_number(const struct ag_function *function, uint32_t shared, uint
     if (!atomic_load_explicit(&function->used, memory_order_relaxed))
         atomic_store(&((struct ag_function *)function)->used, true);
     *number = settings != NULL ? atomic_load_explicit(&settings->now, memory_order_relaxed) : 0;
-    int limit = atomic_load_explicit(&function->limit, memory_order_relaxed);
-    return shared <= (uint32_t)limit && (settings == NULL || *number != 0);
+    uint32_t limit = atomic_load_explicit(&function->limits.shared, memory_order_relaxed);
+    return shared <= limit && (settings == NULL || *number != 0);
 }
 
 /* -- Setters -------------------------------------------------------------- */
@@ -113,7 +113,7 @@ static bool changes(const struct ag_function *function, const void *data)
         return setter->handle != NULL ? function->cache != setter->value
                                       : function->cache == CU_FUNC_CACHE_PREFER_NONE;
     return setter->attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ||
-           setter->value < atomic_load(&function->limit);
+           setter->value < (int)atomic_load(&function->limits.shared);
 }
 
 uint32_t ag_setter_prepare(struct ag_setter *setter, CUcontext current)
@@ -137,7 +137,6 @@ void ag_setter_begin(void)
 static void has_changed(struct ag_function *function, void *data)
 {
     struct ag_setter *setter = data;
-    int limit;
     setter->late |=
         function->settings == NULL && atomic_load(&function->used) && changes(function, setter);
     if (setter->kernel && function->func == setter->reach.func)
@@ -146,9 +145,10 @@ static void has_changed(struct ag_function *function, void *data)
         function->cache = setter->value;
     else if (setter->attribute == AG_SETTING_CACHE)
         function->context_cache = setter->value;
-    if (!get(function->func, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &limit))
-        limit = 0; /* what uses any is not held */
-    atomic_store(&function->limit, limit);
+    (void)ag_limits_ask_shared(&function->limits, function->func);
+    if (setter->attribute >= CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH &&
+        setter->attribute <= CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)
+        ag_limits_ask_cluster(&function->limits, function->func);
     if (function->settings != NULL)
         renumber(function);
 }
@@ -225,15 +225,16 @@ void ag_moment_open(struct ag_moment *moment, const struct ag_op *op, bool sure)
         (const void *)((const char *)op->layout - offsetof(struct ag_function, layout));
     const struct ag_settings *settings = function->settings;
     uint32_t number = ag_kernel_setting(op);
-    int shared = (int)op->shape[AG_KERNEL_SHARED];
+    uint32_t shared = op->shape[AG_KERNEL_SHARED];
     *moment = (struct ag_moment){.function = NULL};
-    if (!sure && atomic_load(&settings->now) == number && shared <= atomic_load(&function->limit))
+    if (!sure && atomic_load(&settings->now) == number &&
+        shared <= atomic_load(&function->limits.shared))
         return;
     pthread_mutex_lock(&lock);
     moment->function = function;
     check(ag_real.cuCtxGetDevice(&moment->device));
-    if (shared > atomic_load(&function->limit))
-        change(moment, AG_SETTING_LIMIT, shared);
+    if (shared > atomic_load(&function->limits.shared))
+        change(moment, AG_SETTING_LIMIT, (int)shared);
     if (atomic_load(&settings->now) == number)
         return;
     for (unsigned i = 0; i < AG_SETTING_LIMIT; i++)

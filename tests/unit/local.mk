@@ -4,7 +4,7 @@
 UNIT_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 
 check_PROGRAMS += tests/unit/probe tests/unit/test_aside tests/unit/test_audit tests/unit/test_function tests/unit/test_lock tests/unit/test_log \
-	tests/unit/test_pace tests/unit/test_recorder tests/unit/test_trace tests/unit/test_trial
+	tests/unit/test_pace tests/unit/test_recorder tests/unit/test_shape tests/unit/test_trace tests/unit/test_trial
 
 tests_unit_probe_SOURCES = tests/unit/probe.c $(config_sources) $(observe_sources)
 tests_unit_probe_CPPFLAGS = $(UNIT_CPPFLAGS) $(AG_CONFIG_CPPFLAGS) $(INIH_CPPFLAGS)
@@ -18,7 +18,7 @@ tests_unit_test_audit_SOURCES = tests/unit/test_audit.c tests/unit/test.h src/en
 	src/trace/op.c src/trace/recorder.c src/trace/tree.c
 tests_unit_test_audit_CPPFLAGS = $(UNIT_CPPFLAGS)
 
-tests_unit_test_function_SOURCES = tests/unit/test_function.c tests/unit/test.h src/graph/function.c src/graph/setting.c
+tests_unit_test_function_SOURCES = tests/unit/test_function.c tests/unit/test.h src/graph/function.c src/graph/setting.c src/graph/shape.c
 tests_unit_test_function_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_lock_SOURCES = tests/unit/test_lock.c tests/unit/test.h src/engine/lock.c
@@ -34,6 +34,9 @@ tests_unit_test_pace_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_recorder_SOURCES = tests/unit/test_recorder.c tests/unit/test.h \
 	src/trace/op.c src/trace/recorder.c src/trace/tree.c
 tests_unit_test_recorder_CPPFLAGS = $(UNIT_CPPFLAGS)
+
+tests_unit_test_shape_SOURCES = tests/unit/test_shape.c tests/unit/test.h src/graph/shape.c
+tests_unit_test_shape_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_trace_SOURCES = tests/unit/test_trace.c tests/unit/test.h \
 	src/trace/op.c src/trace/recorder.c src/trace/tree.c

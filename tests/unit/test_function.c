@@ -73,6 +73,13 @@ static CUresult get_device(CUdevice *device)
     return CUDA_SUCCESS;
 }
 
+static CUresult get_device_attribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+    (void)attribute, (void)device;
+    *value = 1024;
+    return CUDA_SUCCESS;
+}
+
 struct ag_driver ag_real = {
     .cuFuncGetParamInfo = parameters,
     .cuKernelGetFunction = no_kernel,
@@ -81,6 +88,7 @@ struct ag_driver ag_real = {
     .cuFuncSetCacheConfig = set_cache,
     .cuCtxGetCacheConfig = get_cache,
     .cuCtxGetDevice = get_device,
+    .cuDeviceGetAttribute = get_device_attribute,
 };
 
 static const CUcontext ctx = (CUcontext)16;
@@ -206,6 +214,19 @@ TEST(settings_that_change_are_counted)
     CHECK(number(1000) == -1); /* one too many */
     CHECK(!sets(CARVEOUT, 3));
     CHECK(number(1000) > 1);
+    ag_functions_sweep(retire());
+}
+
+TEST(limits_are_those_that_are_set)
+{
+    limit = 49152;
+    CHECK(number(1000) == 0 && learnt()->limits.shared == 49152 && learnt()->limits.cluster == 0);
+    CHECK(!sets(LIMIT, 60000));
+    CHECK(learnt()->limits.shared == 60000);
+    (void)sets(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, 2); /* the driver sets all three */
+    CHECK(learnt()->limits.cluster == 0x020202);
+    (void)sets(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, 0);
+    CHECK(learnt()->limits.cluster == 0 && learnt()->limits.shared == 60000);
     ag_functions_sweep(retire());
 }
 
