@@ -295,6 +295,19 @@ static void cluster(struct graph *g, CUfunction f, unsigned x, unsigned blocks)
     printf("\n");
 }
 
+/* A node gets its attributes when it has been added: none here. */
+static void cluster_node(CUfunction f, unsigned blocks)
+{
+    const struct shape s = {{blocks, 1, 1}, {32, 1, 1}, 0};
+    struct graph g;
+    OK(cuGraphCreate(&g.graph, 0));
+    CUresult added = cuGraphAddKernelNode(&g.node, g.graph, NULL, 0, kernel_params(f, &s));
+    printf("%s, %u blocks: add %d", f == pair ? "pair" : "told", blocks, added);
+    if (added == CUDA_SUCCESS)
+        printf(", instantiate %d", cuGraphInstantiateWithFlags(&g.exec, g.graph, 0));
+    printf("\n");
+}
+
 static void clusters(void)
 {
     struct graph g = graph_of(any, &plain);
@@ -309,6 +322,10 @@ static void clusters(void)
     cluster(NULL, any, 8, 8);
     cluster(NULL, any, 9, 9);
     cluster(NULL, any, 8, 9);
+    cluster_node(pair, 1);
+    cluster_node(pair, 2);
+    cluster_node(told, 1);
+    cluster_node(told, 2);
     SAY(cuFuncSetAttribute(pair, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, 4));
     SAY(cuFuncSetAttribute(bound, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, 3));
     SAY(launch(bound, &plain, 1));
@@ -318,9 +335,6 @@ static void clusters(void)
     SAY(launch(bound, &(struct shape){{3, 1, 1}, ONE, 0}, 1));
     SAY(launch(bound, &(struct shape){{4, 1, 1}, ONE, 0}, 1));
     SAY(cuFuncSetAttribute(bound, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, -1));
-    printf("in the end");
-    show();
-    printf("\n");
 }
 
 /* -- Loops: some steps with one shape, then another in each step ------------------- */
