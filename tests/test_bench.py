@@ -82,14 +82,23 @@ def answers(*lines, status=0, **options):
     return [line.split() for line in done.stdout.splitlines()] if status == 0 else done.stderr
 
 
+def around(shape):
+    """Whether it is more than kernels that repeat, or differ in what they are by their place."""
+    return not shape["first"] and (
+        any(shape[key] != shapes.CENTRE[key] for key in ("wait", "back")) or
+        shape["loop"] not in ("steady", "period 2", "nested") and shape["cudart"] == "static")
+
+
 @pytest.mark.parametrize("shape", shapes.every(args=["one", "all", "two"]) + shapes.every(
     mix=["memset", "copy", "upload", "event"]) + shapes.every(loop=["period 2", "nested"]) +
-    shapes.every(streams=4) + shapes.every(threads=3), ids=lambda shape: shape.name)
+    shapes.every(streams=4) + shapes.every(threads=3) +
+    [shape for shape in shapes.SHAPES if around(shape)], ids=lambda shape: shape.name)
 def test_variants_compute_the_same(shape):
-    words = f"{shape.words(1)} warmup=3 iterations=40"
-    plain, graph = answers(f"eager {words}", f"graph {words}", preload=False)
-    library, again = answers(f"eager {words}", f"eager {words}")
-    assert plain[1] == graph[1] == library[1] == again[1]
+    words = f"{shape.words(1)} warmup=3 iterations=40 seed=7"
+    lines = [f"{variant} {words}" for variant in ("eager", "graph") if variant == "eager" or shape.by_hand]
+    without = answers(*lines, preload=False)
+    library = answers(*[lines[0]] * 2)
+    assert len({checksum for _, checksum in without + library}) == 1
 
 
 @pytest.mark.parametrize("words", ["streams=12", "streams=12 deal=4", "streams=2 threads=8", "threads=12"])
@@ -105,13 +114,18 @@ def test_checksum_depends_on_everything():
     words = "n=4 warmup=2 iterations=9"
     seen = answers(*(f"eager {words} {more}" for more in (
         "n=4", "n=5", "iterations=10", "warmup=3", "rounds=2", "args=1", "args=2", "args=3", "mix=1",
-        "mix=2", "mix=3", "streams=2", "streams=2 deal=2", "threads=2", "loop=2")), preload=False)
+        "mix=2", "mix=3", "streams=2", "streams=2 deal=2", "threads=2", "loop=2", "loop=4", "loop=5",
+        "loop=5 seed=1", "loop=6", "loop=6 seed=1", "loop=7", "loop=7 seed=1", "loop=8 mix=1",
+        "loop=8 mix=1 seed=1", "loop=8 mix=2", "loop=10", "loop=11", "loop=12", "back=1", "back=2",
+        "back=2 backs=3")), preload=False)
     # The third is the second but for where the clock starts.
     assert len({checksum for _, checksum in seen}) == len(seen) - 1
 
 
 @pytest.mark.parametrize("line", ["dance", "eager n", "eager n=x", "eager n=0", "eager m=1",
-                                  "eager streams=9 threads=8", "graph loop=3", "graph args=2 mix=1",
+                                  "eager streams=9 threads=8", "eager loop=13", "eager back=1025",
+                                  "eager backs=0", "graph loop=3", "graph loop=6", "graph loop=12",
+                                  "graph wait=1", "graph loop=5 mix=1", "graph args=2 mix=1",
                                   "graph args=2 empty=1"])
 def test_bad_line_is_refused(line):
     message = answers(line, preload=False, status=2)
@@ -123,19 +137,24 @@ def test_bad_line_is_refused(line):
 @needs_no_sanitizer
 def test_whole_benchmark(tmp_path):
     pairs = helpers.by_scale(2, 2, 40)  # of processes; 40 is what the benchmark runs by itself
-    done = run("--sim", "--quick", "--shapes", "^N=(4|16)(, sync)?$|never repeats$", "--out", tmp_path,
-               *([] if pairs == 40 else ["--pairs", pairs]))
+    done = run("--sim", "--quick", "--shapes",
+               "^N=(4|16)(, sync)?$|^N=16, (never repeats|one grid changes|never repeats, first launches)$",
+               "--out", tmp_path, *([] if pairs == 40 else ["--pairs", pairs]))
     rows = [line for line in done.stdout.splitlines() if line.endswith("| equal |")]
-    assert len(rows) == 5
+    assert len(rows) == 7
     assert (tmp_path / "bench.md").read_text() == done.stdout
     found = json.loads((tmp_path / "bench.json").read_text())
     assert [row["name"] for row in found["shapes"]] == [
-        "N=4", "N=16", "N=4, sync", "N=16, sync", "N=16, never repeats"]
+        "N=4", "N=16", "N=4, sync", "N=16, sync", "N=16, never repeats", "N=16, one grid changes",
+        "N=16, never repeats, first launches"]
     for row in found["shapes"]:
         rounds = {len(times) for times in row["times"].values()}
-        assert rounds == {3 * pairs} if "never" in row["name"] else min(rounds) >= 3
+        assert rounds == ({pairs} if "first" in row["name"] else {3 * pairs}) if "never" in row["name"] \
+            else min(rounds) >= 3
         assert ("graph" in row["times"]) == ("never" not in row["name"])
-        assert (row["report"]["replays"] > 0) == ("never" not in row["name"])
+        assert row["report"]["replays"] > 0 or re.search("never|grid", row["name"])
+    assert re.search(r"constant grids \| <= 1.05 \| \d+\.\d+ \(N=16, one grid changes\)", done.stdout)
+    assert re.search(r"first launches of a process: eager / time \| >= 1.4 \| \d", done.stdout)
     for words in ("one matched launch", "first replay", "without CUDA", "with CUDA", "every shape"):
         assert words in done.stdout
     picture = xml.etree.ElementTree.parse(tmp_path / "bench.svg").getroot()
@@ -230,16 +249,29 @@ def test_a_verdict_within_the_noise_takes_more_rounds():
     assert not benchmark.is_open(row(1.5, 1.4, 1.5, 1.5), shape)
 
 
+def test_a_loop_is_compared_with_the_regular_one():
+    def row(us, **members):
+        shape = shapes.Shape(**members)
+        return {"name": shape.name, "shape": dict(shape), "times": {"eager": [9.0], "library": [us]}}
+    rows = [row(32.0), row(36.0, loop="one grid"), row(94.0, loop="count"), row(7.5, n=4, back=8)]
+    found = {v["target"]: v["worst"] for t in shapes.TARGETS for v in [benchmark.judge(t, rows)] if v}
+    assert found["one grid changes: time / constant grids"].startswith("1.125 ")
+    assert found["a random count, choice, size: time / the regular loop, per kernel"].startswith("2.000 ")
+    assert found["4 kernels, 8 B read back: us"].startswith("7.500 ")
+    assert benchmark.judge(next(t for t in shapes.TARGETS if t.of == "regular"), rows[1:]) is None
+
+
 def test_shapes_cover_the_targets():
     names = [shape.name for shape in shapes.SHAPES]
     assert len(set(names)) == len(names)
     for target in shapes.TARGETS:
         assert any(target.applies(shape) for shape in shapes.SHAPES), target.name
     for key, values in {
-            "n": [1, 2, 4, 8, 16, 64, 256, 1000], "args": shapes.ARGUMENTS, "sync": [0, 1, 10],
+            "n": [1, 2, 3, 4, 8, 16, 64, 256, 1000], "args": shapes.ARGUMENTS, "sync": [0, 1, 10],
             "us": [0, 1, 2.5, 5, 20], "cpu": [0, 2, 5, 20], "mix": shapes.MIX,
             "streams": [1, 2, 4, 8], "threads": [1, 2, 4, 8], "loop": shapes.LOOPS,
-            "body": shapes.BODIES, "cudart": shapes.BOTH}.items():
+            "body": shapes.BODIES, "wait": [0, 16], "back": [0, 8, 4096], "backs": [1, 3],
+            "first": [0, 1], "cudart": shapes.BOTH}.items():
         assert {shape[key] for shape in shapes.SHAPES} == set(values)
 
 

@@ -16,6 +16,7 @@ import argparse
 import collections
 import contextlib
 import json
+import math
 import os
 import pathlib
 import random
@@ -122,7 +123,7 @@ class Worker:
 
     def pin(self, cpu):
         """Lets the program's own thread run on this processor only, once there are all others."""
-        self.ask("calibrate")
+        self.ask("ready")
         os.sched_setaffinity(self.process.pid, {cpu})
 
     def finish(self):
@@ -166,7 +167,7 @@ def ratios(row, of):
 def is_open(row, shape):
     """Whether some target lies among the middle half of the rounds' ratios."""
     for target in shapes.TARGETS:
-        values = ratios(row, target.of) if target.applies(shape) else []
+        values = ratios(row, target.of) if target.of in NUMERATORS and target.applies(shape) else []
         if len(values) >= 4:
             low, _, high = statistics.quantiles(values, n=4)
             if low < target.limit < high:
@@ -202,6 +203,16 @@ def take_turns(shape, words, rounds, ms, workers):
     return row
 
 
+def first_launches(shape, words, workers):
+    """Of processes that have done nothing else yet."""
+    iterations = math.ceil(shapes.FIRST_LAUNCHES / shape["n"])
+    found = {variant: worker.measure("eager", f"{words} warmup=0 iterations={iterations}")
+             for variant, worker in workers.items()}
+    return {"name": shape.name, "shape": dict(shape), "iterations": iterations,
+            "times": {variant: [us] for variant, (us, _) in found.items()}, "first": {},
+            "equal": len({checksum for _, checksum in found.values()}) == 1}
+
+
 def measure_pair(shape, setup, us_per_round, rounds, ms, library_first=False):
     with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
         started = {}
@@ -219,7 +230,9 @@ def measure_pair(shape, setup, us_per_round, rounds, ms, library_first=False):
         workers = {"eager": plain, "library": library, "graph": library}
         if not shape.by_hand:
             del workers["graph"]
-        row = take_turns(shape, shape.words(us_per_round), rounds, ms, workers)
+        words = shape.words(us_per_round)
+        row = first_launches(shape, words, workers) if shape["first"] else take_turns(
+            shape, words, rounds, ms, workers)
         library.finish()
         plain.end()
         row["report"] = library.end()
@@ -285,9 +298,22 @@ def table_row(row):
             f"| {'equal' if row['equal'] else 'DIFFERENT'} |")
 
 
+def figure(row, of, rows):
+    """The number that a target limits, or None."""
+    us = middle(row["times"]["library"])
+    if of == "us":
+        return us
+    if of != "regular":
+        return middle(ratios(row, of))
+    shape = shapes.Shape(**row["shape"])
+    regular = [middle(other["times"]["library"]) / shape.regular.kernels
+               for other in rows if other["name"] == shape.regular.name]
+    return us / shape.kernels / regular[0] if regular else None
+
+
 def judge(target, rows):
     """The line of the table of targets, or None without a measured shape."""
-    values = {row["name"]: middle(ratios(row, target.of)) for row in rows
+    values = {row["name"]: figure(row, target.of, rows) for row in rows
               if target.applies(shapes.Shape(**row["shape"]))}
     values = {name: value for name, value in values.items() if value is not None}
     if not values:

@@ -9,9 +9,10 @@ BENCH_OBJECTS = $(BENCHES:%=%.gpu.o)
 BENCH_FILES = tests/bench/benchmark.py tests/bench/extras.py tests/bench/instructions.py \
 	tests/bench/plot.py tests/bench/publish.py tests/bench/shapes.py
 
-EXTRA_DIST += $(BENCHES:%=%.cu) tests/bench/driver_function.h $(BENCH_FILES)
+EXTRA_DIST += $(BENCHES:%=%.cu) tests/bench/driver_function.h tests/bench/loops.h \
+	$(BENCH_FILES)
 
-$(BENCH_SIM): %-sim: %.cu tests/bench/driver_function.h tests/samples/harness.o $(SAMPLE_INCLUDES) tests/samples/host_kernel.h \
+$(BENCH_SIM): %-sim: %.cu tests/bench/driver_function.h tests/bench/loops.h tests/samples/harness.o $(SAMPLE_INCLUDES) tests/samples/host_kernel.h \
 		tests/sim/agsim.h tests/sim/libcudart.so.13
 	@$(MKDIR_P) tests/bench
 	$(AM_V_GEN)$(CXX) $(SAMPLE_CXXFLAGS) $(CUDA_CPPFLAGS) -rdynamic -pthread \
@@ -20,7 +21,7 @@ $(BENCH_SIM): %-sim: %.cu tests/bench/driver_function.h tests/samples/harness.o 
 
 check_DATA += $(BENCH_SIM) tests/build.json
 
-$(BENCH_OBJECTS): %.gpu.o: %.cu tests/bench/driver_function.h $(SAMPLE_INCLUDES)
+$(BENCH_OBJECTS): %.gpu.o: %.cu tests/bench/driver_function.h tests/bench/loops.h $(SAMPLE_INCLUDES)
 	@$(MKDIR_P) tests/bench
 	$(AM_V_GEN)$(NVCC) $(SAMPLE_CPPFLAGS) $(NVCCFLAGS) -c -o $@ $<
 

@@ -9,22 +9,35 @@ import collections
 ARGUMENTS = ["constant", "one", "all", "two"]
 MIX = ["kernels", "memset", "copy", "upload", "event"]
 BODIES = ["short", "empty"]
-LOOPS = ["steady", "period 2", "nested", "never repeats"]
+LOOPS = ["steady", "period 2", "nested", "never repeats", "one grid", "all grids", "count", "choice",
+         "sizes", "made", "uploads", "setters", "allocates"]
+FIRST_LAUNCHES = 1000  # what is measured of a new process, where that is the axis
 
-CENTRE = {"n": 16, "args": "constant", "sync": 0, "us": 0, "cpu": 0, "mix": "kernels", "streams": 1,
-          "threads": 1, "loop": "steady", "body": "short", "cudart": "static"}
+# "wait": kernels between two synchronizes; "back", "backs": bytes that are read back, and how often.
+CENTRE = {"n": 16, "args": "constant", "sync": 0, "wait": 0, "us": 0, "cpu": 0, "mix": "kernels",
+          "streams": 1, "threads": 1, "loop": "steady", "body": "short", "back": 0, "backs": 1,
+          "first": 0, "cudart": "static"}
 
 WORDS = {
     "n": "N={}",
-    "loop": {"period 2": "period 2", "nested": "nested loops", "never repeats": "never repeats"},
+    "loop": {"period 2": "period 2", "nested": "nested loops", "never repeats": "never repeats",
+             "one grid": "one grid changes", "all grids": "all grids change",
+             "count": "a random inner count", "choice": "a random choice of kernels",
+             "sizes": "random sizes", "made": "streams made and destroyed",
+             "uploads": "64 B uploaded before each half", "setters": "setters",
+             "allocates": "memory allocated, set and freed"},
     "args": {"one": "one argument changes", "all": "all arguments change", "two": "two sets"},
     "sync": {1: "sync", 10: "sync every 10"},
+    "wait": "sync every {} kernels",
     "us": "{} us kernels",
     "body": "{} kernels",
     "cpu": "{} us CPU",
     "mix": {"memset": "memsets", "copy": "copies", "upload": "uploads", "event": "events"},
     "streams": "{} streams",
     "threads": "{} threads",
+    "back": "{} B read back",
+    "backs": "{} times",
+    "first": {1: "first launches"},
     "cudart": {"shared": "shared"},
 }
 
@@ -47,18 +60,26 @@ class Shape(dict):
     @property
     def by_hand(self):
         """Whether one could write a graph for it."""
-        return self["loop"] != "never repeats"
+        return not self["first"] and not self["wait"] and self["loop"] in (
+            "steady", "period 2", "nested", "one grid", "all grids", "choice")
+
+    @property
+    def regular(self):
+        """The loop that does the same without what is irregular or surrounds its kernels."""
+        return Shape(**{**self, "loop": "steady"})
 
     @property
     def kernels(self):
         """Per iteration and thread, on the average."""
-        return 2 + 4 * 5 + 1 if self["loop"] == "nested" else self["n"]
+        if self["loop"] == "nested":
+            return 2 + 4 * 5 + 1
+        return self["n"] + 7.5 * (self["loop"] == "count")
 
     @property
     def processes(self):
         """Pairs of processes: more where little is won, and one process is faster than another by more;
         and most where nothing is, and 1 % must be seen."""
-        if self["loop"] == "never repeats":
+        if self["first"] or (plain(self, "loop", "sync") and self["loop"] == "never repeats"):
             return 40
         strict = any(t.applies(self) for t in TARGETS if t.of == "eager" and t.limit <= 1.01)
         little = self["mix"] == "upload" or (self["n"] == 1 and self["threads"] > 1)
@@ -70,7 +91,8 @@ class Shape(dict):
         return (f"n={self['n']} args={ARGUMENTS.index(self['args'])} sync={self['sync']} "
                 f"rounds={rounds} cpu={self['cpu']} mix={MIX.index(self['mix'])} "
                 f"streams={self['streams']} threads={self['threads']} "
-                f"loop={LOOPS.index(self['loop'])} empty={BODIES.index(self['body'])}")
+                f"loop={LOOPS.index(self['loop'])} empty={BODIES.index(self['body'])} "
+                f"wait={self['wait']} back={self['back'] // 4} backs={self['backs']}")
 
 
 def every(**axes):
@@ -113,11 +135,24 @@ SHAPES = [
     *every(threads=8, cudart="shared"),
     *every(loop=["period 2", "nested", "never repeats"], sync=[0, 1]),
     *every(loop="never repeats", cudart="shared"),
+    *every(n=64, loop="never repeats", wait=[0, 16]),
+    *every(n=[16, 64], loop=["one grid", "all grids"]),
+    *every(loop=["count", "choice"], sync=[0, 1]),
+    *every(loop="sizes", mix=["memset", "copy"], sync=[0, 1]),
+    *every(first=1, loop=["steady", "never repeats"]),
+    *every(loop="made"),
+    *every(n=[1, 4, 16], back=8),
+    *every(n=4, back=8, backs=3),
+    *every(n=4, back=4096),
+    *every(n=8, loop="uploads", back=8),
+    *every(n=3, loop=["steady", "setters"]),
+    *every(n=2, loop="allocates"),
 ]
 
 # -- What is asked ---------------------------------------------------------------
 
-# `of`: the measured number; "most" or "least" the limit is.
+# `of`: the measured number; "most" or "least" the limit is. "regular" is the time of a kernel by that in the
+# loop without what is irregular, "us" the time of an iteration.
 Target = collections.namedtuple("Target", "name applies of bound limit")
 
 
@@ -152,5 +187,33 @@ TARGETS = [
     Target("never repeats; 20 us kernels; N = 1 with synchronize: time / eager",
            lambda s: s["loop"] == "never repeats" or s["us"] == 20 or
            (plain(s, "n", "sync") and s["n"] == 1 and s["sync"] == 1), "eager", "most", 1.01),
+    Target("never repeats, no synchronize: eager / time",
+           lambda s: s["loop"] == "never repeats" and not (s["sync"] or s["wait"] or s["first"]),
+           "speedup", "least", 1.8),
+    Target("never repeats, a synchronize every 16 kernels: eager / time",
+           lambda s: s["loop"] == "never repeats" and s["sync"] + s["wait"] > 0,
+           "speedup", "least", 1.4),
+    Target("one grid changes: time / constant grids",
+           lambda s: s["loop"] == "one grid", "regular", "most", 1.05),
+    Target("all grids change: eager / time",
+           lambda s: s["loop"] == "all grids", "speedup", "least", 2.0),
+    Target("a random count, choice, size: time / the regular loop, per kernel",
+           lambda s: s["loop"] in ("count", "choice", "sizes"), "regular", "most", 1.15),
+    Target("the first launches of a process: eager / time",
+           lambda s: s["first"] == 1, "speedup", "least", 1.4),
+    Target("streams made and destroyed: time / eager",
+           lambda s: s["loop"] == "made", "eager", "most", 1.01),
+    *(Target(f"{n} kernels, 8 B read back: us",
+             lambda s, n=n: plain(s, "n", "back") and s["n"] == n and s["back"] == 8, "us", "most", us)
+      for n, us in ((1, 7.0), (4, 11.0), (16, 22.0))),
+    Target("4 kernels, 8 B read back three times: us",
+           lambda s: s["backs"] == 3, "us", "most", 14.0),
+    Target("4 kernels, 4 KB read back: us", lambda s: s["back"] == 4096, "us", "most", 12.0),
+    Target("uploads, kernels, a read-back: eager / time",
+           lambda s: s["loop"] == "uploads", "speedup", "least", 2.5),
+    Target("a setter before each kernel: time / without setters",
+           lambda s: s["loop"] == "setters", "regular", "most", 1.02),
+    Target("memory allocated, set and freed: eager / time",
+           lambda s: s["loop"] == "allocates", "speedup", "least", 2.0),
     Target("every shape: time / eager", lambda s: True, "eager", "most", 1.02),
 ]

@@ -19,171 +19,7 @@
 #include <thread>
 #include <unistd.h>
 
-#include "sample.h"
-
-enum {
-    LANES = 8,       /* that every process has */
-    MOST_LANES = 64, /* that a line can ask for; they are made with the first one that does */
-    SIZE = 256,
-    THREADS = 32,
-    EVENTS = 16,
-};
-
-struct shape {
-    long n;          /* kernels per iteration */
-    long args;       /* arguments that change in each iteration: see below */
-    long sync;       /* iterations between two synchronizes; 0: only at the end */
-    long rounds;     /* length of a kernel */
-    double cpu;      /* us of work on the CPU before each launch */
-    long mix;        /* what follows each kernel */
-    long streams;    /* that each thread's kernels are dealt out to */
-    long deal;       /* so many in a row to each */
-    long threads;    /* each with streams of its own */
-    long loop;       /* form of the loop */
-    long empty;      /* kernels do nothing */
-    long warmup;     /* iterations before the clock starts */
-    long iterations; /* timed */
-    long seed;       /* for loops that never repeat */
-};
-
-enum { CONSTANT, ONE, ALL, TWO };
-enum { NOTHING, MEMSET, COPY, UPLOAD, EVENT };
-enum { STEADY, PERIOD2, NESTED, NEVER };
-
-/* Rounds of dependent arithmetic, so that it can be made to take a while. */
-KERNEL(mix, unsigned *data, const unsigned *other, unsigned size, unsigned k, unsigned rounds)
-{
-    unsigned i = INDEX();
-    if (i >= size)
-        return;
-    unsigned x = data[i] + other[i];
-    for (unsigned r = 0; r < rounds; r++)
-        x = x * 1664525u + (k ^ r);
-    data[i] = x;
-}
-
-KERNEL(nothing, unsigned *data, unsigned k)
-{
-    (void)data;
-    (void)k;
-}
-
-/* A stream and its memory. */
-struct lane {
-    cudaStream_t stream;
-    cudaEvent_t events[EVENTS];
-    unsigned *data, *other, *pinned; /* two halves of SIZE each */
-};
-
-static std::vector<lane> lanes;
-
-struct op {
-    unsigned k, block, shared;
-    long lane;
-};
-
-static void spin(double us)
-{
-    if (us > 0)
-        for (double end = now_us() + us; now_us() < end;)
-            ;
-}
-
-/* -- The loop's body ------------------------------------------------------- */
-
-struct arguments {
-    unsigned *data;
-    const unsigned *other;
-    unsigned size, k, rounds;
-    void *pointers[5];
-
-    arguments(const shape &s, const lane &l, const op &op, long i)
-    {
-        bool all = s.args == ALL, odd = i % 2;
-        data = l.data + (all && odd ? SIZE : 0);
-        other = l.other + (all && odd ? SIZE : 0);
-        size = all && odd ? THREADS - 1 : THREADS;
-        k = op.k + (all || (s.args == ONE && op.k == 0) ? (unsigned)(i * s.n)
-                    : s.args == TWO && odd              ? 1000
-                                                        : 0);
-        rounds = s.rounds + (all && odd);
-        pointers[0] = &data;
-        pointers[1] = &other;
-        pointers[2] = &size;
-        pointers[3] = &k;
-        pointers[4] = &rounds;
-    }
-};
-
-/* A captured graph records an event only if that is asked for. */
-static thread_local bool capturing;
-
-static void run(const shape &s, const lane &l, const op &op, long i)
-{
-    arguments a(s, l, op, i);
-    if (s.empty)
-        LAUNCH(nothing, 1, op.block, op.shared, l.stream, a.data, a.k);
-    else
-        LAUNCH(mix, 1, op.block, op.shared, l.stream, a.data, a.other, a.size, a.k, a.rounds);
-    size_t bytes = SIZE * sizeof(*l.data);
-    switch (s.mix) {
-    case MEMSET:
-        CHECK(cudaMemsetAsync(l.other, op.k & 0xff, bytes, l.stream));
-        break;
-    case COPY:
-        CHECK(cudaMemcpyAsync(l.other, l.data, bytes, cudaMemcpyDeviceToDevice, l.stream));
-        break;
-    case UPLOAD:
-        CHECK(cudaMemcpyAsync(l.other, l.pinned, bytes, cudaMemcpyHostToDevice, l.stream));
-        break;
-    case EVENT:
-        if (capturing)
-            CHECK(cudaEventRecordWithFlags(l.events[op.k % EVENTS], l.stream,
-                                           cudaEventRecordExternal));
-        else
-            CHECK(cudaEventRecord(l.events[op.k % EVENTS], l.stream));
-        break;
-    }
-}
-
-enum { NESTED_HEAD = 2, NESTED_BODY = 4 };
-
-static long trips(long i)
-{
-    return 3 + i * 7 % 5;
-}
-
-/* Calls f(op) for the ops of an iteration. */
-template <typename F> static void for_each_op(const shape &s, long i, F f)
-{
-    auto kernel = [&](long k) {
-        op op = {(unsigned)k, THREADS, 0, k / s.deal % s.streams};
-        if (s.loop == PERIOD2 && i % 2)
-            op.block = 2 * THREADS;
-        if (s.loop == NEVER) /* the size of the shared memory, which nothing uses */
-            op.shared =
-                ((unsigned)(s.seed * 1000003 + i * s.n + k) * 2654435761u >> 17) / 8 * 16 % 40960;
-        f(op);
-    };
-    if (s.loop == NESTED) {
-        for (long k = 0; k < NESTED_HEAD; k++)
-            kernel(k);
-        for (long trip = 0; trip < trips(i); trip++)
-            for (long k = 0; k < NESTED_BODY; k++)
-                kernel(NESTED_HEAD + k);
-        kernel(NESTED_HEAD + NESTED_BODY);
-    } else
-        for (long k = 0; k < s.n; k++)
-            kernel(k);
-}
-
-static void eager(const shape &s, const lane *l, long i)
-{
-    for_each_op(s, i, [&](const op &op) {
-        spin(s.cpu);
-        run(s, l[op.lane], op, i);
-    });
-}
+#include "loops.h"
 
 /* -- By hand ---------------------------------------------------------------- */
 
@@ -196,6 +32,18 @@ class by_hand
     cudaGraph_t graph_ = NULL;              /* whose nodes' arguments are set */
     std::vector<cudaGraphNode_t> nodes_;
 
+    static bool shape_changes(const shape &s)
+    {
+        return s.loop == GRID || s.loop == GRIDS || s.loop == CHOICE;
+    }
+
+    /* Whether a node stays as it is. */
+    bool is_constant(const op &op) const
+    {
+        return (s_.args == ONE && op.k != 0) || (s_.loop == GRID && op.k != odd_one(s_)) ||
+               (s_.loop == CHOICE && op.k % 4 != 3);
+    }
+
     template <typename Body> void add(int which, const lane &l, Body body)
     {
         capturing = true;
@@ -207,8 +55,8 @@ class by_hand
     cudaKernelNodeParams params(const op &op, arguments *a)
     {
         cudaKernelNodeParams p = {};
-        p.func = (void *)mix;
-        p.gridDim = dim3(1);
+        p.func = (void *)functions[op.function];
+        p.gridDim = dim3(op.grid);
         p.blockDim = dim3(op.block);
         p.sharedMemBytes = op.shared;
         p.kernelParams = a->pointers;
@@ -234,9 +82,17 @@ class by_hand
     }
 
   public:
+    /* Whether somebody could write the graphs, and this class does. */
+    static bool can(const shape &s)
+    {
+        bool set = s.args == ONE || s.args == ALL || shape_changes(s);
+        return s.wait == 0 && (s.loop <= NESTED || shape_changes(s)) && s.loop != NEVER &&
+               (!set || (s.mix == NOTHING && s.streams == 1 && !s.empty));
+    }
+
     by_hand(const shape &s, const lane *l) : s_(s), l_(l)
     {
-        if (s.args == ONE || s.args == ALL) {
+        if (s.args == ONE || s.args == ALL || shape_changes(s)) {
             build();
         } else if (s.loop == NESTED) {
             for (unsigned part = 0; part < 2; part++)
@@ -270,7 +126,7 @@ class by_hand
         }
         if (graph_)
             for_each_op(s_, i, [&](const op &op) {
-                if (s_.args == ONE && op.k != 0)
+                if (is_constant(op))
                     return;
                 arguments a(s_, *l_, op, i);
                 cudaKernelNodeParams p = params(op, &a);
@@ -278,7 +134,9 @@ class by_hand
             });
         const auto &execs = execs_[i % 2 && !execs_[1].empty()];
         for (size_t lane = 0; lane < execs.size(); lane++)
-            CHECK(cudaGraphLaunch(execs[lane], l_[lane].stream));
+            CHECK(cudaGraphLaunch(execs[lane], by_default(s_) ? NULL : l_[lane].stream));
+        if (s_.back)
+            read_back(s_, *l_);
     }
 
     ~by_hand()
@@ -296,13 +154,14 @@ class by_hand
 static void wait(const shape &s, const lane *l)
 {
     for (long lane = 0; lane < s.streams; lane++)
-        CHECK(cudaStreamSynchronize(l[lane].stream));
+        CHECK(cudaStreamSynchronize(by_default(s) ? NULL : l[lane].stream));
 }
 
 static void reset()
 {
     std::vector<unsigned> host(2 * SIZE);
     for (const auto &l : lanes) {
+        memset(l.back, 0, (ROOM + 1) * sizeof(*l.back));
         for (unsigned i = 0; i < 2 * SIZE; i++)
             host[i] = i + (unsigned)(&l - lanes.data()) * 4096;
         CHECK(cudaMemcpy(l.data, host.data(), host.size() * sizeof(unsigned),
@@ -380,6 +239,7 @@ static void measure(const shape &s, bool graph)
     for (const auto &l : lanes) {
         hash = checksum(l.data, 2 * SIZE, hash);
         hash = checksum(l.other, 2 * SIZE, hash);
+        hash = checksum_bytes(l.back + ROOM, sizeof(*l.back), hash);
     }
     printf("%.4f %016llx\n", (all.end - all.begin) / (double)s.iterations,
            (unsigned long long)hash);
@@ -425,7 +285,10 @@ static const struct {
     {"mix", &shape::mix, 0, EVENT},
     {"streams", &shape::streams, 1, MOST_LANES},
     {"deal", &shape::deal, 1, 100000},
-    {"loop", &shape::loop, 0, NEVER},
+    {"loop", &shape::loop, 0, ALLOCATES},
+    {"wait", &shape::wait, 0, 100000},
+    {"back", &shape::back, 0, ROOM},
+    {"backs", &shape::backs, 1, ROOM},
     {"empty", &shape::empty, 0, 1},
     {"threads", &shape::threads, 1, MOST_LANES},
     {"seed", &shape::seed, 0, 100000},
@@ -459,11 +322,12 @@ static void set(shape *s, char *word)
 static lane new_lane()
 {
     lane l;
-    l.data = device_array<unsigned>(2 * SIZE);
+    l.data = device_array<unsigned>(2 * ROOM);
     l.other = device_array<unsigned>(2 * SIZE);
     CHECK(cudaMallocHost((void **)&l.pinned, SIZE * sizeof(unsigned)));
     for (unsigned i = 0; i < SIZE; i++)
         l.pinned[i] = i * i;
+    l.back = new unsigned[ROOM + 1]();
     CHECK(cudaStreamCreate(&l.stream));
     for (auto &event : l.events)
         CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
@@ -481,7 +345,7 @@ int main()
     need(LANES);
     char line[1024];
     while (fgets(line, sizeof line, stdin)) {
-        shape s = {1, CONSTANT, 0, 1, 0, NOTHING, 1, 1, 1, STEADY, 0, 0, 1, 0};
+        shape s = {1, CONSTANT, 0, 0, 1, 0, NOTHING, 1, 1, 1, STEADY, 0, 0, 1, 0, 1, 0};
         char *rest, *variant = strtok_r(line, " \n", &rest);
         if (!variant)
             continue;
@@ -494,9 +358,9 @@ int main()
             calibrate();
         else if (strcmp(variant, "eager") == 0)
             measure(s, false);
-        else if (strcmp(variant, "graph") == 0 && s.loop != NEVER &&
-                 (s.args == CONSTANT || s.args == TWO ||
-                  (s.mix == NOTHING && s.streams == 1 && !s.empty)))
+        else if (strcmp(variant, "ready") == 0)
+            printf("ready\n"), fflush(stdout);
+        else if (strcmp(variant, "graph") == 0 && by_hand::can(s))
             measure(s, true);
         else
             bad_line("cannot be run", variant);

@@ -65,6 +65,7 @@
     ONE(cuLibraryEnumerateKernels, 12040)                                                          \
     ONE(cuKernelGetAttribute, 12000)                                                               \
     ONE(cuKernelSetAttribute, 12000)                                                               \
+    ONE(cuKernelSetCacheConfig, 12000)                                                             \
     ONE(cuKernelGetName, 12030)                                                                    \
     ONE(cuKernelGetParamInfo, 12040)                                                               \
     ONE(cuMemGetInfo, 3020)                                                                        \

@@ -248,6 +248,15 @@ cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute attrib
         func, DRIVER.cuKernelSetAttribute((CUfunction_attribute)attribute, value, kernel, device));
 }
 
+cudaError_t cudaFuncSetCacheConfig(const void *func, enum cudaFuncCache config)
+{
+    int device;
+    cudaError_t error = cudaGetDevice(&device);
+    if (error)
+        return error;
+    RT_KERNEL_CALL(func, DRIVER.cuKernelSetCacheConfig(kernel, (CUfunc_cache)config, device));
+}
+
 cudaError_t cudaFuncGetName(const char **name, const void *func)
 {
     RT_KERNEL_CALL(func, DRIVER.cuKernelGetName(name, kernel));
