@@ -113,6 +113,31 @@ def test_text_says_everything(bench, tmp_path):
         assert sides[0].results() == sides[1].results() != []
 
 
+def test_half_of_the_ops_change_their_shapes(bench):
+    def ops(body):
+        for s in body:
+            yield from ops(s.body or [])
+            if s.name in ("kernel", "memset", "copy"):
+                yield s.fields.get("shape", 0)
+    shapes = [shape for seed in range(1, 300) for shape in ops(programs.parse(bench.program(seed)))]
+    assert 0.4 < sum(map(bool, shapes)) / len(shapes) < 0.6
+    assert all(any(shape & 1 << bit for shape in shapes) for bit in range(7))
+
+
+@pytest.mark.parametrize("op, bits", [("kernel n=0", (1, 2, 4, 8)), ("memset k=3", (8, 16, 32)),
+                                      ("copy src=2 k=3", (16, 32))])
+def test_each_change_of_shape_changes_the_result(bench, tmp_path, op, bits):
+    file, seen = tmp_path / "p.prog", []
+    for shape in (0, *bits, *(64 + bit for bit in bits)):
+        file.write_text(f"program\ncontext\nlane how=2\nloop n=3 {{\n  loop n=7 {{\n    kernel k=5 dst=1\n"
+                        f"    {op} dst=1 at=1 size=9 shape={shape}\n  }}\n}}\n")
+        side = bench.start([file], preload=False, setting=fuzzing.setting(0))
+        while side.running():
+            time.sleep(0.01)
+        seen += side.results()
+    assert len(set(seen)) == len(seen) == 1 + 2 * len(bits)
+
+
 def test_says_where_a_text_is_wrong(bench, tmp_path):
     file = tmp_path / "p.prog"
     file.write_text("program\ncontext\nlane\nkernel lane=x\n")

@@ -44,6 +44,7 @@ struct generator {
     int lane_thread[MOST_LANES];
     int weight[S_KINDS];
     int vary;        /* percent of arguments that change */
+    int shapes;      /* percent of ops whose shapes change */
     int interrupted; /* percent of statements with an interruption */
     int handed;      /* percent of statements for any thread */
     int away;        /* percent of ops while another context is current */
@@ -165,6 +166,28 @@ static void values(struct generator *g, struct statement *s)
         s->vary = between(g, VARY_TRIP, VARY_KINDS - 1);
 }
 
+/* Chance beside a program's, which is otherwise what it was. */
+static struct generator beside(const struct generator *g)
+{
+    return (struct generator){.random = g->random ^ 0x5851f42d4c957f2du};
+}
+
+/* What differs from trip to trip: something, in half of the ops on the average. */
+static void shape_fill(struct generator *g, struct statement *s)
+{
+    struct generator other = beside(g);
+    int all = s->kind == S_KERNEL   ? SHAPE_GRID | SHAPE_BLOCK | SHAPE_SHARED | SHAPE_WHICH
+              : s->kind == S_MEMSET ? SHAPE_WHICH | SHAPE_SIZE | SHAPE_PLACE
+              : s->kind == S_COPY   ? SHAPE_SIZE | SHAPE_PLACE
+                                    : 0;
+    if (all == 0 || !chance(&other, g->shapes))
+        return;
+    while (s->shape == 0)
+        s->shape = all & (chance(&other, 60) ? 1 << below(&other, 6) : below(&other, SHAPE_EVER));
+    if (chance(&other, 40))
+        s->shape |= SHAPE_EVER;
+}
+
 static void kernel_fill(struct generator *g, struct statement *s)
 {
     s->n = PICK(g, 40, 15, 15, 10, 3, 7, 10);
@@ -197,12 +220,15 @@ static void memory_fill(struct generator *g, struct statement *s)
 
 static void op_fill(struct generator *g, struct statement *s)
 {
+    shape_fill(g, s);
     switch (s->kind) {
     case S_KERNEL: {
         int lane = s->lane;
         if (g->templates > 0 && chance(g, 80)) {
+            int shape = s->shape;
             *s = *g->template[below(g, g->templates)];
             s->lane = lane;
+            s->shape = shape;
         } else {
             kernel_fill(g, s);
         }
@@ -448,6 +474,8 @@ static void character(struct generator *g)
         g->weight[i] = base[i] * ONE_OF(g, 0, 0, 0, 1, 1, 4) / 2;
     g->weight[S_KERNEL] = base[S_KERNEL] * ONE_OF(g, 1, 1, 4);
     g->vary = ONE_OF(g, 0, 10, 40, 90);
+    struct generator other = beside(g);
+    g->shapes = ONE_OF(&other, 0, 20, 80, 100);
     g->long_body = ONE_OF(g, 0, 0, 20, 80);
     if (g->threads == 1)
         g->weight[S_ON] = 0;

@@ -232,7 +232,7 @@ CUresult op_launch(struct thread *t, struct lane *l, const struct statement *s, 
 
 static void kernel(struct thread *t, struct lane *l, const struct statement *s)
 {
-    struct statement now = *s;
+    struct statement now = shape_now(t, l, s);
     int dst = s->dst, src = s->src;
     bool odd = t->depth > 0 && t->trip[t->depth - 1] & 1;
     if (s->more & 1 && odd) {
@@ -243,7 +243,7 @@ static void kernel(struct thread *t, struct lane *l, const struct statement *s)
         now.attrs = s->attrs == ATTR_COOPERATIVE ? ATTR_DOMAIN : ATTR_COOPERATIVE;
     CUresult result =
         op_launch(t, l, &now, lane_buffer(l, dst), lane_buffer(l, src), op_value(t, l, s));
-    if (s->attrs != 0 || (s->n == KERNEL_LAYOUTS && s->shared != 0))
+    if (s->attrs != 0 || (s->n == KERNEL_LAYOUTS && now.shared != 0))
         note(t, result, "kernel"); /* may fail, for the lane's limit or what the device can do */
     else
         must_succeed(t, result, "kernel");
@@ -251,8 +251,9 @@ static void kernel(struct thread *t, struct lane *l, const struct statement *s)
 
 /* -- Memsets -------------------------------------------------------------- */
 
-static void memset_op(struct thread *t, struct lane *l, const struct statement *s)
+static void memset_op(struct thread *t, struct lane *l, const struct statement *said)
 {
+    const struct statement now = shape_now(t, l, said), *s = &now;
     int at, size;
     range(s, &at, &size);
     uint32_t k = op_value(t, l, s) * 2654435761u;
@@ -289,8 +290,9 @@ static void fill(uint32_t *words, uint32_t k)
         words[i] = (k + i) * 2654435761u;
 }
 
-static void copy(struct thread *t, struct lane *l, const struct statement *s)
+static void copy(struct thread *t, struct lane *l, const struct statement *said)
 {
+    const struct statement now = shape_now(t, l, said), *s = &now;
     int at, size, how = s->how;
     range(s, &at, &size);
     size_t bytes = (size_t)size * 4;

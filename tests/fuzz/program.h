@@ -40,9 +40,9 @@
        dst, src; size: words; more: 1 dst and src change places every other trip, 2 attrs change   \
      */                                                                                            \
     X(KERNEL, "kernel", false)                                                                     \
-    /* n: element width; how: 0 1D, 1 2D, 2 synchronous; dst; at, size: words */                   \
+    /* n: element width; how: 0 1D, 1 2D, 2 synchronous; dst; at, size: words; shape */            \
     X(MEMSET, "memset", false)                                                                     \
-    /* how: enum copy_how; dst; src; at, size: words */                                            \
+    /* how: enum copy_how; dst; src; at, size: words; shape */                                     \
     X(COPY, "copy", false)                                                                         \
     /* the lane's stream changes host memory that copies read */                                   \
     X(HOST, "host", false)                                                                         \
@@ -115,6 +115,7 @@ enum statement_kind {
     X(grid)                                                                                        \
     X(block)                                                                                       \
     X(shared)                                                                                      \
+    X(shape)                                                                                       \
     X(attrs)
 
 struct statement {
@@ -139,6 +140,17 @@ enum vary {
     VARY_ALWAYS,    /* with every op of the lane */
     VARY_RARELY,    /* every fifth trip */
     VARY_KINDS
+};
+
+/* What is drawn anew for each trip, a bit each (shape.c). */
+enum shape {
+    SHAPE_GRID = 1,
+    SHAPE_BLOCK = 2,
+    SHAPE_SHARED = 4,
+    SHAPE_WHICH = 8, /* the function, or a memset's width */
+    SHAPE_SIZE = 16,
+    SHAPE_PLACE = 32,
+    SHAPE_EVER = 64 /* for each op of the lane: the next run of the loop draws others */
 };
 
 enum buffer { BUFFER_STATE, BUFFER_A, BUFFER_B, BUFFER_SPARE, BUFFER_HOST, BUFFER_TEMP, BUFFERS };

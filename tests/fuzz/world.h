@@ -192,6 +192,9 @@ CUresult op_launch(struct thread *t, struct lane *l, const struct statement *s, 
 CUdeviceptr lane_buffer(const struct lane *l, int buffer);
 void lane_free_records(struct lane *l);
 
+/* shape.c: the statement as it is this time. */
+struct statement shape_now(const struct thread *t, const struct lane *l, const struct statement *s);
+
 /* order.c: statements about order. */
 void order_run(struct thread *t, struct lane *l, const struct statement *s);
 /* What `from` has done is done before what `to` does from now on. False: in a broken capture. */
