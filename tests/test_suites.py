@@ -36,8 +36,8 @@ def run(place, files, *words, status=0, library=None, env=None, **entry):
     done = subprocess.run(
         [sys.executable, SUITES, "--dir", place / "checkout", "--list", place / "list", "--json", place / "rows",
          "--library", library or harmless_library(), "--again", "1", *words],
-        env=helpers.environment(preload=False, env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **(env or {})}), capture_output=True, text=True,
-        timeout=4 * helpers.TIMEOUT, check=False)
+        env=helpers.environment(preload=False, env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **(env or {})}),
+        capture_output=True, text=True, timeout=4 * helpers.TIMEOUT, check=False)
     assert done.returncode == status, done.stdout + done.stderr
     rows = json.loads((place / "rows").read_text())
     return rows[0] if rows else None, done.stdout
