@@ -384,6 +384,26 @@ static bool is_trusted(const char *file, const char *path, const struct stat *st
     return false;
 }
 
+/* Reads the open file, as far as that goes. */
+static void parse(struct source *s, const char *path, const struct stat *st)
+{
+    snprintf(ag_config_path, sizeof ag_config_path, "%s", path);
+    int result = ini_parse_stream(get_line, s, handle, s);
+    char where[AG_PATH_MAX];
+    locate(s, result > 0 ? (unsigned)result : s->line, where);
+    if (result > 0)
+        complain("%s: neither \"[section]\" nor \"key = value\"", where);
+    else if (result < 0)
+        complain("%s: no memory to read on", where);
+    if (s->error) {
+        errno = s->error;
+        complain("%s: cannot be read on: %m", where);
+    }
+    if (s->total >= FILE_MAX_BYTES && st->st_size > FILE_MAX_BYTES)
+        complain("%s: the file is too long, only %d KiB of it were read", where,
+                 FILE_MAX_BYTES / 1024);
+}
+
 /* Tries one place. False: there is no file there that could be read. */
 static bool read_file(const char *path, enum origin origin)
 {
@@ -403,21 +423,7 @@ static bool read_file(const char *path, enum origin origin)
         if (named)
             complain("AUTOGRAPH_CONFIG=%.900s: is not a regular file", path);
     } else if (origin != FOUND || is_trusted(from_start, path, &st)) {
-        snprintf(ag_config_path, sizeof ag_config_path, "%s", path);
-        int result = ini_parse_stream(get_line, &s, handle, &s);
-        char where[AG_PATH_MAX];
-        locate(&s, result > 0 ? (unsigned)result : s.line, where);
-        if (result > 0)
-            complain("%s: neither \"[section]\" nor \"key = value\"", where);
-        else if (result < 0)
-            complain("%s: no memory to read on", where);
-        if (s.error) {
-            errno = s.error;
-            complain("%s: cannot be read on: %m", where);
-        }
-        if (s.total >= FILE_MAX_BYTES && st.st_size > FILE_MAX_BYTES)
-            complain("%s: the file is too long, only %d KiB of it were read", where,
-                     FILE_MAX_BYTES / 1024);
+        parse(&s, path, &st);
         close(s.fd);
         return true;
     }

@@ -57,6 +57,13 @@ __attribute__((format(printf, 2, 3))) static void put(struct output *out, const 
         put_char(out, *p);
 }
 
+/* Overlong forms, surrogates, and what is beyond Unicode: sequences that UTF-8 does not have. */
+static bool is_no_character(const unsigned char *s)
+{
+    return (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+           (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
+}
+
 /* The bytes of the UTF-8 sequence at `s`; 0 if there is none. */
 static unsigned sequence(const unsigned char *s)
 {
@@ -66,11 +73,7 @@ static unsigned sequence(const unsigned char *s)
     for (unsigned i = 1; i < n; i++)
         if ((s[i] & 0xc0) != 0x80)
             return 0;
-    /* Overlong forms, surrogates, and what is beyond Unicode. */
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return n;
+    return is_no_character(s) ? 0 : n;
 }
 
 /* A JSON string. File names may hold any bytes: what is not UTF-8 becomes U+FFFD. */
@@ -107,12 +110,42 @@ static void put_name(struct output *out, bool *first, const char *name)
     *first = false;
 }
 
-/* A word of "one|other|third" by its place. */
-static void put_choice(struct output *out, const char *words, unsigned place)
+/* An option whose value is not the `initial` one. */
+static void put_bool(struct output *out, bool *first, const char *name, bool value, bool initial)
 {
+    if (value == initial)
+        return;
+    put_name(out, first, name);
+    put(out, value ? "true" : "false");
+}
+
+static void put_int(struct output *out, bool *first, const char *name, long value, long initial)
+{
+    if (value == initial)
+        return;
+    put_name(out, first, name);
+    put(out, "%ld", value);
+}
+
+/* The first word is the initial value. */
+static void put_choice(struct output *out, bool *first, const char *name, const char *words,
+                       unsigned place)
+{
+    if (place == 0)
+        return;
+    put_name(out, first, name);
     while (place-- > 0)
         words = strchr(words, '|') + 1;
     put(out, "\"%.*s\"", (int)strcspn(words, "|"), words);
+}
+
+static void put_text(struct output *out, bool *first, const char *name, const char *value,
+                     const char *initial)
+{
+    if (strcmp(value, initial) == 0)
+        return;
+    put_name(out, first, name);
+    put_string(out, value);
 }
 
 /* The options that differ from their defaults. */
@@ -122,25 +155,13 @@ static void put_options(struct output *out)
 
     put(out, "  \"options\": {");
 #define AG_OPT_BOOL(section, key, value, help)                                                     \
-    if (ag_opt.section##_##key != value) {                                                         \
-        put_name(out, &first, #section "." #key);                                                  \
-        put(out, ag_opt.section##_##key ? "true" : "false");                                       \
-    }
+    put_bool(out, &first, #section "." #key, ag_opt.section##_##key, value);
 #define AG_OPT_INT(section, key, value, min, max, help)                                            \
-    if (ag_opt.section##_##key != value) {                                                         \
-        put_name(out, &first, #section "." #key);                                                  \
-        put(out, "%ld", ag_opt.section##_##key);                                                   \
-    }
-#define AG_OPT_CHOICE(section, key, words, help)                                                   \
-    if (ag_opt.section##_##key != 0) {                                                             \
-        put_name(out, &first, #section "." #key);                                                  \
-        put_choice(out, words, ag_opt.section##_##key);                                            \
-    }
+    put_int(out, &first, #section "." #key, ag_opt.section##_##key, value);
 #define AG_OPT_STRING(section, key, value, help)                                                   \
-    if (strcmp(ag_opt.section##_##key, value) != 0) {                                              \
-        put_name(out, &first, #section "." #key);                                                  \
-        put_string(out, ag_opt.section##_##key);                                                   \
-    }
+    put_text(out, &first, #section "." #key, ag_opt.section##_##key, value);
+#define AG_OPT_CHOICE(section, key, words, help)                                                   \
+    put_choice(out, &first, #section "." #key, words, ag_opt.section##_##key);
 #include "config/options.def"
 #undef AG_OPT_BOOL
 #undef AG_OPT_INT
@@ -438,6 +459,17 @@ static int replace(const char *name, const struct ag_account *account)
     return error;
 }
 
+static int replace_or_write_over(const char *name, const struct ag_target *target,
+                                 const struct ag_account *account)
+{
+    bool regular = !target->exists || S_ISREG(target->st.st_mode);
+    /* A device or a pipe is written to, not replaced by a file. */
+    int error = regular ? replace(name, account) : write_over(name, target, account);
+    /* /proc/self/fd/3, a file that is mounted alone, a directory of somebody else's. */
+    bool refused = error == ENOENT || error == EBUSY || error == EACCES || error == EROFS;
+    return target->exists && regular && refused ? write_over(name, target, account) : error;
+}
+
 static int write_file(const char *name, const struct ag_account *account)
 {
     static bool written; /* by this process */
@@ -455,12 +487,7 @@ static int write_file(const char *name, const struct ag_account *account)
     if (exists && regular && !written && account->counters.ops == 0 &&
         is_newer(&target.st, account))
         return 0;
-    /* A device or a pipe is written to, not replaced by a file. */
-    error = regular ? replace(name, account) : write_over(name, &target, account);
-    /* /proc/self/fd/3, a file that is mounted alone, a directory of somebody else's. */
-    bool refused = error == ENOENT || error == EBUSY || error == EACCES || error == EROFS;
-    if (exists && regular && refused)
-        error = write_over(name, &target, account);
+    error = replace_or_write_over(name, &target, account);
     written |= !error;
     return error;
 }

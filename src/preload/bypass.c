@@ -65,23 +65,21 @@ struct dynamic {
     uint64_t strings_size;
 };
 
-/* Finds the dynamic section and its strings. False: this is no shared object as it should be. */
-static bool read_dynamic(const struct file *file, struct dynamic *dynamic)
+/* The program headers; NULL if this is no ELF file as it should be. */
+static const ElfW(Phdr) * read_segments(const struct file *file, unsigned *count)
 {
     const ElfW(Ehdr) *header = range(file, 0, sizeof *header);
     if (!header || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
         header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_phentsize != sizeof(ElfW(Phdr)) ||
         header->e_phoff % sizeof(uint64_t) != 0)
-        return false;
-    const ElfW(Phdr) *segments =
-        range(file, header->e_phoff, (uint64_t)header->e_phnum * sizeof *segments);
-    if (!segments)
-        return false;
-    for (unsigned i = 0; i < header->e_phnum; i++)
-        if (segments[i].p_type == PT_DYNAMIC && segments[i].p_offset % sizeof(uint64_t) == 0) {
-            dynamic->count = segments[i].p_filesz / sizeof(ElfW(Dyn));
-            dynamic->entries = range(file, segments[i].p_offset, segments[i].p_filesz);
-        }
+        return NULL;
+    *count = header->e_phnum;
+    return range(file, header->e_phoff, (uint64_t)header->e_phnum * sizeof(ElfW(Phdr)));
+}
+
+/* The address of the strings, as the dynamic section has it; 0 if it has none. */
+static uint64_t read_entries(struct dynamic *dynamic)
+{
     uint64_t address = 0;
     for (size_t i = 0; dynamic->entries && i < dynamic->count; i++) {
         if (dynamic->entries[i].d_tag == DT_STRTAB)
@@ -89,7 +87,23 @@ static bool read_dynamic(const struct file *file, struct dynamic *dynamic)
         else if (dynamic->entries[i].d_tag == DT_STRSZ)
             dynamic->strings_size = dynamic->entries[i].d_un.d_val;
     }
-    for (unsigned i = 0; i < header->e_phnum; i++)
+    return address;
+}
+
+/* Finds the dynamic section and its strings. False: this is no shared object as it should be. */
+static bool read_dynamic(const struct file *file, struct dynamic *dynamic)
+{
+    unsigned count = 0;
+    const ElfW(Phdr) *segments = read_segments(file, &count);
+    if (!segments)
+        return false;
+    for (unsigned i = 0; i < count; i++)
+        if (segments[i].p_type == PT_DYNAMIC && segments[i].p_offset % sizeof(uint64_t) == 0) {
+            dynamic->count = segments[i].p_filesz / sizeof(ElfW(Dyn));
+            dynamic->entries = range(file, segments[i].p_offset, segments[i].p_filesz);
+        }
+    uint64_t address = read_entries(dynamic);
+    for (unsigned i = 0; i < count; i++)
         if (segments[i].p_type == PT_LOAD && address >= segments[i].p_vaddr &&
             address - segments[i].p_vaddr < segments[i].p_filesz)
             dynamic->strings = range(file, segments[i].p_offset + (address - segments[i].p_vaddr),

@@ -139,6 +139,16 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *context)
     return 0;
 }
 
+/* The object's own definition of `name`: a look-up also finds what the object depends on. */
+static void *find_defined_in(const struct object *object, const char *name)
+{
+    void *handle = dlopen(object->path, RTLD_LAZY | RTLD_NOLOAD);
+    void *address = handle ? ag_dlsym(handle, name) : NULL;
+    if (handle)
+        dlclose(handle);
+    return address && contains(object, address) ? address : NULL;
+}
+
 /*
  * The first definition of `name` after the object of `caller`, in the order of loading, this
  * library left out. `*behind` tells whether this library comes after the caller. NULL if there is
@@ -158,15 +168,8 @@ static void *find_after(const void *caller, const char *name, bool *behind)
         bool ours = contains(object, __ehdr_start);
         if (after && ours)
             *behind = true;
-        if (after && !ours && in_scope && !found && object->path[0]) {
-            void *handle = dlopen(object->path, RTLD_LAZY | RTLD_NOLOAD);
-            void *address = handle ? ag_dlsym(handle, name) : NULL;
-            /* The handle also finds what the object depends on, which is not next. */
-            if (address && contains(object, address))
-                found = address;
-            if (handle)
-                dlclose(handle);
-        }
+        if (after && !ours && in_scope && !found && object->path[0])
+            found = find_defined_in(object, name);
         after = after || contains(object, caller);
     }
     for (size_t i = 0; i < objects.count; i++)

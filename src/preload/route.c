@@ -319,6 +319,15 @@ static unsigned add_unknown(uintptr_t address)
     return slot;
 }
 
+/* What the program gets for a function that is no query. */
+static void *door_of(unsigned slot)
+{
+    if (ag_slots[slot].class == AG_CLASS_OP || ag_slots[slot].class == AG_CLASS_WRAP)
+        return ag_doors[slot];
+    void *door = *ag_opt.trace_file ? ag_memory_door(slot) : NULL;
+    return door ? door : (void *)ag_thunks[slot];
+}
+
 static void *route(struct driver *driver, void *found)
 {
     void *door = ag_entry_door((unsigned)(driver - drivers), found);
@@ -335,12 +344,7 @@ static void *route(struct driver *driver, void *found)
     if (ag_gave_up())
         return found;
     unsigned slot = known ? table[entry].slot : add_unknown((uintptr_t)found);
-    if (slot == AG_SLOTS)
-        return found;
-    if (ag_slots[slot].class == AG_CLASS_OP || ag_slots[slot].class == AG_CLASS_WRAP)
-        return ag_doors[slot];
-    door = *ag_opt.trace_file ? ag_memory_door(slot) : NULL;
-    return door ? door : (void *)ag_thunks[slot];
+    return slot == AG_SLOTS ? found : door_of(slot);
 }
 
 void *ag_route(void *found)

@@ -107,6 +107,19 @@ static void rest_blindly(struct ag_recorder *rec)
     atomic_store_explicit(&rec->heads, 0, memory_order_relaxed);
 }
 
+/* The op `token` is the anchor from now on: what sequences begin with. `lost`: instead of another.
+ */
+static void set_anchor(struct ag_recorder *rec, uint64_t token, bool again, bool lost)
+{
+    if (lost && rec->came)
+        rec->reach = AG_REACH_FIRST;
+    else if (lost && rec->reach < AG_REACH_MOST)
+        rec->reach *= 2;
+    rec->anchor = token;
+    rec->chain = 0;
+    rec->came = again;
+}
+
 void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
 {
     if (__builtin_expect(rec->rest_later != 0, 0) && !ag_recorder_rests(rec))
@@ -120,15 +133,8 @@ void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
     rec->rounds = 0;
     rec->rounded = false;
     bool lost = !again && rec->anchor != 0 && rec->chain > rec->reach;
-    if (again || lost || rec->anchor == 0) {
-        if (lost && rec->came)
-            rec->reach = AG_REACH_FIRST;
-        else if (lost && rec->reach < AG_REACH_MOST)
-            rec->reach *= 2;
-        rec->anchor = token;
-        rec->chain = 0;
-        rec->came = again;
-    }
+    if (again || lost || rec->anchor == 0)
+        set_anchor(rec, token, again, lost);
 }
 
 void ag_recorder_give_up(struct ag_recorder *rec, uint32_t least)
@@ -251,6 +257,22 @@ void ag_recorder_foreign(struct ag_recorder *rec)
     lone(rec);
 }
 
+/* A barrier ends the sequence at `node`, and the run of sequences before it. */
+static void barred(struct ag_recorder *rec, struct ag_node *node, uint32_t min_length)
+{
+    rec->anchor = 0;
+    if (rec->run != 0) {
+        rec->brief = rec->run == rec->last_run && rec->run <= rec->max_length;
+        rec->last_run = rec->run;
+        rec->run = 0;
+    }
+    node->open = (uint8_t)(node->open - (node->open != 0));
+    if (node->depth != 0 && node->weight < min_length)
+        lone(rec);
+    else if (node->depth != 0)
+        rec->lone = 0;
+}
+
 struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t hot,
                                 uint32_t min_length)
 {
@@ -265,19 +287,8 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     rec->chain += node->depth;
     rec->fruitless += node->depth;
     rec->run += node->depth;
-    if (barrier) {
-        rec->anchor = 0;
-        if (rec->run != 0) {
-            rec->brief = rec->run == rec->last_run && rec->run <= rec->max_length;
-            rec->last_run = rec->run;
-            rec->run = 0;
-        }
-        node->open = (uint8_t)(node->open - (node->open != 0));
-        if (node->depth != 0 && node->weight < min_length)
-            lone(rec);
-        else if (node->depth != 0)
-            rec->lone = 0;
-    }
+    if (barrier)
+        barred(rec, node, min_length);
     if (rec->fruitless >= AG_FRUITLESS)
         rest(rec, &rec->rest_next, AG_REST_MOST, AG_REST_GROWS);
     else if (ag_recorder_rests(rec) && rec->fruitless >= AG_REST_VAIN)
