@@ -11,8 +11,13 @@ COLLECTIONS = {
 
 
 def read(source):
-    """The C files and headers of a tree, by their names below it, without comments."""
-    return {str(p.relative_to(source)): re.sub(r"/\*.*?\*/", "", p.read_text(), flags=re.S)
+    """The C files and headers of a tree, by their names below it, without comments. Generated doors belong to the
+    file that their table is named after."""
+    def text(path):
+        table = path.with_suffix(".doors")
+        return path.read_text() + (table.read_text() if path.suffix == ".c" and table.exists() else "")
+
+    return {str(p.relative_to(source)): re.sub(r"/\*.*?\*/", "", text(p), flags=re.S)
             for p in sorted(source.rglob("*.[ch]"))}
 
 

@@ -6,10 +6,12 @@ Most of it runs over a driver and an engine that only write down how they are ca
 import collections
 import concurrent.futures
 import os
+import pathlib
 import random
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -423,6 +425,89 @@ def test_limits_of_a_context(built):
     assert [line for line in out if line.startswith("events")] == [
         "events: all(barrier) stack stack(1) ", "events: all(barrier) ", "events: "]
     assert [line.split()[2] for line in out if line.startswith("call")] == 3 * ["cuCtxSetLimit"]
+
+
+# -- Doors as plain C ------------------------------------------------------------
+
+TABLE = """/* What is
+   dropped. */
+shape tells(WHOM, WHEN)
+/* kept */
+AG_DOOR CUresult ag_door_NAME(PARAMETERS)
+{
+    tell(WHOM, "BASE", WHEN);
+    return AG_REAL(NAME)(ARGUMENTS);
+}
+end
+
+tells about(PER_THREAD) |
+        a || b
+    cuStreamQuery(CUstream stream)
+    cuMemAlloc_v2(CUdeviceptr *to,
+                  size_t size)
+tells NULL | 0
+    cuCtxSynchronize()
+
+shape numbers
+static int get_NAME;
+end
+numbers
+    0 1
+"""
+
+
+def generate(directory, table):
+    (directory / "slots.inc").write_text("".join(
+        f"AG_SLOT({name}, WRAP, 0, 0)\n" for name in ("cuStreamQuery", "cuStreamQuery_ptsz", "cuMemAlloc_v2",
+                                                      "cuMemAlloc", "cuCtxSynchronize")))
+    (directory / "x.doors").write_text(table)
+    return subprocess.run([sys.executable, PRELOAD / "doors.py", directory / "slots.inc", directory / "x.doors",
+                           directory / "x.inc"], capture_output=True, text=True, check=False)
+
+
+def test_doors_are_generated_for_each_form(tmp_path):
+    assert generate(tmp_path, TABLE).stderr == ""
+    assert (tmp_path / "x.inc").read_text().partition("\n")[2] == "".join(f"""
+/* kept */
+AG_DOOR CUresult ag_door_{name}({parameters or "void"})
+{{
+    tell({values});
+    return AG_REAL({name})({arguments});
+}}
+""" for name, parameters, values, arguments in (
+        ("cuStreamQuery", "CUstream stream", 'about(false), "cuStreamQuery", a || b', "stream"),
+        ("cuStreamQuery_ptsz", "CUstream stream", 'about(true), "cuStreamQuery", a || b', "stream"),
+        ("cuMemAlloc_v2", "CUdeviceptr *to, size_t size", 'about(false), "cuMemAlloc_v2", a || b', "to, size"),
+        ("cuCtxSynchronize", "", 'NULL, "cuCtxSynchronize", 0', ""),
+    )) + "\nstatic int get_0;\n\nstatic int get_1;\n"
+
+
+@pytest.mark.parametrize("change, complaint", [
+    (("cuStreamQuery(", "cuStreamQuerry("), "12: the driver has no cuStreamQuerry(CUstream stream)"),
+    (("    cuCtxSynchronize()\n", ""), "17: tells wants WHOM | WHEN, and functions"),
+    (("NULL | 0", "NULL"), "17: tells wants WHOM | WHEN, and functions"),
+    (("tells NULL", "tell NULL"), "17: no shape is called tell"),
+    (("shape tells", "    lost\nshape tells"), "3: it belongs to no row"),
+])
+def test_mistakes_in_a_table_of_doors(tmp_path, change, complaint):
+    assert TABLE.count(change[0]) == 1
+    done = generate(tmp_path, TABLE.replace(*change))
+    assert done.returncode == 1 and done.stderr == f"{tmp_path}/x.doors:{complaint}\n"
+    assert not (tmp_path / "x.inc").exists()
+
+
+@pytest.mark.skipif("-g" not in helpers.config()["cflags"].split(), reason="there are no lines in the library")
+def test_a_debugger_can_stop_in_each_door():
+    """Each door begins at a line of its own, which names it."""
+    places = {}
+    for line in helpers.tool("nm", "--line-numbers", "--defined-only", helpers.library()).splitlines():
+        found = re.fullmatch(r"\w+ [tT] (ag_(?:door|memory_op)_(cu\w+))\t(.*):(\d+)", line)
+        if found:  # an entry that tools may patch has no line: it jumps to what has
+            places[found[2]] = (found[1], found[3], int(found[4]))
+    assert places.keys() == {n for n, slot in SLOTS.items() if slot.kind in ("OP", "WRAP")}
+    assert len({place[1:] for place in places.values()}) == len(places)
+    for name, path, number in places.values():
+        assert f" {name}(" in (helpers.build_dir() / path).read_text().splitlines()[number - 1]
 
 
 # -- What is not CUDA's, and what is not there ------------------------------------

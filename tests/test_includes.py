@@ -97,7 +97,8 @@ def test_a_collection_declares_what_its_folder_defines(header):
 
 def test_the_words_that_doors_read_are_in_one_place():
     """Those of the engine: in hot.h. Thunks name them, too."""
-    doors = "".join(p.read_text() for p in (helpers.SOURCE / "src/preload").rglob("*.[chS]"))
+    doors = "".join(p.read_text() for ending in ("[chS]", "doors")
+                    for p in (helpers.SOURCE / "src/preload").rglob(f"*.{ending}"))
     elsewhere = {w for n, t in FILES.items() if re.fullmatch(r"engine/(?!hot).*h", n) for w in words(t)}
     assert {"ag_listeners", "ag_memory_state", "ag_depth"} <= set(words(FILES["engine/hot.h"]))
     assert [w for w in sorted(elsewhere) if re.search(rf"\b{w}\b", doors)] == []

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the doors of life-cycle calls are made of. */
+/* What the doors of life-cycle calls have in common. */
 #ifndef AG_DOOR_H
 #define AG_DOOR_H
 
@@ -9,11 +9,8 @@
 #include "engine/engine.h"
 #include "preload/preload.h"
 
-/* Begins a door. REAL() in it is the real function; the types are those of the CUDA reference. */
-#define DOOR(name, parameters)                                                                     \
-    typedef CUresult(*type_##name) parameters;                                                     \
-    __attribute__((used, visibility("hidden"))) CUresult ag_door_##name parameters
-#define REAL(name) ((type_##name)ag_slots[AG_SLOT_##name].real)
+/* In the door of `name`: the real function. */
+#define AG_REAL(name) ((__typeof__(ag_door_##name) *)ag_slots[AG_SLOT_##name].real)
 
 static inline bool passive(void)
 {

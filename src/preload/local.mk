@@ -28,12 +28,20 @@ if ARCH_AARCH64
 preload_sources += src/preload/arch/aarch64/dlopen.S src/preload/arch/aarch64/dlsym.S src/preload/arch/aarch64/thunks.S
 endif
 
-# Every driver function of this toolkit with its class, for C and assembly.
-$(libautograph_la_OBJECTS): src/preload/slots.inc
-CLEANFILES += src/preload/slots.inc
-EXTRA_DIST += src/preload/slots.py src/preload/classes.def
+# Every driver function of this toolkit with its class, for C and assembly; doors that are alike, in plain C.
+preload_tables = src/preload/capture.doors src/preload/life.doors src/preload/memory.doors src/preload/ops.doors \
+	src/preload/runtime.doors
+preload_doors = $(preload_tables:.doors=_doors.inc)
+$(libautograph_la_OBJECTS): src/preload/slots.inc $(preload_doors)
+CLEANFILES += src/preload/slots.inc $(preload_doors)
+EXTRA_DIST += src/preload/slots.py src/preload/classes.def src/preload/doors.py $(preload_tables)
 
 src/preload/slots.inc: $(top_srcdir)/src/preload/slots.py $(top_srcdir)/src/preload/classes.def
 	$(AM_V_GEN)$(MKDIR_P) src/preload && \
 	$(PYTHON) '$(top_srcdir)/src/preload/slots.py' '$(top_srcdir)/src/preload/classes.def' $@ \
 	    $(CC) $(CUDA_CPPFLAGS)
+
+$(preload_doors): src/preload/%_doors.inc: $(top_srcdir)/src/preload/%.doors $(top_srcdir)/src/preload/doors.py \
+    src/preload/slots.inc
+	$(AM_V_GEN)$(PYTHON) '$(top_srcdir)/src/preload/doors.py' src/preload/slots.inc \
+	    '$(top_srcdir)/src/preload/$*.doors' $@

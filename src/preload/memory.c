@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The doors of functions that allocate and free memory, which the trace file tells of: without one
- * they are barriers like others, and the program gets their thunks.
+ * they are barriers like others, and the program gets their thunks. All are alike: memory.doors.
  */
 #include "preload/preload.h"
 
@@ -9,9 +9,6 @@
 #include <stdatomic.h>
 
 #include "engine/engine.h"
-
-/* Here each name means the function of that name, not what cuda.h makes of it. */
-#undef cuMemHostRegister
 
 static void barrier(const struct ag_slot *slot, const char *name)
 {
@@ -26,76 +23,36 @@ static void barrier(const struct ag_slot *slot, const char *name)
         ag_engine_barrier_all(AG_REASON_BARRIER);
 }
 
-/* What the program gets is the entry, which tools may patch (arch.h). */
-#define DOOR(name, parameters)                                                                     \
-    CUresult ag_memory_entry_##name parameters;                                                    \
-    AG_ENTRY(ag_memory_entry_##name, ag_memory_door_##name);                                       \
-    __attribute__((used, visibility("hidden"))) CUresult ag_memory_door_##name parameters
-#define REAL(name, parameters) ((CUresult(*) parameters)ag_slots[AG_SLOT_##name].real)
+/* In the door of `name`: the real function. */
+#define AG_REAL(name) ((__typeof__(ag_memory_door_##name) *)ag_slots[AG_SLOT_##name].real)
 
-#define ALLOCATES(name, kind, parameters, arguments, address, bytes)                               \
-    DOOR(name, parameters)                                                                         \
-    {                                                                                              \
-        barrier(&ag_slots[AG_SLOT_##name], #name);                                                 \
-        CUresult result = REAL(name, parameters) arguments;                                        \
-        if (result == CUDA_SUCCESS && !ag_depth)                                                   \
-            AG_TRACE(ag_note_memory(true, AG_MEMORY_##kind, (CUdeviceptr)(address), bytes));       \
-        return result;                                                                             \
-    }
-
-/* Before the call: another thread may be given the same memory at once. */
-#define FREES(name, kind, parameters, arguments, address)                                          \
-    DOOR(name, parameters)                                                                         \
-    {                                                                                              \
-        barrier(&ag_slots[AG_SLOT_##name], #name);                                                 \
-        if (!ag_depth)                                                                             \
-            AG_TRACE(ag_note_memory(false, AG_MEMORY_##kind, (CUdeviceptr)(address), 0));          \
-        return REAL(name, parameters) arguments;                                                   \
-    }
-
-/* The rows below are a table of macros, which the formatter does not understand. */
-/* clang-format off */
-
-ALLOCATES(cuMemAlloc_v2, DEVICE, (CUdeviceptr *to, size_t size), (to, size), *to, size)
-ALLOCATES(cuMemAllocPitch_v2, DEVICE,
-          (CUdeviceptr *to, size_t *pitch, size_t width, size_t height, unsigned element),
-          (to, pitch, width, height, element), *to, *pitch * height)
-ALLOCATES(cuMemMap, DEVICE,
-          (CUdeviceptr to, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-           unsigned long long flags),
-          (to, size, offset, handle, flags), to, size)
-ALLOCATES(cuMemAllocManaged, MANAGED, (CUdeviceptr *to, size_t size, unsigned flags),
-          (to, size, flags), *to, size)
-ALLOCATES(cuMemAllocHost_v2, HOST, (void **to, size_t size), (to, size), *to, size)
-ALLOCATES(cuMemHostAlloc, HOST, (void **to, size_t size, unsigned flags), (to, size, flags), *to,
-          size)
-ALLOCATES(cuMemHostRegister_v2, HOST, (void *to, size_t size, unsigned flags), (to, size, flags),
-          to, size)
-FREES(cuMemFree_v2, DEVICE, (CUdeviceptr address), (address), address)
-FREES(cuMemUnmap, DEVICE, (CUdeviceptr address, size_t size), (address, size), address)
-FREES(cuMemFreeHost, HOST, (void *address), (address), address)
-FREES(cuMemHostUnregister, HOST, (void *address), (address), address)
-
-/* clang-format on */
+#include "preload/memory_doors.inc"
 
 void *ag_memory_door(unsigned slot)
 {
     switch (slot) {
-#define ROW(name)                                                                                  \
-    case AG_SLOT_##name:                                                                           \
-        return (void *)ag_memory_entry_##name;
-        ROW(cuMemAlloc_v2)
-        ROW(cuMemAllocPitch_v2)
-        ROW(cuMemMap)
-        ROW(cuMemAllocManaged)
-        ROW(cuMemAllocHost_v2)
-        ROW(cuMemHostAlloc)
-        ROW(cuMemHostRegister_v2)
-        ROW(cuMemFree_v2)
-        ROW(cuMemUnmap)
-        ROW(cuMemFreeHost)
-        ROW(cuMemHostUnregister)
-#undef ROW
+    case AG_SLOT_cuMemAlloc_v2:
+        return (void *)ag_memory_entry_cuMemAlloc_v2;
+    case AG_SLOT_cuMemAllocPitch_v2:
+        return (void *)ag_memory_entry_cuMemAllocPitch_v2;
+    case AG_SLOT_cuMemMap:
+        return (void *)ag_memory_entry_cuMemMap;
+    case AG_SLOT_cuMemAllocManaged:
+        return (void *)ag_memory_entry_cuMemAllocManaged;
+    case AG_SLOT_cuMemAllocHost_v2:
+        return (void *)ag_memory_entry_cuMemAllocHost_v2;
+    case AG_SLOT_cuMemHostAlloc:
+        return (void *)ag_memory_entry_cuMemHostAlloc;
+    case AG_SLOT_cuMemHostRegister_v2:
+        return (void *)ag_memory_entry_cuMemHostRegister_v2;
+    case AG_SLOT_cuMemFree_v2:
+        return (void *)ag_memory_entry_cuMemFree_v2;
+    case AG_SLOT_cuMemUnmap:
+        return (void *)ag_memory_entry_cuMemUnmap;
+    case AG_SLOT_cuMemFreeHost:
+        return (void *)ag_memory_entry_cuMemFreeHost;
+    case AG_SLOT_cuMemHostUnregister:
+        return (void *)ag_memory_entry_cuMemHostUnregister;
     default:
         return NULL;
     }

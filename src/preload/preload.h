@@ -24,6 +24,9 @@
 #include "engine/engine.h"
 #include "preload/arch.h"
 
+/* Begins the definition of a door. */
+#define AG_DOOR __attribute__((used, visibility("hidden")))
+
 /* -- Slots: one for each driver function --------------------------------- */
 
 enum ag_class {
