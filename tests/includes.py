@@ -35,7 +35,7 @@ def statements(text):
     return [s.strip() for s in flat.split(";")]
 
 
-FUNCTION = r"(?!static inline|typedef)[\w\s*]*?\b(ag_\w+)\s*\("
+FUNCTION = r"(?!static inline|static INLINE|typedef)[\w\s*]*?\b(ag_\w+)\s*\("
 
 
 def words(text):

@@ -351,6 +351,7 @@ LIFE = {"children": (0, True), "children_of_a_thread": (0, True), "simple": (0, 
         "captured_events": (0, True), "passing_events": (0, True), "launched_events": (0, True), "forbidden_events": (0, True),
         "awaited_events": (0, True), "completed_events": (0, True), "scattered_events": (0, True),
         "plugins": (0, True)}
+CONTEXT = ("contexts", "devices", "back_and_forth", "current", "reset", "modules", "attributes")
 
 
 UNFIT = {"main_thread_exits": "ThreadSanitizer cannot wait for the main thread",
@@ -373,8 +374,8 @@ def life(scenario, seed, **options):
         env["AUTOGRAPH_TRACE_MAX_LENGTH"] = 12  # more graphs than the stream takes
     if scenario == "asked_beside":
         env.update(HELD)
-    subjects = {"beside": "live_beside", "events": "live_event"}
-    program = compiled.program(subjects.get(scenario.rpartition("_")[2], "live_life"))
+    subjects = {"beside": "live_beside", "events": "live_event", **dict.fromkeys(CONTEXT, "live_context")}
+    program = compiled.program(subjects.get(scenario, subjects.get(scenario.rpartition("_")[2], "live_life")))
     return helpers.run([program, scenario], env=env, status=LIFE[scenario][0], **options)
 
 
@@ -400,7 +401,7 @@ def test_life(scenario, seed, tmp_path):
 def test_ops_in_the_stream_of_another_context_are_not_held(tmp_path):
     """The driver is asked which one is current whenever it may have changed: each eighth copy of 480."""
     log = tmp_path / "log"
-    helpers.run([compiled.program("live_life"), "current"],
+    helpers.run([compiled.program("live_context"), "current"],
                 env={**HELD, "AUTOGRAPH_TRACE_UNROLL": 12, "AGSIM_LOG": log})
     assert 300 < len(re.findall("op=copy.*via=graph", log.read_text())) <= 420
 
