@@ -9,18 +9,22 @@ import compiled
 import helpers
 
 # How much of a word's ops is replayed at least: without a wait in the loop, with one in each step. These are
-# records, to be raised by whoever raises the shares; each is 0.05 below what was measured.
+# records, to be raised by whoever raises the shares; each is 0.01 below what was measured, rounded down.
 FLOORS = {
-    "regular": (0.88, 0.94), "grid": (0, 0.62), "block": (0, 0.19), "shared": (0, 0.58), "function": (0, 0.89),
-    "left_out": (0, 0.93), "times": (0, 0.68), "memset_value": (0.88, 0.94), "memset_size": (0, 0.51),
-    "memset_place": (0.88, 0.94), "memset_width": (0, 0.92), "copy_size": (0.05, 0.47), "copy_place": (0.86, 0.92),
-    "anything": (0, 0.5), "grids": (0, 0), "functions": (0, 0), "batches": (0, 0.39), "tokens": (0, 0.25),
-    "halving": (0, 0.45), "triangle": (0.83, 0.61), "nested": (0, 0.57), "left_early": (0, 0.81),
-    "trees": (0, 0.09), "shuffled": (0, 0), "phases": (0.18, 0.93), "worklist": (0.82, 0.82),
-    "pinned_up": (0.86, 0.93), "pinned_up_late": (0.8, 0.94), "pinned_down": (0.94, 0.94),
-    "pageable_up": (0.83, 0.83), "read_back": (0.93, 0.93), "two_streams": (0.93, 0.94),
-    "fork_and_join": (0.93, 0.93), "host_function": (0.94, 0.94), "allocate": (0.88, 0.13), "polled": (0.94, 0.94),
-    "setters": (0.87, 0.94),
+    "regular": (0.93, 0.98), "grid": (0, 0.67), "block": (0, 0.02), "shared": (0, 0.59), "function": (0, 0.95),
+    "left_out": (0, 0.97), "times": (0, 0.86), "memset_value": (0.93, 0.98), "memset_size": (0, 0.5),
+    "memset_place": (0.93, 0.98), "memset_width": (0, 0.96), "copy_size": (0.09, 0.67), "copy_place": (0.9, 0.97),
+    "anything": (0, 0.64), "grids": (0, 0), "functions": (0, 0), "batches": (0, 0.43), "tokens": (0, 0.04),
+    "halving": (0, 0.49), "triangle": (0.87, 0.69), "nested": (0, 0.65), "left_early": (0, 0.9),
+    "trees": (0, 0.11), "shuffled": (0, 0), "phases": (0.03, 0.97), "worklist": (0.86, 0.86),
+    "pinned_up": (0.9, 0.97), "pinned_up_late": (0.84, 0.98), "pinned_down": (0.98, 0.98),
+    "pageable_up": (0.87, 0.87), "read_back": (0.97, 0.97), "two_streams": (0.97, 0.98),
+    "fork_and_join": (0.97, 0.97), "host_function": (0.98, 0.98), "allocate": (0.92, 0.17), "polled": (0.98, 0.98),
+    "setters": (0.91, 0.98), "timed": (0.97, 0.98), "timed_and_read": (0.98, 0.98),
+    "context_current": (0.87, 0.98), "asked": (0.87, 0.98), "memory_made": (0.98, 0.98),
+    "events_made": (0.88, 0.88), "streams_made": (0.98, 0.98), "waits_for_each": (0.95, 0.95),
+    "asks_after_each": (0.95, 0.95), "context_waits": (0.98, 0.98), "large_down": (0.98, 0.98),
+    "places": (0.93, 0.98),
 }
 OTHER_ADDRESSES = ["allocate"]  # memory is allocated ahead of held work, and freed behind it
 
@@ -33,7 +37,7 @@ def program(*arguments, **options):
 @pytest.mark.parametrize("word", FLOORS)
 def test_what_differs_costs_no_result_and_no_share(word, wait):
     without = program(word, wait, preload=False)
-    done = program(word, wait)
+    done = program(word, wait, env=helpers.HELD)  # the share does not go by the clock
     assert (done.stdout, done.stderr) == (without.stdout, "")
     assert done.log == without.log or word in OTHER_ADDRESSES
     ops = done.report["ops"]
@@ -49,10 +53,11 @@ def test_every_word_has_its_floors():
 
 
 def test_what_is_irregular_depends_on_the_step_alone():
-    """And each word does something else, which a setter alone is not, nor is a query."""
+    """And no two that are irregular do what the other does."""
     runs = {word: [program(word, 0, 40, preload=False) for _ in range(2)] for word in FLOORS}
     assert all(first.stdout == second.stdout for first, second in runs.values())
     assert all(first.log == second.log for word, (first, second) in runs.items() if word not in OTHER_ADDRESSES)
-    alike = {word for word in runs for other in runs
-             if word != other and runs[word][0].log == runs[other][0].log}
-    assert alike <= {"polled", "setters"}
+    words = list(FLOORS)[:list(FLOORS).index("pinned_up")]
+    assert len(words) > 20
+    assert not [(word, other) for word in words for other in words
+                if word < other and runs[word][0].log == runs[other][0].log]

@@ -15,7 +15,7 @@ enum { N = 64, KERNELS = 8, ODD = 3, WORDS = 1 << 14, PIN = 1 << 10 };
 static CUstream stream, beside;
 static CUdeviceptr front, back; /* of WORDS words each */
 static uint32_t *pinned;
-static CUevent early, late;
+static CUevent early, late, begun, ended; /* the last two tell times */
 static CUfunction add;
 static uint32_t step, seen; /* a hash of what was read back */
 
@@ -392,50 +392,140 @@ static void setters(void)
     }
 }
 
+/* -- What else programs do between launches ------------------------------------- */
+
+static void timed(void)
+{
+    OK(cuEventRecord(begun, stream));
+    eight();
+    OK(cuEventRecord(ended, stream));
+}
+
+static void timed_and_read(void)
+{
+    float ms;
+    timed();
+    OK(cuEventSynchronize(ended));
+    OK(cuEventElapsedTime(&ms, begun, ended));
+}
+
+static void context_current(void)
+{
+    CUcontext was;
+    OK(cuCtxSetCurrent(ctx));
+    turn(0);
+    OK(cuCtxPushCurrent(ctx));
+    OK(cuCtxPopCurrent(&was));
+    eight();
+}
+
+static void asked(void)
+{
+    size_t left, all;
+    int value;
+    OK(cuMemGetInfo(&left, &all));
+    turn(0);
+    OK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, mix));
+    OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&value, mix, N, 0));
+    eight();
+}
+
+static void memory_made(void)
+{
+    CUdeviceptr own;
+    OK(cuMemAlloc(&own, 4096));
+    OK(launch_mix(own, N, step, stream));
+    eight();
+    OK(cuMemFree(own));
+}
+
+static void events_made(void)
+{
+    CUevent own;
+    turn(0);
+    OK(cuEventCreate(&own, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventRecord(own, stream));
+    OK(cuEventDestroy(own));
+    eight();
+}
+
+static void streams_made(void)
+{
+    CUstream was = stream;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    eight();
+    OK(cuStreamSynchronize(stream));
+    OK(cuStreamDestroy(stream));
+    stream = was;
+}
+
+static void waits_for_each(void)
+{
+    for (uint32_t k = 0; k < KERNELS; k++) {
+        turn(k);
+        OK(cuStreamSynchronize(stream));
+    }
+}
+
+static void asks_after_each(void)
+{
+    for (uint32_t k = 0; k < KERNELS; k++) {
+        turn(k);
+        CUresult now = cuStreamQuery(stream);
+        CHECK(now == CUDA_SUCCESS || now == CUDA_ERROR_NOT_READY);
+    }
+}
+
+static void context_waits(void)
+{
+    eight();
+    OK(cuCtxSynchronize());
+}
+
+static void large_down(void)
+{
+    static uint32_t words[WORDS];
+    eight();
+    OK(cuStreamSynchronize(stream));
+    OK(cuMemcpyDtoH(words, front, sizeof words));
+    seen = seen * 31 + words[step];
+}
+
+/* Buffers that change places, and one that moves. */
+static void places(void)
+{
+    for (uint32_t k = 0; k < KERNELS; k++)
+        OK(launch_mix(at((k + step) % 2 ? front : back, k == 5 ? 64 * (step % 64) : 0), N - k, k,
+                      stream));
+}
+
 /* -- Words -------------------------------------------------------------------- */
+
+#define ONE(word) .name = #word, .one = (word)
+#define ALL(word) .name = #word, .all = (word)
 
 static const struct {
     const char *name;
     void (*one)(void); /* in place of one kernel, */
     void (*all)(void); /* or of all */
 } words[] = {
-    {"regular", regular, NULL},
-    {"grid", grid, NULL},
-    {"block", block, NULL},
-    {"shared", shared, NULL},
-    {"function", function, NULL},
-    {"left_out", left_out, NULL},
-    {"times", times, NULL},
-    {"memset_value", memset_value, NULL},
-    {"memset_size", memset_size, NULL},
-    {"memset_place", memset_place, NULL},
-    {"memset_width", memset_width, NULL},
-    {"copy_size", copy_size, NULL},
-    {"copy_place", copy_place, NULL},
-    {"anything", anything, NULL},
-    {"grids", NULL, grids},
-    {"functions", NULL, functions},
-    {"batches", NULL, batches},
-    {"tokens", NULL, tokens},
-    {"halving", NULL, halving},
-    {"triangle", NULL, triangle},
-    {"nested", NULL, nested},
-    {"left_early", NULL, left_early},
-    {"trees", NULL, trees},
-    {"shuffled", NULL, shuffled},
-    {"phases", NULL, phases},
-    {"worklist", NULL, worklist},
-    {"pinned_up", NULL, pinned_up},
-    {"pinned_up_late", NULL, pinned_up_late},
-    {"pinned_down", NULL, pinned_down},
-    {"pageable_up", NULL, pageable_up},
-    {"read_back", NULL, read_back},
-    {"two_streams", NULL, two_streams},
-    {"fork_and_join", NULL, fork_and_join},
-    {"host_function", NULL, host_function},
-    {"allocate", NULL, allocate},
-    {"polled", NULL, polled},
-    {"setters", NULL, setters},
+    {ONE(regular)},         {ONE(grid)},          {ONE(block)},
+    {ONE(shared)},          {ONE(function)},      {ONE(left_out)},
+    {ONE(times)},           {ONE(memset_value)},  {ONE(memset_size)},
+    {ONE(memset_place)},    {ONE(memset_width)},  {ONE(copy_size)},
+    {ONE(copy_place)},      {ONE(anything)},      {ALL(grids)},
+    {ALL(functions)},       {ALL(batches)},       {ALL(tokens)},
+    {ALL(halving)},         {ALL(triangle)},      {ALL(nested)},
+    {ALL(left_early)},      {ALL(trees)},         {ALL(shuffled)},
+    {ALL(phases)},          {ALL(worklist)},      {ALL(pinned_up)},
+    {ALL(pinned_up_late)},  {ALL(pinned_down)},   {ALL(pageable_up)},
+    {ALL(read_back)},       {ALL(two_streams)},   {ALL(fork_and_join)},
+    {ALL(host_function)},   {ALL(allocate)},      {ALL(polled)},
+    {ALL(setters)},         {ALL(timed)},         {ALL(timed_and_read)},
+    {ALL(context_current)}, {ALL(asked)},         {ALL(memory_made)},
+    {ALL(events_made)},     {ALL(streams_made)},  {ALL(waits_for_each)},
+    {ALL(asks_after_each)}, {ALL(context_waits)}, {ALL(large_down)},
+    {ALL(places)},
 };
 
 static void loop(unsigned word, bool wait, uint32_t steps)
@@ -459,6 +549,8 @@ static void begin(void)
     OK(cuStreamCreate(&beside, CU_STREAM_NON_BLOCKING));
     OK(cuEventCreate(&early, CU_EVENT_DISABLE_TIMING));
     OK(cuEventCreate(&late, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventCreate(&begun, CU_EVENT_DEFAULT));
+    OK(cuEventCreate(&ended, CU_EVENT_DEFAULT));
     OK(cuMemAlloc(&front, WORDS * 4));
     OK(cuMemAlloc(&back, WORDS * 4));
     OK(cuMemsetD32(front, 1, WORDS));
