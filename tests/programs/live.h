@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What live_life.c, live_beside.c and others share: a loop that is replayed, a table of scenarios. */
+/* What live_life.c, live_beside.c and others share: a loop that is replayed, a table of scenarios.
+ */
 #ifndef LIVE_H
 #define LIVE_H
 
