@@ -16,91 +16,7 @@
 
 #include "sanitize.h"
 
-/* Every thread finds the same. */
-void *(*ag_real_dlsym)(void *handle, const char *name);
-
-AG_UNINSTRUMENTED static void find_real_dlsym(void)
-{
-    if (ag_real_dlsym)
-        return;
-    void *real = dlvsym ? dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34") : ag_musl_dlsym();
-    if (!real && dlvsym)
-        real = dlvsym(RTLD_NEXT, "dlsym", AG_DLSYM_VERSION);
-    ag_real_dlsym = (void *(*)(void *, const char *))real;
-}
-
-void *ag_dlsym(void *handle, const char *name)
-{
-    find_real_dlsym();
-    return ag_real_dlsym(handle, name);
-}
-
-/* -- Objects -------------------------------------------------------------- */
-
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-extern const char _end[] __attribute__((visibility("hidden")));
-
-bool ag_is_ours(const void *address)
-{
-    return (uintptr_t)address >= (uintptr_t)__ehdr_start && (uintptr_t)address < (uintptr_t)_end;
-}
-
-void ag_object_range(const struct dl_phdr_info *info, uintptr_t *start, uintptr_t *end)
-{
-    *start = UINTPTR_MAX;
-    *end = 0;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type != PT_LOAD)
-            continue;
-        uintptr_t at = info->dlpi_addr + segment->p_vaddr;
-        *start = at < *start ? at : *start;
-        *end = at + segment->p_memsz > *end ? at + segment->p_memsz : *end;
-    }
-}
-
-const char *ag_dynamic_string(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag)
-{
-    const char *strings = NULL;
-    const ElfW(Dyn) *found = NULL;
-    for (const ElfW(Dyn) *entry = dynamic; entry && entry->d_tag != DT_NULL; entry++) {
-        if (entry->d_tag == DT_STRTAB)
-            strings = (const char *)entry->d_un.d_ptr;
-        else if (entry->d_tag == tag)
-            found = entry;
-    }
-    return strings && found ? strings + found->d_un.d_val : NULL;
-}
-
-/* A handle of the object that contains `address`, to be closed; NULL for the program itself. */
-static void *open_object_of(const void *address)
-{
-    Dl_info info;
-    struct link_map *map = NULL;
-    if (!dladdr1 || !dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) || !map ||
-        !map->l_name[0])
-        return NULL;
-    return dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
-}
-
-/* `name` as the object around `caller` sees it in itself and what it depends on. */
-static void *find_in_scope_of(const void *caller, const char *name)
-{
-    void *handle = open_object_of(caller);
-    if (!handle)
-        return NULL;
-    void *found = ag_dlsym(handle, name);
-    dlclose(handle);
-    return found;
-}
-
-void *ag_behind_us(const char *name, const void *caller)
-{
-    void *found = ag_dlsym(RTLD_NEXT, name);
-    if (!found && caller)
-        found = find_in_scope_of(caller, name);
-    return found;
-}
 
 /* -- RTLD_NEXT on behalf of another object -------------------------------- */
 
@@ -175,7 +91,7 @@ static void *find_after(const void *caller, const char *name, bool *behind)
     for (size_t i = 0; i < objects.count; i++)
         free(objects.list[i].path);
     free(objects.list);
-    return found || !in_scope ? found : find_in_scope_of(caller, name);
+    return found || !in_scope ? found : ag_in_scope_of(caller, name);
 }
 
 /* -- The door ------------------------------------------------------------- */
@@ -187,14 +103,14 @@ static bool decide(void *handle, const char *name, const void *caller, void **re
     bool covered; /* our own export stands in front of the answer */
     if (handle == RTLD_NEXT) {
         found = find_after(caller, name, &covered);
-        covered = covered && ag_is_ours(find_in_scope_of(__ehdr_start, name));
+        covered = covered && ag_is_ours(ag_in_scope_of(__ehdr_start, name));
     } else {
         found = ag_dlsym(handle, name);
         covered = ag_is_ours(found);
         if (covered)
             found = ag_behind_us(name, handle == RTLD_DEFAULT ? caller : NULL);
         else if (!found && handle == RTLD_DEFAULT)
-            found = find_in_scope_of(caller, name);
+            found = ag_in_scope_of(caller, name);
     }
     /* libcuda's own look-ups are its own affair. */
     void *answer =
@@ -217,40 +133,24 @@ AG_UNINSTRUMENTED static bool may_be_cuda(const char *name)
     return name[0] == 'c' && name[1] == 'u';
 }
 
-static _Thread_local bool inside __attribute__((tls_model("initial-exec")));
-static _Thread_local bool came_again __attribute__((tls_model("initial-exec")));
-
 static bool decide_once(void *handle, const char *name, const void *caller, void **result)
 {
-    if (inside) {
-        came_again = true;
+    if (ag_look_up.inside) {
+        ag_look_up.came_again = true;
         return false;
     }
     int saved = errno;
-    inside = true;
+    ag_look_up.inside = true;
     ag_pointers_at_look_up();
     bool decided = decide(handle, name, caller, result);
-    inside = false;
+    ag_look_up.inside = false;
     errno = saved;
     return decided;
-}
-
-bool ag_dlsym_is_asked(void *libcuda)
-{
-    void *(*first)(void *, const char *) =
-        (void *(*)(void *, const char *))ag_dlsym(RTLD_DEFAULT, "dlsym");
-    bool saved = inside;
-    inside = true;
-    came_again = false;
-    if (first)
-        (void)first(libcuda, "cuInit");
-    inside = saved;
-    return came_again;
 }
 
 AG_UNINSTRUMENTED __attribute__((used, visibility("hidden"))) bool
 ag_dlsym_door(void *handle, const char *name, const void *caller, void **result)
 {
-    find_real_dlsym();
+    ag_find_dlsym();
     return name && may_be_cuda(name) && dlvsym && decide_once(handle, name, caller, result);
 }

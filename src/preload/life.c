@@ -6,7 +6,6 @@
  */
 #include "preload/door.h"
 
-#include "driver/driver.h"
 #include "graph/setting.h"
 
 static void context_destroy(CUcontext context)
@@ -102,23 +101,6 @@ static void retains(void)
     barrier();
 }
 
-/* -- Drivers --------------------------------------------------------------- */
-
-static CUresult initialise(unsigned driver, unsigned flags)
-{
-    ag_driver_reads_variables(false);
-    CUresult result = ag_entries[driver].init(flags);
-    ag_driver_initialised(result == CUDA_SUCCESS);
-    return result;
-}
-
-static CUresult route(CUresult result, void **found)
-{
-    if (result == CUDA_SUCCESS && found && *found)
-        *found = ag_route_driver(*found);
-    return result;
-}
-
 /* -- Events ---------------------------------------------------------------- */
 
 /* Another process may look at it from now on; a barrier, as what is not known of. */
@@ -208,40 +190,6 @@ static void submit_all(void)
 /* -- Doors ------------------------------------------------------------------ */
 
 #include "preload/life_doors.inc"
-
-static const struct ag_entries entry_doors[AG_DRIVERS] = {
-    {init_0, get_0, get_v2_0}, {init_1, get_1, get_v2_1}, {init_2, get_2, get_v2_2},
-    {init_3, get_3, get_v2_3}, {init_4, get_4, get_v2_4}, {init_5, get_5, get_v2_5},
-    {init_6, get_6, get_v2_6}, {init_7, get_7, get_v2_7},
-};
-
-void *ag_entry_door(unsigned driver, const void *function)
-{
-    const struct ag_entries *real = &ag_entries[driver], *door = &entry_doors[driver];
-    return function == (void *)real->init     ? (void *)door->init
-           : function == (void *)real->get    ? (void *)door->get
-           : function == (void *)real->get_v2 ? (void *)door->get_v2
-                                              : NULL;
-}
-
-/* Each driver has its own: these stand in the table of doors only. */
-AG_DOOR CUresult ag_door_cuInit(unsigned flags)
-{
-    return initialise(0, flags);
-}
-
-AG_DOOR CUresult ag_door_cuGetProcAddress(const char *symbol, void **found, int version,
-                                          cuuint64_t flags)
-{
-    return get_0(symbol, found, version, flags);
-}
-
-AG_DOOR CUresult ag_door_cuGetProcAddress_v2(const char *symbol, void **found, int version,
-                                             cuuint64_t flags,
-                                             CUdriverProcAddressQueryResult *status)
-{
-    return get_v2_0(symbol, found, version, flags, status);
-}
 
 /* An exec keeps the stack size of its context; other limits it does not (H200). */
 AG_DOOR CUresult ag_door_cuCtxSetLimit(CUlimit limit, size_t value)

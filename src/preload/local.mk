@@ -10,6 +10,7 @@ preload_sources = \
 	src/preload/dlsym.c \
 	src/preload/door.h \
 	src/preload/doors.S \
+	src/preload/launch.c \
 	src/preload/life.c \
 	src/preload/memory.c \
 	src/preload/musl.c \
@@ -20,7 +21,9 @@ preload_sources = \
 	src/preload/runtime.c \
 	src/preload/runtime.h \
 	src/preload/shortcut.c \
-	src/preload/start.c
+	src/preload/slots.c \
+	src/preload/start.c \
+	src/preload/symbols.c
 if ARCH_X86_64
 preload_sources += src/preload/arch/x86_64/dlopen.S src/preload/arch/x86_64/dlsym.S src/preload/arch/x86_64/thunks.S
 endif
@@ -29,8 +32,8 @@ preload_sources += src/preload/arch/aarch64/dlopen.S src/preload/arch/aarch64/dl
 endif
 
 # Every driver function of this toolkit with its class, for C and assembly; doors that are alike, in plain C.
-preload_tables = src/preload/capture.doors src/preload/life.doors src/preload/memory.doors src/preload/ops.doors \
-	src/preload/runtime.doors
+preload_tables = src/preload/capture.doors src/preload/launch.doors src/preload/life.doors \
+	src/preload/memory.doors src/preload/ops.doors src/preload/route.doors
 preload_doors = $(preload_tables:.doors=_doors.inc)
 $(libautograph_la_OBJECTS): src/preload/slots.inc $(preload_doors)
 CLEANFILES += src/preload/slots.inc $(preload_doors)

@@ -66,10 +66,6 @@ extern struct ag_slot ag_slots[AG_SLOTS];
 /* What the program gets in place of `found`, which may be any address. Safe from any thread. */
 void *ag_route(void *found);
 
-/* What the program gets in place of an address that a driver gave as one of its functions, wherever
-   it lies. */
-void *ag_route_driver(void *found);
-
 /* Is the last part of the path the name of a libcuda? */
 bool ag_is_libcuda(const char *path);
 
@@ -78,23 +74,6 @@ bool ag_is_ours(const void *address);
 
 /* Does the address lie in a libcuda? Remembers each, and keeps it loaded. */
 bool ag_in_libcuda(const void *address);
-
-/*
- * The functions that lead to all others. A program may get them from a libcuda whose other
- * functions it never uses: from a shim in front of the driver, or from a driver that does not work.
- * So each libcuda has its own doors to them.
- */
-enum { AG_DRIVERS = 8 };
-extern struct ag_entries {
-    CUresult (*init)(unsigned flags);
-    CUresult (*get)(const char *symbol, void **found, int version, cuuint64_t flags);
-    CUresult (*get_v2)(const char *symbol, void **found, int version, cuuint64_t flags,
-                       CUdriverProcAddressQueryResult *status);
-} ag_entries[AG_DRIVERS];
-
-/* The door to such a function of the driver with this number; NULL if the function is another one.
- */
-void *ag_entry_door(unsigned driver, const void *function);
 
 /*
  * The door that the program gets in place of the thunk while there is a trace file, for a function
@@ -108,8 +87,17 @@ void *ag_memory_door(unsigned slot);
 /* The C library's dlsym(). Called with a handle, or with RTLD_NEXT for what lies behind us. */
 void *ag_dlsym(void *handle, const char *name);
 
+/* Finds it. ag_dlsym() does, too; the door's jump to it needs it before. */
+void ag_find_dlsym(void);
+
 /* musl's dlsym(). */
 void *ag_musl_dlsym(void);
+
+/* The calling thread's look-up of a CUDA name by dlsym(). */
+extern _Thread_local struct ag_look_up {
+    bool inside;     /* the door is deciding: what it looks up itself is left to the real dlsym() */
+    bool came_again; /* the door was called meanwhile, since this was last cleared */
+} ag_look_up __attribute__((tls_model("initial-exec")));
 
 /*
  * Whether the program's look-ups come to this library's dlsym(). The dlsym() of another library may
@@ -122,6 +110,9 @@ bool ag_dlsym_is_asked(void *libcuda);
  * scope only). NULL: to nothing.
  */
 void *ag_behind_us(const char *name, const void *caller);
+
+/* `name` as the object around `caller` sees it in itself and what it depends on. */
+void *ag_in_scope_of(const void *caller, const char *name);
 
 /* A string of a loaded object's dynamic section (DT_SONAME); NULL if it has none. */
 const char *ag_dynamic_string(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag);

@@ -18,9 +18,7 @@
 #include "driver/driver.h"
 #include "engine/engine.h"
 
-struct ag_slot ag_slots[AG_SLOTS];
-
-/* As each is before a driver has been chosen. */
+/* As each slot is before a driver has been chosen. */
 static const struct ag_slot slots[AG_SLOTS_KNOWN] = {
 #define AG_SLOT(name, class, argument, ptsz) {NULL, AG_CLASS_##class, argument, ptsz},
 #include "preload/slots.inc"
@@ -42,18 +40,30 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* -- Files of a driver ------------------------------------------------------ */
 
+enum { DRIVERS = 8 };
+
 static struct driver {
     uintptr_t start, end;
     void *handle; /* keeps it loaded: addresses that were given out must stay valid */
     char path[4096];
     _Atomic unsigned char works; /* enum works */
-} drivers[AG_DRIVERS];
+} drivers[DRIVERS];
 static _Atomic unsigned driver_count;
 
 /* The toolkit's stub, and what else does not even tell its version, is left alone. */
 enum works { NOT_ASKED, WORKS, IS_STUB };
 
-__attribute__((visibility("hidden"))) struct ag_entries ag_entries[AG_DRIVERS];
+/*
+ * The functions that lead to all others. A program may get them from a libcuda whose other
+ * functions it never uses: from a shim in front of the driver, or from a driver that does not work.
+ * So each libcuda has its own doors to them.
+ */
+static struct entries {
+    CUresult (*init)(unsigned flags);
+    CUresult (*get)(const char *symbol, void **found, int version, cuuint64_t flags);
+    CUresult (*get_v2)(const char *symbol, void **found, int version, cuuint64_t flags,
+                       CUdriverProcAddressQueryResult *status);
+} entries[DRIVERS];
 
 struct search {
     uintptr_t address, start, end;
@@ -100,21 +110,21 @@ static struct driver *remember(const struct search *search)
     void *handle = dlopen(search->path, RTLD_LAZY | RTLD_NOLOAD);
     if (!handle)
         return NULL;
-    struct ag_entries entries = {
-        .init = (__typeof__(entries.init))ag_dlsym(handle, "cuInit"),
-        .get = (__typeof__(entries.get))ag_dlsym(handle, "cuGetProcAddress"),
-        .get_v2 = (__typeof__(entries.get_v2))ag_dlsym(handle, "cuGetProcAddress_v2"),
+    struct entries found = {
+        .init = (__typeof__(found.init))ag_dlsym(handle, "cuInit"),
+        .get = (__typeof__(found.get))ag_dlsym(handle, "cuGetProcAddress"),
+        .get_v2 = (__typeof__(found.get_v2))ag_dlsym(handle, "cuGetProcAddress_v2"),
     };
     pthread_mutex_lock(&lock);
     unsigned count = atomic_load_explicit(&driver_count, memory_order_relaxed);
     struct driver *driver = find_driver(search->address);
-    if (!driver && count < AG_DRIVERS) {
+    if (!driver && count < DRIVERS) {
         driver = &drivers[count];
         driver->start = search->start;
         driver->end = search->end;
         driver->handle = handle;
         strcpy(driver->path, search->path);
-        ag_entries[count] = entries;
+        entries[count] = found;
         atomic_store_explicit(&driver_count, count + 1, memory_order_release);
         handle = NULL;
     }
@@ -153,6 +163,63 @@ static bool works(struct driver *driver)
         driver->works = ask && ask(&version) == CUDA_SUCCESS ? WORKS : IS_STUB;
     }
     return driver->works == WORKS;
+}
+
+/* -- The doors that each driver has of its own --------------------------------- */
+
+static CUresult initialise(unsigned driver, unsigned flags)
+{
+    ag_driver_reads_variables(false);
+    CUresult result = entries[driver].init(flags);
+    ag_driver_initialised(result == CUDA_SUCCESS);
+    return result;
+}
+
+/* What the program gets in place of an address that a driver gave as one of its functions, wherever
+   it lies. */
+static void *route_driver(void *found);
+
+static CUresult routed(CUresult result, void **found)
+{
+    if (result == CUDA_SUCCESS && found && *found)
+        *found = route_driver(*found);
+    return result;
+}
+
+#include "preload/route_doors.inc"
+
+static const struct entries entry_doors[DRIVERS] = {
+    {init_0, get_0, get_v2_0}, {init_1, get_1, get_v2_1}, {init_2, get_2, get_v2_2},
+    {init_3, get_3, get_v2_3}, {init_4, get_4, get_v2_4}, {init_5, get_5, get_v2_5},
+    {init_6, get_6, get_v2_6}, {init_7, get_7, get_v2_7},
+};
+
+static void *entry_door(unsigned driver, const void *function)
+{
+    const struct entries *real = &entries[driver], *door = &entry_doors[driver];
+    return function == (void *)real->init     ? (void *)door->init
+           : function == (void *)real->get    ? (void *)door->get
+           : function == (void *)real->get_v2 ? (void *)door->get_v2
+                                              : NULL;
+}
+
+/* Each driver has its own: these stand in the table of doors only. */
+AG_DOOR CUresult ag_door_cuInit(unsigned flags)
+{
+    return initialise(0, flags);
+}
+
+AG_DOOR CUresult ag_door_cuGetProcAddress(const char *symbol, void **found, int version,
+                                          cuuint64_t flags)
+{
+    return get_0(symbol, found, version, flags);
+}
+
+AG_DOOR CUresult ag_door_cuGetProcAddress_v2(const char *symbol, void **found, int version,
+                                             cuuint64_t flags,
+                                             CUdriverProcAddressQueryResult *status)
+{
+    return get_v2_0(symbol, found, version, flags, status);
 }
 
 /* -- From address to slot ------------------------------------------------- */
@@ -330,7 +397,7 @@ static void *door_of(unsigned slot)
 
 static void *route(struct driver *driver, void *found)
 {
-    void *door = ag_entry_door((unsigned)(driver - drivers), found);
+    void *door = entry_door((unsigned)(driver - drivers), found);
     if (door || ag_gave_up())
         return door ? door : found;
     if (chosen != driver && (committed || !choose(driver)))
@@ -353,7 +420,7 @@ void *ag_route(void *found)
     return driver && ag_enabled() && works(driver) ? route(driver, found) : found;
 }
 
-void *ag_route_driver(void *found)
+static void *route_driver(void *found)
 {
     if (ag_is_ours(found)) /* a driver that looks it up by a jump to dlsym() gets a door */
         return found;

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The doors of the runtime's launch functions, for programs that link libcudart.so.
- *
- * They call what the program would have been bound to without this library; that function's own
- * driver call comes through the driver's doors.
- */
+/* What a caller of a CUDA runtime would be bound to without this library. */
 #include "preload/runtime.h"
 
 #include <dlfcn.h>
@@ -18,9 +13,7 @@
 
 #define RUNTIME "libcudart.so"
 
-typedef int error; /* cudaError_t */
-
-/* -- What a caller would be bound to --------------------------------------- */
+/* -- Looking it up ---------------------------------------------------------- */
 
 /*
  * The version that the object asks of the runtime's functions, "libcudart.so.13": a program that
@@ -263,14 +256,3 @@ int ag_runtime_version(const void *function)
     errno = saved;
     return version;
 }
-
-/* -- Doors ------------------------------------------------------------------ */
-
-/* Whether the library has nothing to do before the driver's door. */
-static inline bool unconcerned(CUstream stream)
-{
-    return !atomic_load_explicit(&ag_engine_on, memory_order_relaxed) || ag_engine_rests(stream) ||
-           ag_depth != 0;
-}
-
-#include "preload/runtime_doors.inc"
