@@ -66,7 +66,7 @@ void ag_enter_unfollowed(void)
    not, and those that come again are replayed. The other's lock is held. */
 static void cut(struct ag_stream *stream, const struct ag_context *context)
 {
-    if (!ag_sequence_is_open(stream) || !ag_stream_trylock(stream))
+    if (!ag_sequence_seems_open(stream) || !ag_stream_trylock(stream))
         return;
     if (stream->id.live && stream->id.context == context && stream->issuer.thread == &ag_self)
         ag_stream_end(stream, true, AG_REASON_QUEUE);

@@ -42,10 +42,10 @@ static void hold_ends(struct ag_stream *stream)
 
 void ag_sequence_turn(struct ag_stream *stream, enum ag_state to)
 {
-    enum ag_state from = ag_sequence_state(stream);
+    enum ag_state from = stream->seq.state;
     if (from == to)
         return;
-    atomic_store_explicit(&stream->seq.state, to, memory_order_relaxed);
+    __atomic_store_n(&stream->seq.state, to, __ATOMIC_RELAXED);
     if (from == AG_HOLDING)
         hold_ends(stream);
     else if (to == AG_HOLDING)

@@ -21,19 +21,15 @@
 /* Goes to the next state, by an arrow of the drawing; or stays. */
 void ag_sequence_turn(struct ag_stream *stream, enum ag_state to);
 
-static inline enum ag_state ag_sequence_state(const struct ag_stream *stream)
-{
-    return atomic_load_explicit(&stream->seq.state, memory_order_relaxed);
-}
-
 static inline bool ag_sequence_holds(const struct ag_stream *stream)
 {
-    return ag_sequence_state(stream) == AG_HOLDING;
+    return stream->seq.state == AG_HOLDING;
 }
 
-static inline bool ag_sequence_is_open(const struct ag_stream *stream)
+/* Without the lock: whether a sequence was open a moment ago. */
+static inline bool ag_sequence_seems_open(const struct ag_stream *stream)
 {
-    return ag_sequence_state(stream) != AG_BETWEEN;
+    return __atomic_load_n(&stream->seq.state, __ATOMIC_RELAXED) != AG_BETWEEN;
 }
 
 /* HOLDING: the op at `node`, which has been stored there, is held behind the others. */

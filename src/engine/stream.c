@@ -87,7 +87,7 @@ struct ag_stream *ag_stream_next_touched(const struct ag_stream *last)
 void ag_stream_update(struct ag_stream *stream)
 {
     struct ag_listing *place = &stream->place;
-    bool listens = atomic_load_explicit(&stream->seq.state, memory_order_relaxed) != AG_BETWEEN ||
+    bool listens = stream->seq.state != AG_BETWEEN ||
                    atomic_load_explicit(&stream->relay.used, memory_order_relaxed);
     bool is_busy = listens || atomic_load_explicit(&stream->seq.curious, memory_order_relaxed);
     if (listens != place->listens)

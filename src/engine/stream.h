@@ -84,7 +84,7 @@ enum ag_state { AG_BETWEEN, AG_RECORDING, AG_HOLDING };
 /* sequence.c: the open sequence, and what is held of it. Written under the lock, read without it: a
    thread always sees what it wrote itself. */
 struct ag_sequence {
-    _Atomic enum ag_state state;
+    enum ag_state state;      /* read without the lock by ag_sequence_seems_open() only */
     _Atomic uint32_t held;    /* ops held: those on the path to the recorder's cursor */
     _Atomic bool curious;     /* wants to hear of the next barrier: in ag_curious_streams */
     _Atomic unsigned counted; /* 1: it holds, and is counted in `ahead` of its own ops */
