@@ -34,12 +34,12 @@ CEILINGS = {
     "novel-driver": 690,
     "novel-events": 800,
     "await": 880,
-    "asleep-runtime": 141,
-    "asleep-driver": 71,
-    "asleep-after": 110,
-    "asleep-memset": 42,
-    "asleep-copy": 36,
-    "asleep-event": 36,
+    "resting-runtime": 141,
+    "resting-driver": 71,
+    "resting-after": 110,
+    "resting-memset": 42,
+    "resting-copy": 36,
+    "resting-event": 36,
     "upload": 41,
     "later": 36,
     "disabled-runtime": 54,
@@ -49,14 +49,14 @@ CEILINGS = {
     "alone": 1860,
     "beside": 1860,
     "stream": 3240,
-    "barren": 1490,
+    "young": 1490,
     "crowd": 3250,
     "uploads": 4670,
 }
 
 # One of each kind: a contributor sees what most changes do; the full check sees the rest.
 SOME = {"held-runtime", "held-driver-changing", "held-memset", "held-event", "whole-runtime-changing",
-        "recorded-driver", "novel-driver", "asleep-driver", "disabled-driver", "poll", "alone", "stream"}
+        "recorded-driver", "novel-driver", "resting-driver", "disabled-driver", "poll", "alone", "stream"}
 
 # What a path must not reach the driver with: then it would not be the path that it is called.
 LAUNCHES = {"cuLaunchKernel", "cudaLaunchKernel", "__cudaLaunchKernel", "cuGraphLaunch",
@@ -91,8 +91,8 @@ def test_instructions(name):
         assert not result["driver"], "what is held asks the driver nothing"
     elif name.startswith(("whole", "alone")):
         assert "cuGraphLaunch" in result["driver"] and "cuLaunchKernel" not in result["driver"]
-    if name in ("stream", "barren", "crowd", "uploads"):
+    if name in ("stream", "young", "crowd", "uploads"):
         assert "cuStreamGetFlags" not in result["driver"], "who has created a stream knows them"
-    if name.startswith(("recorded", "novel", "asleep", "upload", "later")):
+    if name.startswith(("recorded", "novel", "resting", "upload", "later")):
         assert (LAUNCHES | {"cuMemcpyHtoDAsync_v2"}) & result["driver"].keys()
         assert "cuGraphLaunch" not in result["driver"]

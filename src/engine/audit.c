@@ -69,7 +69,7 @@ static void rest(struct ag_stream *stream)
     audit->followed_ps = op_ps(stream);
     audit->rests = true;
     ag_trial_drop(stream);
-    ag_recorder_doze(&stream->recorder, audit->window, 0);
+    ag_recorder_rest(&stream->recorder, audit->window, 0);
     begin(stream);
 }
 
@@ -119,7 +119,7 @@ bool ag_audit_arrived(struct ag_stream *stream, uint32_t *least)
     struct ag_audit *audit = &stream->audit;
     uint64_t rested_ps = op_ps(stream);
     audit->rests = false;
-    ag_recorder_wake(&stream->recorder, audit->window);
+    ag_recorder_resume(&stream->recorder, audit->window);
     bool won = audit->followed_ps * 100 < rested_ps * AG_AUDIT_FASTER;
     audit->won += won;
     audit->lost += !won;

@@ -24,9 +24,9 @@ enum { AS_LONG_AS_IT_TAKES = -1 };
 static uint64_t divisor(uint64_t a, uint64_t b)
 {
     while (b != 0) {
-        uint64_t rest = a % b;
+        uint64_t remainder = a % b;
         a = b;
-        b = rest;
+        b = remainder;
     }
     return a;
 }
@@ -219,7 +219,7 @@ void ag_engine_barrier_attach(CUstream handle, bool ptsz)
     if (stream == NULL || ag_issuer_is_another(stream))
         return;
     ag_stream_lock(stream);
-    ag_recorder_doze(&stream->recorder, AG_ATTACHED, 0);
+    ag_recorder_rest(&stream->recorder, AG_ATTACHED, 0);
     ag_stream_unlock(stream);
 }
 

@@ -176,7 +176,7 @@ static struct ag_context *make(CUcontext ctx, CUdevice device, bool few)
     atomic_store(&context->green, false);
     atomic_store(&context->settled, atomic_load(&context->left));
     context->grown[0] = context->grown[1] = context->shorts = 0;
-    context->barren = context->young_last = 0;
+    context->useless_lives = context->young_last = 0;
     atomic_store(&context->young, 0);
     __atomic_store_n(&context->ctx, ctx, __ATOMIC_RELEASE); /* found from now on */
     return context;
@@ -301,12 +301,12 @@ _Alignas(64) _Atomic bool ag_any_young;
 void ag_lives_end(struct ag_context *context, bool is_short, bool gained)
 {
     if (gained) {
-        context->barren = context->young_last = 0;
+        context->useless_lives = context->young_last = 0;
         atomic_store_explicit(&context->young, 0, memory_order_relaxed);
     } else if (is_short && ag_opt.trace_young != 0 &&
-               ++context->barren >= (uint32_t)ag_opt.trace_young) {
-        uint32_t last = context->young_last != 0 ? context->young_last : context->barren;
-        context->barren = 0;
+               ++context->useless_lives >= (uint32_t)ag_opt.trace_young) {
+        uint32_t last = context->young_last != 0 ? context->young_last : context->useless_lives;
+        context->useless_lives = 0;
         context->young_last = last < AG_YOUNG_MOST ? last * AG_YOUNG_GROWS : last;
         atomic_store_explicit(&context->young, context->young_last, memory_order_relaxed);
         atomic_store_explicit(&ag_any_young, true, memory_order_relaxed);

@@ -31,7 +31,7 @@ struct ag_context {
     long memory;   /* device memory that the execs take, KiB */
 
     /* Under the registry lock of stream.c. */
-    uint32_t barren;        /* short lives of streams in a row that gained nothing */
+    uint32_t useless_lives; /* short lives of streams in a row that gained nothing */
     uint32_t young_last;    /* how many new streams were young the last time; see young.h */
     _Atomic uint32_t young; /* next new streams that are young */
 

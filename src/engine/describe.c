@@ -236,9 +236,9 @@ bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,
                           synchronizes(p->srcDevice))))
         return false;
     to->op = (struct ag_op){.kind = AG_OP_COPY, .extra = p, .extra_size = sizeof *p};
-    bool plain = p->Height == 1 && p->Depth == 1 &&
-                 (p->srcXInBytes | p->srcY | p->srcZ | p->dstXInBytes | p->dstY | p->dstZ) == 0;
-    if (plain) {
+    bool is_row = p->Height == 1 && p->Depth == 1 &&
+                  (p->srcXInBytes | p->srcY | p->srcZ | p->dstXInBytes | p->dstY | p->dstZ) == 0;
+    if (is_row) {
         if (!pitch_is_good(p->srcPitch, p->WidthInBytes) ||
             !pitch_is_good(p->dstPitch, p->WidthInBytes))
             return false;

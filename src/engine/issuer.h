@@ -57,7 +57,7 @@ extern _Atomic bool ag_many_threads; /* more than one thread has taken over a st
 /* The thread has gone on to another stream, or has come back. */
 static inline void ag_issuer_leaves(struct ag_stream *stream, bool leaves)
 {
-    atomic_store_explicit(&stream->issuer.left, leaves, memory_order_relaxed);
+    atomic_store_explicit(&stream->issuer.elsewhere, leaves, memory_order_relaxed);
 }
 
 /* For a new life of the state: it has not crossed. */

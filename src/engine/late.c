@@ -33,7 +33,7 @@ void ag_late_look(void)
         if (stream->seq.held != 0 && stream->seq.epoch == stream->late.epoch_seen &&
             ag_context_enter(stream->id.context, &pushed)) {
             ag_stream_submit(stream, AG_REASON_WATCHDOG);
-            if (!atomic_load_explicit(&stream->issuer.left, memory_order_relaxed))
+            if (!atomic_load_explicit(&stream->issuer.elsewhere, memory_order_relaxed))
                 ag_recorder_late(&stream->recorder, stream->recorder.cursor);
             ag_context_leave(pushed);
         }

@@ -153,13 +153,13 @@ static void life_begins(struct ag_stream *stream, bool late)
     stream->id.replays_before = stream->counters.replays;
     stream->id.began_before = late || ag_lives_take(stream->id.context);
     if (stream->id.began_before && !late)
-        ag_recorder_doze(&stream->recorder, AG_FEW_OPS, ag_tree_heads(&stream->recorder.tree));
+        ag_recorder_rest(&stream->recorder, AG_FEW_OPS, ag_tree_heads(&stream->recorder.tree));
 }
 
 static void life_ends(struct ag_stream *stream)
 {
     if (stream->id.began_before)
-        ag_recorder_wake(&stream->recorder, AG_FEW_OPS);
+        ag_recorder_resume(&stream->recorder, AG_FEW_OPS);
     ag_lives_end(stream->id.context,
                  !stream->id.began_before &&
                      ag_issuer_issued(stream) - stream->id.issued_before <= AG_FEW_OPS,

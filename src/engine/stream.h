@@ -70,7 +70,7 @@ struct ag_identity {
 /* issuer.c: who issues the stream's ops, and how many. */
 struct ag_issuer {
     const void *_Atomic thread; /* the thread that issued the last op */
-    _Atomic bool left;          /* that thread has gone on to another stream since */
+    _Atomic bool elsewhere;     /* that thread has gone on to another stream since */
     _Atomic uint64_t passed;    /* ops that passed while the recorder rested, in all lives */
     _Atomic uint64_t used;      /* launches of the program's own graphs, in all lives */
     _Atomic uint64_t waited;    /* of what was issued, the part that the program has waited for */

@@ -45,7 +45,7 @@ static struct ag_head *head_of(struct ag_node *node)
 {
     if (node->head == NULL && (node->head = calloc(1, sizeof *node->head)) != NULL) {
         start(node->head);
-        node->head->rest_next = AG_TRIAL_REST_FIRST;
+        node->head->lost.next = AG_TRIAL_LOST_REST_FIRST;
     }
     return node->head;
 }
@@ -70,25 +70,26 @@ void ag_trial_submitted(struct ag_node *node, bool replayed)
     struct ag_head *head = node->head;
     if (replayed) {
         head->score += head->score < AG_TRIAL_SCORE_MOST;
-        head->sleep_next = AG_TRIAL_SLEEP_FIRST;
+        head->missed.next = AG_TRIAL_MISSED_REST_FIRST;
         if (head->replays != 0 && --head->replays == 0 && ag_opt.trace_trial)
             head->trial = (struct ag_trial){.on = true,
                                             .others = head->longest == 1 ? issued_by_others() : 0};
     } else if (--head->score < AG_TRIAL_SCORE_LEAST) {
         head->score = 0;
-        head->sleep = head->sleep_next != 0 ? head->sleep_next : AG_TRIAL_SLEEP_FIRST;
-        head->sleep_next =
-            head->sleep < AG_TRIAL_SLEEP_MOST ? head->sleep * 2 : AG_TRIAL_SLEEP_MOST;
+        head->missed.left = head->missed.next != 0 ? head->missed.next : AG_TRIAL_MISSED_REST_FIRST;
+        head->missed.next = head->missed.left < AG_TRIAL_MISSED_REST_MOST
+                                ? head->missed.left * 2
+                                : AG_TRIAL_MISSED_REST_MOST;
     }
 }
 
 bool ag_trial_rests(const struct ag_node *leaf, uint32_t ends)
 {
     struct ag_head *head = ag_trial_head(leaf)->head;
-    if (head == NULL || head->rest == 0)
+    if (head == NULL || head->lost.left == 0)
         return false;
-    head->rest -= head->rest < ends ? head->rest : ends;
-    return head->rest != 0;
+    head->lost.left -= head->lost.left < ends ? head->lost.left : ends;
+    return head->lost.left != 0;
 }
 
 /* -- Trials ---------------------------------------------------------------- */
@@ -143,8 +144,8 @@ static enum ag_trial_verdict over(struct ag_stream *stream, struct ag_node *node
         return AG_TRIAL_KEEP;
     }
     head->replays = AG_TRIAL_REPLAYS_FIRST;
-    head->rest = head->rest_next;
-    head->rest_next *= head->rest_next < AG_TRIAL_REST_MOST ? 2 : 1;
+    head->lost.left = head->lost.next;
+    head->lost.next *= head->lost.next < AG_TRIAL_LOST_REST_MOST ? 2 : 1;
     stream->counters.given_up++;
     ag_log(AG_LOG_NOTE, "holding the sequences of one head does not pay in stream %p",
            (void *)stream->id.handle);
@@ -211,10 +212,10 @@ static enum ag_trial_verdict next(struct ag_stream *stream, struct ag_node *node
 enum ag_trial_verdict ag_trial_of(struct ag_stream *stream, struct ag_node *node)
 {
     struct ag_head *head = head_of(node);
-    if (head == NULL || head->rest != 0)
+    if (head == NULL || head->lost.left != 0)
         return AG_TRIAL_EAGER;
-    if (head->sleep != 0) {
-        head->sleep--;
+    if (head->missed.left != 0) {
+        head->missed.left--;
         return AG_TRIAL_EAGER;
     }
     return __builtin_expect(!head->trial.on, 1) ? AG_TRIAL_HOLD : next(stream, node);
@@ -222,7 +223,7 @@ enum ag_trial_verdict ag_trial_of(struct ag_stream *stream, struct ag_node *node
 
 void ag_trial_forgives(struct ag_node *node)
 {
-    node->head->rest = 0;
+    node->head->lost.left = 0;
 }
 
 void ag_trial_start(struct ag_stream *stream)

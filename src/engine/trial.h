@@ -3,7 +3,7 @@
  * Trials: whether it pays to hold the sequences that begin at a head.
  *
  * A head is the first node of a sequence, below the tree's root. Two things speak against holding:
- *  - Its holds end in side exits or flushes more often than in replays. Then the head sleeps for
+ *  - Its holds end in side exits or flushes more often than in replays. Then the head rests for
  *    some sequences, each time for more of them, until there is a replay.
  *  - A trial has shown that holding is not faster. Now and then the sequences of a head take turns,
  *    some held, some eager, and the time for each op is taken from one head to the next. Sequences
@@ -42,17 +42,21 @@ struct ag_trial {
     } window[2], all[2];  /* [0] held, [1] eager; of this pair, and of the pairs before */
 };
 
+/* A head's sequences go out eagerly for a while, and do not count. */
+struct ag_rest {
+    uint32_t left; /* sequences that are left; 0: no rest. About, if the head is given up */
+    uint32_t next; /* sequences of the next rest */
+};
+
 /* Belongs to an ag_node. */
 struct ag_head {
-    int32_t score;       /* goes up with a hold that ends in a replay, down with any other hold */
-    uint32_t sleep;      /* sequences that go out eagerly before the next hold */
-    uint32_t sleep_next; /* sequences of the next sleep */
+    int32_t score;         /* goes up with a hold that ends in a replay, down with any other hold */
+    struct ag_rest missed; /* because most holds have missed: they ended in no replay */
 
     uint32_t replays;      /* until the next trial; 0: it is under way, or there are no trials */
     uint32_t replays_next; /* `replays` after a trial that replay wins */
-    uint32_t rest;      /* sequences, about, for which the head is still given up; 0: it is not */
-    uint32_t rest_next; /* `rest` after the next trial that is lost */
-    uint32_t longest;   /* ops of its longest trace; traces of a few rounds do not count */
+    struct ag_rest lost;   /* because a trial is lost: the head is given up */
+    uint32_t longest;      /* ops of its longest trace; traces of a few rounds do not count */
     struct ag_trial trial;
 };
 
@@ -120,7 +124,7 @@ void ag_trial_submitted(struct ag_node *head, bool replayed);
 static inline bool ag_trial_prevents(const struct ag_stream *stream, const struct ag_node *node)
 {
     const struct ag_node *first = ag_trial_head(node);
-    return (first->head != NULL && first->head->rest != 0) ||
+    return (first->head != NULL && first->head->lost.left != 0) ||
            (stream->trial.timed.head == first && stream->trial.timed.eager);
 }
 

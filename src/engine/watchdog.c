@@ -55,7 +55,7 @@ bool ag_watchdog_flush(enum ag_reason reason)
 
 /* Waits until there is a hold to watch or a flush to serve. False: it is to stop, and stays asleep
    for who asks: nothing is held any more. */
-static bool rest(void)
+static bool await_work(void)
 {
     for (;;) {
         uint32_t seen = atomic_load(&calls);
@@ -118,7 +118,7 @@ static void serve_requests(void)
 static void run(struct ag_own_thread *self)
 {
     (void)self;
-    while (rest()) {
+    while (await_work()) {
         for (unsigned idle = 0; idle < AG_WATCHDOG_IDLE_LOOKS; idle++) {
             uint32_t seen = atomic_load(&calls);
             serve_requests();

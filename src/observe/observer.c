@@ -10,7 +10,7 @@ enum {
 };
 
 /* Waits for the interval, or until it is to stop; returns whether it is. */
-static bool rest(struct ag_observer *observer)
+static bool await_interval(struct ag_observer *observer)
 {
     struct timespec until;
     pthread_mutex_lock(&observer->lock);
@@ -30,7 +30,7 @@ static void run(struct ag_own_thread *self)
     struct ag_observer *observer = (struct ag_observer *)self; /* its first member */
     observer->work(false); /* what it begins is there even if the program ends at once */
     for (bool last = false; !last;) {
-        last = rest(observer);
+        last = await_interval(observer);
         observer->work(last);
     }
     pthread_mutex_lock(&observer->lock);

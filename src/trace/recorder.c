@@ -11,7 +11,7 @@ bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, 
     rec->reach = AG_REACH_FIRST;
     rec->rest_next = AG_REST_FIRST;
     rec->novel = AG_NOVEL_FIRST;
-    rec->lone_next = AG_LONE_FIRST;
+    rec->short_rest_next = AG_TOO_SHORT_REST_FIRST;
     rec->cursor = &rec->tree.root;
     return ag_tree_init(&rec->tree, limit);
 }
@@ -87,7 +87,7 @@ static void rest_for(struct ag_recorder *rec, uint32_t ops)
 {
     atomic_store_explicit(&rec->heads, ag_tree_heads(&rec->tree), memory_order_relaxed);
     atomic_store_explicit(&rec->rest, ops, memory_order_relaxed);
-    rec->lone = rec->fruitless = rec->rest_later = 0;
+    rec->too_short = rec->fruitless = rec->rest_later = 0;
 }
 
 static void rest(struct ag_recorder *rec, uint32_t *next, uint32_t most, uint32_t grows)
@@ -97,12 +97,12 @@ static void rest(struct ag_recorder *rec, uint32_t *next, uint32_t most, uint32_
 }
 
 /* The recorder rests, and sequences that begin like traces have come to no replay: all ops pass. */
-static void rest_blindly(struct ag_recorder *rec)
+static void rest_from_all(struct ag_recorder *rec)
 {
     uint32_t left = atomic_load_explicit(&rec->rest, memory_order_relaxed);
-    if (left > AG_REST_BLIND) {
-        rec->rest_later = left - AG_REST_BLIND;
-        atomic_store_explicit(&rec->rest, AG_REST_BLIND, memory_order_relaxed);
+    if (left > AG_REST_ALL) {
+        rec->rest_later = left - AG_REST_ALL;
+        atomic_store_explicit(&rec->rest, AG_REST_ALL, memory_order_relaxed);
     }
     atomic_store_explicit(&rec->heads, 0, memory_order_relaxed);
 }
@@ -145,7 +145,7 @@ void ag_recorder_give_up(struct ag_recorder *rec, uint32_t least)
     atomic_store_explicit(&rec->heads, 0, memory_order_relaxed);
 }
 
-void ag_recorder_doze(struct ag_recorder *rec, uint32_t ops, uint64_t heads)
+void ag_recorder_rest(struct ag_recorder *rec, uint32_t ops, uint64_t heads)
 {
     if (atomic_load_explicit(&rec->rest, memory_order_relaxed) >= ops)
         return;
@@ -153,7 +153,7 @@ void ag_recorder_doze(struct ag_recorder *rec, uint32_t ops, uint64_t heads)
     atomic_store_explicit(&rec->rest, ops, memory_order_relaxed);
 }
 
-void ag_recorder_wake(struct ag_recorder *rec, uint32_t ops)
+void ag_recorder_resume(struct ag_recorder *rec, uint32_t ops)
 {
     if (atomic_load_explicit(&rec->rest, memory_order_relaxed) <= ops)
         atomic_store_explicit(&rec->rest, 0, memory_order_relaxed);
@@ -243,18 +243,20 @@ static bool may_become_trace(const struct ag_node *node)
     return true;
 }
 
-/* One more in a row that cannot become a trace. While the recorder rests that says nothing. */
-static void lone(struct ag_recorder *rec)
+/* One more sequence or op that cannot become a trace. During a rest that says nothing. */
+static void count_too_short(struct ag_recorder *rec)
 {
     if (ag_recorder_rests(rec))
         return;
-    if (++rec->lone >= (rec->lone_next == AG_LONE_FIRST ? AG_LONE_RUN : AG_LONE_RUN_AGAIN))
-        rest(rec, &rec->lone_next, AG_LONE_MOST, AG_LONE_GROWS);
+    if (++rec->too_short >= (rec->short_rest_next == AG_TOO_SHORT_REST_FIRST
+                                 ? AG_TOO_SHORT_RUN
+                                 : AG_TOO_SHORT_RUN_AGAIN))
+        rest(rec, &rec->short_rest_next, AG_TOO_SHORT_REST_MOST, AG_TOO_SHORT_REST_GROWS);
 }
 
 void ag_recorder_foreign(struct ag_recorder *rec)
 {
-    lone(rec);
+    count_too_short(rec);
 }
 
 /* A barrier ends the sequence at `node`, and the run of sequences before it. */
@@ -268,9 +270,9 @@ static void barred(struct ag_recorder *rec, struct ag_node *node, uint32_t min_l
     }
     node->open = (uint8_t)(node->open - (node->open != 0));
     if (node->depth != 0 && node->weight < min_length)
-        lone(rec);
+        count_too_short(rec);
     else if (node->depth != 0)
-        rec->lone = 0;
+        rec->too_short = 0;
 }
 
 struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t hot,
@@ -292,7 +294,7 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     if (rec->fruitless >= AG_FRUITLESS)
         rest(rec, &rec->rest_next, AG_REST_MOST, AG_REST_GROWS);
     else if (ag_recorder_rests(rec) && rec->fruitless >= AG_REST_VAIN)
-        rest_blindly(rec);
+        rest_from_all(rec);
     if (node == &rec->unseen) {
         (void)ag_tree_met(&rec->tree, ag_path(node->path, 0));
         return NULL;

@@ -68,15 +68,16 @@ struct ag_recorder {
     _Atomic uint32_t rest; /* ops that are left of a rest; 0: it records. In a rest no node is
                               added, and ops that begin no trace may pass unseen. The thread that
                               issues the ops reads and writes this without the lock, too */
-    _Atomic uint64_t heads; /* the ag_op_mark()s of ops that do not pass in a rest: they may begin
-                               traces */
-    uint32_t rest_next, lone_next; /* ops of the next rest, of either kind (recorder.c) */
+    _Atomic uint64_t heads;   /* the ag_op_mark()s of ops that do not pass in a rest: they may begin
+                                 traces */
+    uint32_t rest_next;       /* ops of the next rest */
+    uint32_t short_rest_next; /* ops of the next rest because sequences are too short */
     uint32_t rest_later; /* ops of the rest that are left when all ops have passed for a while */
     uint32_t novel;      /* nodes and unseen ops that make the tree full while there is no trace */
-    uint32_t lone; /* in a row: sequences that a barrier ended before they could become a trace, and
-                      ops that cannot be held */
-    uint32_t fruitless;    /* ops since the last replay */
-    uint64_t useful;       /* ops replayed since the tree was last pruned */
+    uint32_t too_short;  /* in a row: sequences that a barrier ended before they could become a
+                            trace, and ops that cannot be held */
+    uint32_t fruitless;  /* ops since the last replay */
+    uint64_t useful;     /* ops replayed since the tree was last pruned */
     struct ag_node unseen; /* the cursor in a sequence that has gone where none has before */
 };
 
@@ -90,10 +91,12 @@ static inline bool ag_recorder_rests(const struct ag_recorder *rec)
     return __builtin_expect(atomic_load_explicit(&rec->rest, memory_order_relaxed) != 0, 0);
 }
 
-/* Has the recorder rest for the next `ops`, if it does not rest for longer already; ops with the
-   marks `heads` do not pass. The second ends a rest of which no more than `ops` are left. */
-void ag_recorder_doze(struct ag_recorder *rec, uint32_t ops, uint64_t heads);
-void ag_recorder_wake(struct ag_recorder *rec, uint32_t ops);
+/* Has the recorder rest for the next `ops`, unless it rests for longer already. Ops with the marks
+   `heads` do not pass. */
+void ag_recorder_rest(struct ag_recorder *rec, uint32_t ops, uint64_t heads);
+
+/* Ends a rest of which no more than `ops` are left. */
+void ag_recorder_resume(struct ag_recorder *rec, uint32_t ops);
 
 /* Once per op, with its mark: true if it may pass unseen. Never within a sequence. */
 static inline bool ag_recorder_passes(struct ag_recorder *rec, uint64_t mark)
@@ -116,7 +119,7 @@ static inline void ag_recorder_has_trace(struct ag_recorder *rec, const struct a
 static inline void ag_recorder_paid(struct ag_recorder *rec, uint32_t ops)
 {
     rec->useful += ops;
-    rec->fruitless = rec->lone = 0;
+    rec->fruitless = rec->too_short = 0;
 }
 
 /* Replays have turned out not to pay: the recorder rests from the next end of a sequence on. */

@@ -23,7 +23,7 @@ bool ag_tree_init(struct ag_tree *tree, uint32_t limit)
     tree->limit = limit;
     tree->mask = FIRST_BUCKETS - 1;
     tree->fresh = tree->slabs[0];
-    tree->left = tree->slabs[0] != NULL ? FIRST_NODES : 0;
+    tree->fresh_count = tree->slabs[0] != NULL ? FIRST_NODES : 0;
     if (tree->buckets != NULL)
         memset(tree->buckets, 0, bytes);
     else
@@ -73,7 +73,7 @@ void ag_tree_clear(struct ag_tree *tree)
     /* By slabs, since a stream that is destroyed soon has fewer nodes than buckets. */
     for (unsigned i = 0; i < AG_SLABS && tree->slabs[i] != NULL; i++) {
         struct ag_node *end = tree->slabs[i] + slab_size(i);
-        if (end == tree->fresh + tree->left)
+        if (end == tree->fresh + tree->fresh_count)
             end = tree->fresh;
         for (struct ag_node *node = tree->slabs[i]; node != end; node++)
             node_release(node);
@@ -113,7 +113,7 @@ static struct ag_node *node_take(struct ag_tree *tree)
         tree->free = node->bucket;
         return node;
     }
-    if (tree->left == 0) {
+    if (tree->fresh_count == 0) {
         unsigned i = 0;
         while (tree->slabs[i] != NULL)
             i++;
@@ -122,9 +122,9 @@ static struct ag_node *node_take(struct ag_tree *tree)
         if (tree->slabs[i] == NULL)
             return NULL;
         tree->fresh = tree->slabs[i];
-        tree->left = size;
+        tree->fresh_count = size;
     }
-    tree->left--;
+    tree->fresh_count--;
     return tree->fresh++;
 }
 

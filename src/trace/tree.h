@@ -53,13 +53,13 @@ struct ag_tree {
     struct ag_node root;
     struct ag_node **buckets;
     struct ag_node *slabs[AG_SLABS];
-    struct ag_node *fresh; /* the rest of the newest slab: `left` nodes that were never used */
+    struct ag_node *fresh; /* the end of the newest slab: nodes that were never used */
     struct ag_node *free;  /* nodes that were */
     uint32_t limit;        /* nodes at most */
     uint32_t used;         /* nodes in the tree */
-    uint32_t left;
-    uint32_t mask; /* of the bucket array */
-    uint64_t *met; /* bits: hashes of the paths that have been met; NULL: none */
+    uint32_t fresh_count;  /* nodes that were never used */
+    uint32_t mask;         /* of the bucket array */
+    uint64_t *met;         /* bits: hashes of the paths that have been met; NULL: none */
 };
 
 /* A tree that is all zero, or has been cleared. False: no memory. `limit` is in nodes. */

@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 LENGTH, WARMUP, ITERATIONS = 32, 24, 24  # as in paths.cu
 NO_TRACES = {"AUTOGRAPH_TRACE_HOT": "1000"}
-SLEEP = {"AUTOGRAPH_TRACE_MEMORY": "256"}  # full before the measurement, and the recorder rests
+RESTING = {"AUTOGRAPH_TRACE_MEMORY": "256"}  # full before the measurement, and the recorder rests
 SET = {"AUTOGRAPH_GRAPH_VARIANTS": "1"}  # it is not looked whether arguments come back, as 1,000 times of 1,024
 DISABLED = {"AUTOGRAPH_DISABLE": "1"}
 
@@ -50,12 +50,12 @@ CASES = {
     "novel-driver": Case("novel-driver", {}, LENGTH, "recorded, never seen before"),
     "novel-events": Case("novel-events", {}, LENGTH, "recorded, one of 300, behind what was never seen"),
     "await": Case("await", {}, LENGTH, "recorded, a wait for what another thread's open sequence has recorded"),
-    "asleep-runtime": Case("novel-runtime", SLEEP, LENGTH, "passed through, recorder rests"),
-    "asleep-driver": Case("novel-driver", SLEEP, LENGTH, "passed through, recorder rests"),
-    "asleep-after": Case("novel-after", SLEEP, LENGTH, "the same, after a loop"),
-    "asleep-memset": Case("novel-memset", SLEEP, LENGTH, "passed through, recorder rests"),
-    "asleep-copy": Case("novel-copy", SLEEP, LENGTH, "passed through, recorder rests"),
-    "asleep-event": Case("novel-event", SLEEP, LENGTH, "passed through, recorder rests"),
+    "resting-runtime": Case("novel-runtime", RESTING, LENGTH, "passed through, recorder rests"),
+    "resting-driver": Case("novel-driver", RESTING, LENGTH, "passed through, recorder rests"),
+    "resting-after": Case("novel-after", RESTING, LENGTH, "the same, after a loop"),
+    "resting-memset": Case("novel-memset", RESTING, LENGTH, "passed through, recorder rests"),
+    "resting-copy": Case("novel-copy", RESTING, LENGTH, "passed through, recorder rests"),
+    "resting-event": Case("novel-event", RESTING, LENGTH, "passed through, recorder rests"),
     "upload": Case("upload", {}, LENGTH, "copies of pageable memory, which cannot be held"),
     "later": Case("later", {}, LENGTH, "passed through, or what began a loop once, recorded in vain"),
     "disabled-runtime": Case("held-runtime", DISABLED, what="AUTOGRAPH_DISABLE=1"),
@@ -65,7 +65,7 @@ CASES = {
     "alone": Case("alone", what="replayed by itself, and a synchronize"),
     "beside": Case("beside", what="the same beside 300 streams that are not waited for"),
     "stream": Case("stream", what="a stream created and destroyed for each launch"),
-    "barren": Case("stream", NO_TRACES, what="the same, where such streams have gained nothing"),
+    "young": Case("stream", NO_TRACES, what="the same, where such streams have gained nothing"),
     "crowd": Case("crowd", what="the same among 300 other streams"),
     "uploads": Case("uploads", what="a stream created and destroyed for 32 copies of pageable memory"),
 }

@@ -171,11 +171,11 @@ TEST(another_rest_does_not_end_it)
     for (unsigned i = 0; i < 3; i++) {
         while (stream.recorder.ops - stream.audit.since < stream.audit.after - STEP)
             step();
-        ag_recorder_doze(&stream.recorder, 2048, 2);
+        ag_recorder_rest(&stream.recorder, 2048, 2);
         stream.recorder.ops += STEP;
         ag_audit_look(&stream);
         CHECK(stream.audit.on && !stream.audit.rests);
-        ag_recorder_wake(&stream.recorder, 2048);
+        ag_recorder_resume(&stream.recorder, 2048);
     }
     CHECK(audited(1200) != 0 && stream.counters.given_up == 1);
 }

@@ -389,16 +389,16 @@ TEST(memory_is_bounded_and_recording_rests)
 {
     struct ag_recorder rec = {0};
     CHECK(ag_recorder_init(&rec, 512, 64, 128));
-    unsigned asleep = 0;
+    unsigned resting = 0;
     for (unsigned i = 0; i < 100000; i++) {
         if (passes(&rec, i)) {
-            asleep++;
+            resting++;
             continue;
         }
         feed(&rec, i);
         CHECK(rec.tree.used <= 512);
     }
-    CHECK(asleep > 90000);
+    CHECK(resting > 90000);
     ag_tree_free(&rec.tree);
 }
 
