@@ -90,8 +90,8 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
 
 /* -- The end of a sequence: flush, close, decide, make ------------------------ */
 
-/* What is held goes out. Returns the leaf if its trace, which has been replayed, wants a variant.
- */
+/* What is held goes out. Returns the leaf of the sequence if its trace has been replayed and wants
+   a variant; else NULL. */
 static struct ag_node *flush(struct ag_stream *stream, enum ag_reason reason)
 {
     const struct ag_recorder *rec = &stream->recorder;
@@ -105,7 +105,7 @@ static struct ag_node *flush(struct ag_stream *stream, enum ag_reason reason)
     return wanted ? leaf : NULL;
 }
 
-/* An eager sequence ends. */
+/* The sequence has gone out eagerly. */
 static void note_eager(struct ag_stream *stream, bool barrier, enum ag_reason reason)
 {
     const struct ag_node *leaf = stream->recorder.cursor;
@@ -115,7 +115,8 @@ static void note_eager(struct ag_stream *stream, bool barrier, enum ag_reason re
         ag_account_cut(stream, reason, leaf->depth);
 }
 
-/* Tells all who count ops of a sequence. Returns its last node if the sequence has become hot. */
+/* Tells all who count the ops of a sequence. Returns its leaf if the sequence has become hot; else
+   NULL. */
 static struct ag_node *close_sequence(struct ag_stream *stream, bool barrier, enum ag_reason reason)
 {
     struct ag_recorder *rec = &stream->recorder;
@@ -126,6 +127,12 @@ static struct ag_node *close_sequence(struct ag_stream *stream, bool barrier, en
     if (barrier && reason == AG_REASON_HOST_WAIT)
         ag_recorder_waited(rec, stream->pace.first);
     return hot;
+}
+
+/* The leaf of which a trace is to be made; NULL: of none. */
+static struct ag_node *decide(struct ag_node *hot, struct ag_node *variant)
+{
+    return hot != NULL ? hot : variant;
 }
 
 static void make(struct ag_stream *stream, struct ag_node *leaf)
@@ -149,8 +156,8 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
         note_eager(stream, barrier, reason);
     ag_sequence_settles_events(stream);
     if (stream->id.live) {
-        struct ag_node *hot = close_sequence(stream, barrier, reason),
-                       *leaf = hot != NULL ? hot : variant;
+        struct ag_node *hot = close_sequence(stream, barrier, reason);
+        struct ag_node *leaf = decide(hot, variant);
         if (leaf != NULL)
             make(stream, leaf);
         if (barrier && __builtin_expect(ag_audit_is_due(stream), 0))
