@@ -52,34 +52,56 @@ static bool is_late(const struct ag_stream *stream)
            atomic_load_explicit(&stream->seq.epoch, memory_order_relaxed);
 }
 
-/* Submits what a stream holds, unless another thread is at work on it for longer than that, ns. Its
-   sequence ends too if this thread issues its ops: then the barrier comes at the same place each
-   time, and sequences are cut where the program cuts them. */
+/* Takes the lock of a stream that may hold something. False: another thread has it for longer than
+   that, ns. */
+static bool lock_within(struct ag_stream *stream, int ns)
+{
+    if (ns == AS_LONG_AS_IT_TAKES) {
+        ag_stream_lock(stream);
+        return true;
+    }
+    if (ag_stream_lock_within(stream, is_late(stream) ? 0 : (uint64_t)ns))
+        return true;
+    if (ns != 0)
+        stream->order.late = stream->seq.epoch;
+    return false;
+}
+
+/* The calling thread issues the ops of the stream. Its sequence ends: the barrier comes at the same
+   place each time, and sequences are cut where the program cuts them. */
+static void end_own(struct ag_stream *stream, enum ag_reason reason, int ns)
+{
+    ag_stream_end(stream, true, reason);
+    /* Not before a call that uses no stream: the wait would hold up those that share a queue. */
+    if (stream->relay.used && stream->id.owner == &ag_self && ns == AS_LONG_AS_IT_TAKES)
+        ag_relay_absorb(stream);
+}
+
+/* Another thread issues the ops of the stream: its sequence goes on. */
+static void submit_others(struct ag_stream *stream, enum ag_reason reason, int ns)
+{
+    bool awaited =
+        reason == AG_REASON_QUEUE || (reason == AG_REASON_HOST_WAIT && ns == AS_LONG_AS_IT_TAKES);
+    if (stream->seq.held == 0)
+        return;
+    if (awaited)
+        submit_awaited(stream, reason);
+    else
+        ag_stream_submit(stream, reason);
+}
+
+/* Submits what a stream holds, unless another thread is at work on it for longer than that, ns. */
 static void flush_within(struct ag_stream *stream, enum ag_reason reason, int ns)
 {
-    bool own = atomic_load_explicit(&stream->issuer.thread, memory_order_relaxed) == &ag_self;
+    bool own = ag_issuer_is_self(stream);
     if (!own && atomic_load_explicit(&stream->seq.held, memory_order_acquire) == 0)
         return;
-    if (own || ns == AS_LONG_AS_IT_TAKES) {
-        ag_stream_lock(stream);
-    } else if (!ag_stream_lock_within(stream, is_late(stream) ? 0 : (uint64_t)ns)) {
-        if (ns != 0)
-            stream->order.late = stream->seq.epoch;
+    if (!lock_within(stream, own ? AS_LONG_AS_IT_TAKES : ns))
         return;
-    }
-    if (own) {
-        ag_stream_end(stream, true, reason);
-        /* Not before a call that uses no stream: the wait would hold up those that share a queue.
-         */
-        if (stream->relay.used && stream->id.owner == &ag_self && ns == AS_LONG_AS_IT_TAKES)
-            ag_relay_absorb(stream);
-    } else if (stream->seq.held != 0 &&
-               (reason == AG_REASON_QUEUE ||
-                (reason == AG_REASON_HOST_WAIT && ns == AS_LONG_AS_IT_TAKES))) {
-        submit_awaited(stream, reason);
-    } else if (stream->seq.held != 0) {
-        ag_stream_submit(stream, reason);
-    }
+    if (own)
+        end_own(stream, reason, ns);
+    else
+        submit_others(stream, reason, ns);
     ag_stream_unlock(stream);
     AG_CALLSITE();
 }

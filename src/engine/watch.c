@@ -61,6 +61,22 @@ static struct ag_observer tracer = {.thread.name = "ag-tracer",
                                     .work = ag_trace_work,
                                     .interval = AG_TELL_TRACE_NS};
 
+/* Starts the threads that tell. False: the system gives none, and what tells nothing is closed. */
+static bool start_observers(bool trace)
+{
+    bool any = trace || live || ag_opt.report_signal || *ag_opt.report_file;
+    observed = any && ag_observer_start(&observer);
+    traced = trace && observed && ag_observer_start(&tracer);
+    if (observed == any && traced == trace)
+        return true;
+    ag_log(AG_LOG_ALWAYS, "trace file, live counters and reports are missing: the system gives "
+                          "the library no thread");
+    ag_trace_child();
+    if (!observed)
+        ag_live_close();
+    return false;
+}
+
 void ag_watch_start(void)
 {
     began = ag_trace_clock();
@@ -71,18 +87,7 @@ void ag_watch_start(void)
         ag_log(AG_LOG_ALWAYS, "SIGUSR2 cannot be handled: %m");
     bool trace = ag_trace_open();
     live = ag_opt.report_live && ag_live_open();
-    bool any = trace || live || ag_opt.report_signal || *ag_opt.report_file;
-    observed = any && ag_observer_start(&observer);
-    traced = trace && observed && ag_observer_start(&tracer);
-    if ((any && !observed) || (trace && !traced)) {
-        ag_log(AG_LOG_ALWAYS, "trace file, live counters and reports are missing: the system gives "
-                              "the library no thread");
-        ag_trace_child();
-        if (!observed)
-            ag_live_close();
-        return;
-    }
-    if (trace) {
+    if (start_observers(trace) && trace) {
         atomic_store(&ag_file_listens, 1);
         atomic_fetch_add(&ag_listeners, 1);
     }
