@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the engine keeps for the exit report beyond its counters, while somebody wants one: what cut
- * sequences, and what each trace was made of. These functions are called
- * through AG_ACCOUNT() only.
+ * sequences, and what each trace was made of. Those that tell are called through AG_ACCOUNT() only.
  *
  * The functions at the end gather the accounts of all streams.
  */

@@ -73,7 +73,7 @@ static void serve(struct ag_own_thread *self)
 {
     (void)self;
     ag_depth++; /* what the driver calls back is none of the program's */
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* see relax() in submit.c */
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* see query.h */
     if (ag_real.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
         atomic_fetch_add(&ag_context_errors, 1);
     for (;;) {

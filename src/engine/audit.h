@@ -27,6 +27,7 @@ void ag_audit_start(struct ag_stream *stream);
 /* A sequence has ended at a barrier, and it is time for a look, as ag_audit_is_due() says. */
 void ag_audit_look(struct ag_stream *stream);
 
+/* Whether it is time for a look. */
 static inline bool ag_audit_is_due(const struct ag_stream *stream)
 {
     return stream->recorder.ops - stream->audit.since >= stream->audit.after;

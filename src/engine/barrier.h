@@ -10,6 +10,7 @@
    meanwhile: whoever locks it then must look for the stream again. */
 void ag_order_before_slow(const struct ag_stream *stream);
 
+/* ag_order_before_slow() where there is something to submit. Else two loads and a branch. */
 static inline void ag_order_before(const struct ag_stream *stream)
 {
     const _Atomic unsigned *ahead = atomic_load_explicit(&stream->id.ahead, memory_order_relaxed);

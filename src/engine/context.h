@@ -30,12 +30,12 @@ struct ag_context {
     long shorts;   /* short execs, at most at a time, among those that are made at any time */
     long memory;   /* device memory that the execs take, KiB */
 
-    /* Under the registry lock of stream.c. */
+    /* Under the lock of registry.c. */
     uint32_t useless_lives; /* short lives of streams in a row that gained nothing */
     uint32_t young_last;    /* how many new streams were young the last time; see young.h */
     _Atomic uint32_t young; /* next new streams that are young */
 
-    _Atomic unsigned relays;   /* relays in the context; see submit.c */
+    _Atomic unsigned relays;   /* relays in the context; see relay.h */
     _Atomic unsigned ahead[3]; /* for each kind of stream, see ag_context_ahead(): streams that hold
                                   something which an op of such a stream comes behind. A stream that
                                   is `counted` counts itself */
@@ -44,7 +44,7 @@ struct ag_context {
     unsigned queues;         /* queues of the device that the context has: constant */
     CUcontext was;           /* lock of context.c: `ctx` before it was forgotten */
     _Atomic bool shares;     /* there are more streams than queues. Any two may share one, and in a
-                                queue     work begins in the order of submission */
+                                queue work begins in the order of submission */
     _Atomic int64_t owed; /* ns that making graphs has taken, less what replays have saved since */
     _Atomic unsigned starved; /* hot sequences that found no exec */
     _Atomic unsigned left;    /* streams that were destroyed, perhaps with work left in them */
@@ -85,8 +85,8 @@ static inline bool ag_context_is_full(const struct ag_context *context)
     return atomic_load_explicit(&context->placed, memory_order_relaxed) >= context->queues;
 }
 
-/* Makes the context current on the calling thread if it is not; leave undoes it. False: it is gone.
- */
+/* Makes the context current on the calling thread, if it is not. False: the context is gone.
+   `pushed` is for ag_context_leave(), which undoes it. */
 bool ag_context_enter(const struct ag_context *context, bool *pushed);
 void ag_context_leave(bool pushed);
 
@@ -97,9 +97,10 @@ CUcontext ag_context_current(void);
    to change contexts (CUDA_ERROR_NOT_PERMITTED); else its context, or NULL. */
 bool ag_context_refused(CUcontext *current);
 
-/* The state of a context, made when it is new; NULL: the context is gone, or no memory. And: the
-   state if there is one. */
+/* The state of a context, made when it is new; NULL: the context is gone, or no memory. */
 struct ag_context *ag_context_find(CUcontext ctx);
+
+/* The state of a context; NULL: it has none. */
 struct ag_context *ag_context_peek(CUcontext ctx);
 
 /* A context that lives on the device, behind `last` (NULL: the first); NULL: there is none. */
@@ -114,9 +115,11 @@ void ag_context_forget(struct ag_context *context);
 /*
  * Reserves an exec of `ops` ops in the context. While the device is `idle`, any that the budgets
  * allow; otherwise only one that can be made without a wait for running kernels. False: none is
- * left. The second gives an exec back.
+ * left.
  */
 bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle);
+
+/* Gives an exec of `ops` ops back. */
 void ag_context_give_exec(struct ag_context *context, uint32_t ops);
 
 /* Whether the budgets allow one more exec, even if it can be made only while the device is idle. */

@@ -20,7 +20,7 @@ static inline void ag_copies_start(struct ag_stream *stream)
                           memory_order_relaxed);
 }
 
-/* Takes one from a number; false: it is 0. What another thread takes meanwhile may be lost. */
+/* Takes one from a number. False: it is 0. What another thread takes meanwhile may be lost. */
 static inline bool ag_copies_take(_Atomic uint32_t *number)
 {
     uint32_t left = atomic_load_explicit(number, memory_order_relaxed);
@@ -37,6 +37,7 @@ static inline bool ag_copies_skip(struct ag_stream *stream)
     return ag_copies_take(&stream->copies.next);
 }
 
+/* The stream's next copy has been looked at; `described`: it can be held. */
 void ag_copies_seen(struct ag_stream *stream, bool described);
 
 #endif

@@ -11,12 +11,13 @@ static inline void ag_eager_start(struct ag_stream *stream)
     atomic_store_explicit(&stream->eager.bare, true, memory_order_relaxed);
 }
 
-/* The last op that went out eagerly is at this node; or has none, or loses it. */
+/* The last op that went out eagerly is at this node; NULL: the op has none. */
 static inline void ag_eager_is(struct ag_stream *stream, struct ag_node *node)
 {
     stream->eager.last = node;
 }
 
+/* Whether the last op fails says nothing of any other, or its node goes. */
 static inline void ag_eager_forget(struct ag_stream *stream)
 {
     stream->eager.last = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the doors ask of the engine: "this op, hold it?", "this barrier, flush first", and
- * the life of streams, contexts and modules.
+ * What doors ask of the engine: whether an op is held, what a barrier must submit, and the life of
+ * streams, contexts and modules.
  *
  * All functions may be called by any thread, with or without a current CUDA context. None of them
  * fails towards the caller: what goes wrong inside turns into eager launches and is counted.
@@ -59,6 +59,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call);
 bool ag_engine_passes(CUstream stream, bool ptsz, enum ag_op_kind kind, CUfunction func,
                       uint32_t grid);
 
+/* The name of a stream as one word, never 0: ag_passing.key. */
 static inline uintptr_t ag_passing_key(CUstream stream, bool ptsz)
 {
     return (uintptr_t)stream << 2 | (uintptr_t)ptsz << 1 | 1;
@@ -68,6 +69,7 @@ static inline uintptr_t ag_passing_key(CUstream stream, bool ptsz)
    ag_engine_kernel() wants. */
 bool ag_engine_stream_rests(CUstream stream);
 
+/* ag_engine_stream_rests() without a call, where ag_passing has the answer. */
 static inline bool ag_engine_rests(CUstream stream)
 {
     return atomic_load(&ag_listeners) == 0 &&

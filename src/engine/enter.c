@@ -41,8 +41,6 @@ bool ag_enter_young_slow(CUstream handle, bool ptsz, CUcontext current)
 
 /* -- Streams that are followed ---------------------------------------------------- */
 
-/* The state of a call's stream, which the thread does not remember. It may be young if it is an
-   op's. NULL: it has none, and nothing is held that the call could have to follow. */
 struct ag_stream *ag_enter_find(CUstream handle, bool ptsz, CUcontext current, bool op)
 {
     if (op && ag_enter_young(handle, ptsz, current))
@@ -53,7 +51,6 @@ struct ag_stream *ag_enter_find(CUstream handle, bool ptsz, CUcontext current, b
     return stream;
 }
 
-/* An op goes to a stream that has no state. */
 void ag_enter_unfollowed(void)
 {
     atomic_fetch_add_explicit(&ag_unfollowed_ops, 1, memory_order_relaxed);
@@ -73,7 +70,6 @@ static void cut(struct ag_stream *stream, const struct ag_context *context)
     ag_stream_unlock(stream);
 }
 
-/* The thread goes on from one stream to another. */
 void ag_enter_turn_to(struct ag_stream *stream)
 {
     struct ag_stream *last = ag_self.eager;

@@ -13,24 +13,36 @@
 #include "engine/relay.h"
 #include "engine/young.h"
 
-/* What the inline functions below need seldom: see enter.c. */
+/* -- What the functions below need seldom --------------------------------------- */
+
+/* The state of a call's stream, which the thread does not remember. `op`: the call is one of an op,
+   whose stream may be young. NULL: it has none, and nothing is held that the call could have to
+   follow. No lock may be held. */
 struct ag_stream *ag_enter_find(CUstream handle, bool ptsz, CUcontext current, bool op);
+
+/* The calling thread takes over the state, which it has locked. Returns the state of the stream,
+   locked, which may be another one if that life is over. NULL: it has none any more. */
 struct ag_stream *ag_enter_take_over(struct ag_stream *stream, CUstream handle, bool ptsz,
                                      CUcontext current);
+
+/* The calling thread goes on to this stream from another one. Wants the stream's lock. */
 void ag_enter_turn_to(struct ag_stream *stream);
 
 /* Whether the op's stream is young: counts the op, submits what is held and must precede it, and
    the caller lets it pass. No lock may be held. */
 bool ag_enter_young_slow(CUstream handle, bool ptsz, CUcontext current);
 
+/* ag_enter_young_slow() where there are young streams at all. */
 static inline bool ag_enter_young(CUstream handle, bool ptsz, CUcontext current)
 {
     return __builtin_expect(atomic_load_explicit(&ag_any_young, memory_order_relaxed), 0) &&
            ag_enter_young_slow(handle, ptsz, current);
 }
 
-/* An op goes to a stream that has no state. */
+/* Counts an op that goes to a stream without a state. */
 void ag_enter_unfollowed(void);
+
+/* -- Entering -------------------------------------------------------------------- */
 
 /* The state of any stream, locked, after what CUDA orders before the call. It is not entered yet.
  */

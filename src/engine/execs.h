@@ -19,34 +19,40 @@ void ag_execs_drop(struct ag_stream *stream, struct ag_trace *trace);
    stream had had `clock` replays, or later; nothing may be held. */
 void ag_execs_drop_of(struct ag_stream *stream, const struct ag_node *head, uint64_t clock);
 
-/* Destroys all of them, and what else the state has made: the stream is gone. */
+/* The stream is gone: destroys its traces and its placeholder. */
 void ag_execs_clear(struct ag_stream *stream);
 
-/* The trace would have been replayed but for a trial; or has been. */
+/* The trace has been replayed, or would have been but for a trial: it is in use. */
 static inline void ag_execs_used(struct ag_stream *stream, struct ag_trace *trace)
 {
     trace->used = stream->execs.clock;
     trace->starved = stream->execs.starved;
 }
 
+/* The trace has been replayed. */
 static inline void ag_execs_replayed(struct ag_stream *stream, struct ag_trace *trace)
 {
     stream->execs.clock++;
     ag_execs_used(stream, trace);
 }
 
-/* A hot sequence that ends at `leaf` finds no exec: notes it. The second: whether the trace makes
-   room for it. Never if it has been used since `leaf` last found no room: in a loop with more
-   sequences than there is room for, those that have room keep it. */
+/* Notes that a hot sequence, which ends at `leaf`, finds no exec. */
 void ag_execs_starve(struct ag_stream *stream, struct ag_node *leaf);
+
+/* Whether the trace makes room for the sequence that ends at `leaf`. Never if the trace has been
+   used since `leaf` last found no room: in a loop with more sequences than there is room for, those
+   that have room keep it. */
 bool ag_execs_is_stale(const struct ag_stream *stream, const struct ag_trace *trace,
                        const struct ag_node *leaf);
 
-/* The list of leaves whose sequences wait for an exec until the device is idle: whether this one is
-   there; puts it there; takes all away, to `wanted` if that is not NULL, and says how many there
-   were. Their nodes must live as long as they are on the list. */
+/* Whether the leaf is wanted: its sequence waits for an exec until the device is idle. */
 bool ag_execs_is_wanted(const struct ag_stream *stream, const struct ag_node *leaf);
+
+/* The leaf is wanted from now on, if the list has room. The node must live as long as it is. */
 void ag_execs_want(struct ag_stream *stream, struct ag_node *leaf);
+
+/* No leaf is wanted any more. Writes those that were to `wanted` (NULL: nowhere), and returns their
+   number. */
 unsigned ag_execs_want_none(struct ag_stream *stream, struct ag_node *wanted[AG_WANTED]);
 
 /* The stream's event that stands for those that have been destroyed; NULL: it cannot be made. It is

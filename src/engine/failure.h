@@ -5,9 +5,10 @@
 
 #include "engine/stream.h"
 
-/* The program does not see such a failure; who asks for warnings does. */
+/* ag_failure_note() for an error. The program does not see it; who asks for warnings does. */
 void ag_failure_note_slow(struct ag_stream *stream, CUresult result, const char *what);
 
+/* Counts and logs the result of a driver call, if that is an error. `what` was being done. */
 static inline void ag_failure_note(struct ag_stream *stream, CUresult result, const char *what)
 {
     if (__builtin_expect(result != CUDA_SUCCESS, 0))

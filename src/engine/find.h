@@ -12,6 +12,7 @@
  */
 struct ag_stream *ag_stream_find_slow(CUstream handle, bool ptsz, CUcontext current);
 
+/* ag_stream_find_slow() without a call, where the calling thread remembers the stream. */
 static inline struct ag_stream *ag_stream_find(CUstream handle, bool ptsz, CUcontext current)
 {
     const struct ag_found *found = ag_stream_slot(handle);

@@ -22,6 +22,7 @@
  * False: every door passes straight through.
  * Set: when the engine starts with a driver that has all functions (life.c).
  * Cleared: when the engine stops for good (life.c), and in a forked child (preload/start.c).
+ * Builds with AG_TURNS set and clear it at will (api.c).
  */
 extern _Atomic bool ag_engine_on;
 
@@ -37,9 +38,10 @@ extern _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec"))
  * The number of listeners: those that must hear of every barrier. They are the trace file and the
  * streams that have an open sequence, or whose ops went out through a relay. While the word is zero
  * a barrier door has nothing to do: this load and its branch are all that a pass-through call pays.
- * Raised: when a sequence opens or a relay is used (submit.c); by the trace file (watch.c).
- * Lowered: when the sequence is closed and the relay absorbed (submit.c), or the stream goes
- * (stream.c). Zero in a forked child (preload/start.c).
+ * Raised: by ag_stream_update() (stream.c), when a sequence opens or a relay is used; by the trace
+ * file (watch.c).
+ * Lowered: by ag_stream_update(), when no sequence is open and the relay is absorbed or forgotten.
+ * Zero in a forked child (preload/start.c).
  */
 extern _Atomic unsigned ag_listeners;
 
@@ -49,7 +51,8 @@ extern _Atomic unsigned ag_file_listens;
 /*
  * The number of streams that want to hear of the next barrier even though they hold nothing: the
  * barrier shows how often the program waits, and where its sequences begin.
- * Raised and lowered: by ag_stream_be_curious() (submit.c). Zero in a forked child.
+ * Raised and lowered: by ag_sequence_be_curious() (sequence.c).
+ * Zero in a forked child (preload/start.c).
  */
 extern _Atomic unsigned ag_curious_streams;
 
@@ -60,6 +63,7 @@ static inline bool ag_engine_listens(void)
            atomic_load_explicit(&ag_curious_streams, memory_order_relaxed) != 0;
 }
 
+/* Whether something may be held: some stream listens. */
 static inline bool ag_anything_held(void)
 {
     return atomic_load(&ag_listeners) >
@@ -68,14 +72,15 @@ static inline bool ag_anything_held(void)
 
 /*
  * The number of streams whose open sequence has records of events or waits for events.
- * Raised: by the first such op of a sequence (op.c). Lowered: when the sequence ends (submit.c).
+ * Raised: by the first such op of a sequence (sequence.c).
+ * Lowered: when the sequence ends (sequence.h).
  */
 extern _Atomic unsigned ag_event_streams;
 
 /*
  * The program's own graphs may wait for a word in memory: all that is held is submitted before
- * them. Set: when the program waits for a word during a capture (op.c), or makes a graph node that
- * does (preload/life.c). Never cleared.
+ * them. Set: when the program waits for a word during a capture (calls.c), or makes a graph node
+ * that does (preload/life.c). Never cleared.
  */
 extern _Atomic bool ag_graphs_wait;
 
@@ -84,7 +89,7 @@ extern _Atomic bool ag_graphs_wait;
 /*
  * The number of contexts in which the driver refused a held op, and the program does not know yet.
  * While it is not 0, a door whose call succeeded returns ag_engine_refusal() instead.
- * Raised: by the first refusal in a context (submit.c).
+ * Raised: by the first refusal in a context (failure.c).
  * Lowered: when the program is told, or the context goes (context.c).
  */
 extern _Atomic unsigned ag_refused;
@@ -92,15 +97,15 @@ extern _Atomic unsigned ag_refused;
 /*
  * The number of hot sequences that have no graph yet, because making another exec might wait for
  * running kernels. While it is not 0, doors call ag_engine_waited() after the host has waited.
- * Raised: when a sequence finds no room. Lowered: when its stream's list is emptied (submit.c).
+ * Raised: when a sequence finds no room. Lowered: when its stream's list is emptied (both execs.c).
  */
 extern _Atomic unsigned ag_wanted_traces;
 
 /*
  * The number of vacant states whose streams left work behind. While it is not 0, doors call
  * ag_engine_left() and ag_engine_settled() around waits for a context.
- * Raised: when a stream with work is destroyed.
- * Lowered: when that work is done, or the state is used again or killed (stream.c).
+ * Raised: when a stream with work is destroyed (registry.c).
+ * Lowered: when that work is done, or the state is used again or killed (registry.c).
  */
 extern _Atomic unsigned ag_unsettled;
 
@@ -136,7 +141,8 @@ extern _Thread_local struct ag_current {
     unsigned changes;  /* ag_changes when the driver was asked */
 } ag_current __attribute__((tls_model("initial-exec")));
 
-/* Raised: when a function or a context goes away or changes, before and after. Never lowered. */
+/* Raised: before and after a function or a context goes away or changes (preload/life.c). Never
+   lowered. */
 extern _Atomic unsigned ag_changes;
 
 /* A function or a context is about to go away or change, or has. */
@@ -180,7 +186,7 @@ extern _Thread_local struct ag_passing ag_passing __attribute__((tls_model("init
  * Raised: when a capture of the program begins; by a pause; while the stack size changes; and for
  * good when the engine stops, the process exits, a thread is missing, or the attributes of a stream
  * without a state are changed (life.c, api.c).
- * Lowered: when the capture ends (stream.c), the pause ends (api.c), the stack size is set
+ * Lowered: when the capture ends (registry.c), the pause ends (api.c), the stack size is set
  * (life.c).
  */
 extern _Atomic int ag_hold_bans;
@@ -193,12 +199,13 @@ extern _Atomic int ag_pauses;
  * a graph to it. So a thread that is about to do this first counts itself in ag_capture_breakers,
  * and then looks for captures. A thread that is about to begin a capture counts that in
  * ag_captures_beginning, and then waits until ag_capture_breakers is 0, for a second at most.
- * Raised and lowered: the first around making a graph and asking whether all is idle (submit.c,
+ * Raised and lowered: the first around making a graph and asking whether all is idle (make.c,
  * grow.c); the second by the doors of captures (life.c).
  */
 extern _Atomic unsigned ag_capture_breakers;
 extern _Atomic unsigned ag_captures_beginning;
 
+/* Whether the program captures, or is about to. Then the driver must not be asked. */
 static inline bool ag_captures_about(void)
 {
     return atomic_load(&ag_hold_bans) != 0 || atomic_load(&ag_captures_beginning) != 0;
@@ -206,11 +213,12 @@ static inline bool ag_captures_about(void)
 
 /* -- What the engine does not follow ----------------------------------------- */
 
-/* Ops in streams that have no state. Raised: by each (op.c, young.c). Never lowered. */
+/* Ops in streams that have no state. Raised: by each (enter.c), or when a young stream gets a state
+   or goes (young.c). Never lowered. */
 extern _Atomic uint64_t ag_unfollowed_ops;
 
 /* Kernels may be among these ops, or in streams in a way that no door sees: the library cannot tell
-   any more when the device is idle. Set: op.c, grow.c. Never cleared. */
+   any more when the device is idle. Set: enter.c, grow.c. Never cleared. */
 extern _Atomic bool ag_unfollowed_kernels;
 
 #pragma GCC visibility pop

@@ -52,7 +52,9 @@ static inline void ag_issuer_passed(struct ag_stream *stream)
    stream's lock. Waits while another thread makes more execs: these wait for running kernels, and
    this thread must bring no further kernel meanwhile. */
 void ag_issuer_takes_over(struct ag_stream *stream);
-extern _Atomic bool ag_many_threads; /* more than one thread has taken over a stream */
+
+/* More than one thread has taken over a stream. */
+extern _Atomic bool ag_many_threads;
 
 /* The thread has gone on to another stream, or has come back. */
 static inline void ag_issuer_leaves(struct ag_stream *stream, bool leaves)
@@ -66,27 +68,31 @@ static inline void ag_issuer_begins(struct ag_stream *stream)
     stream->issuer.crossed = 0;
 }
 
-/* The thread ends, and issued the last op perhaps; or the state gets another life (NULL). */
+/* The thread (NULL: any) has not issued the last op any more: the thread ends, or the state's life
+   does. */
 void ag_issuer_ends(struct ag_stream *stream, const void *thread);
 
-/* The program launches a graph of its own in the stream. And: it has waited for the first `issued`
-   of the ops and graphs. */
+/* The program launches a graph of its own in the stream. */
 static inline void ag_issuer_launches(struct ag_stream *stream)
 {
     atomic_fetch_add_explicit(&stream->issuer.used, 1, memory_order_relaxed);
 }
+
+/* The program has waited for the first `issued` of the stream's ops and graphs. */
 static inline void ag_issuer_waited(struct ag_stream *stream, uint64_t issued)
 {
     atomic_store_explicit(&stream->issuer.waited, issued, memory_order_relaxed);
 }
 
-/*
- * A thread makes more execs from the first call on, until the second; ag_issuer_growths() goes up
- * with both. Who takes over a stream waits meanwhile, as with the last function.
- */
+/* From the first call until the second the calling thread makes more execs. Who takes over a stream
+   waits meanwhile. */
 void ag_issuer_grows(void);
 void ag_issuer_has_grown(void);
+
+/* The number of calls of these two so far. */
 uint32_t ag_issuer_growths(void);
+
+/* Waits while another thread makes more execs. */
 void ag_issuer_wait_for_growth(void);
 
 #endif

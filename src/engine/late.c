@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the watchdog does. */
+/* Holds that are late. */
 #include "engine/late.h"
 
 #include "engine/submit.h"

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The watchdog: a thread that submits what has been held for too long, so that a host thread may
- * spin on memory that a held kernel would write.
+ * What the watchdog's thread (watchdog.h) does: it submits what has been held for too long, so that
+ * a host thread may spin on memory that a held kernel would write.
  *
  * It looks at every stream three times in the bound. A hold that it sees for the third time with
  * the same ops is submitted, between two thirds of the bound and all of it after the last of them:
  * no clock is read when ops are held. While a hold gets longer, its thread does not spin, and the
- * piece may well become whole: it is left alone, for some bounds. It sleeps when nothing is held
- * that may stay so, for it would take time from the program.
+ * piece may well become whole: the hold has some bounds more.
+ *
+ * These functions take the locks of streams; none may be held.
  */
 #ifndef AG_LATE_H
 #define AG_LATE_H

@@ -65,6 +65,7 @@ static inline void ag_lock_leave(struct ag_lock *lock, const void *self)
         ag_lock_wake(lock);
 }
 
+/* The thread of the bias takes the lock. False: the lock is not biased to this thread. */
 static inline bool ag_lock_enter(struct ag_lock *lock, const void *self)
 {
     if (__builtin_expect(atomic_load_explicit(&lock->biased, memory_order_relaxed) != self, 0))
@@ -90,6 +91,7 @@ static inline bool ag_lock_try(struct ag_lock *lock, const void *self)
     return ag_lock_enter(lock, self) || ag_lock_try_slow(lock, self);
 }
 
+/* Gives the lock back, whichever way it was taken. */
 static inline void ag_lock_give(struct ag_lock *lock, const void *self)
 {
     if (__builtin_expect(atomic_load_explicit(&lock->shared, memory_order_relaxed), 0))

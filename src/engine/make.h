@@ -10,11 +10,11 @@
    room; if there is room only while the device is idle, `leaf` is wanted (execs.h). */
 void ag_make(struct ag_stream *stream, struct ag_node *leaf);
 
-/* Makes the traces that are wanted; the device is idle. */
+/* Makes the traces that are wanted (execs.h). The device must be idle. */
 void ag_make_wanted(struct ag_stream *stream);
 
-/* A trace of this leaf could not be made or replayed: memory may have been freed meanwhile, or be
-   of another kind than its graph's. A trace is tried again, but not for ever. */
+/* Notes that a trace of this leaf could not be made or replayed: memory may have been freed
+   meanwhile, or be of another kind than its graph's. A trace is tried again, but not for ever. */
 void ag_make_failed(struct ag_node *leaf);
 
 #endif

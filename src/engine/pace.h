@@ -42,9 +42,11 @@ void ag_pace_begun(struct ag_stream *stream);
    the time `now` (ag_pace_clock()). */
 void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint64_t now);
 
-/* The time now, ns; 0 if nobody wants to know. The second: this thread has been submitting since
-   `began`, which is not the program's own time; `whole`: by one replay. */
+/* The time now, ns; 0 if nobody wants to know. */
 uint64_t ag_pace_clock(void);
+
+/* This thread has been submitting since `began`, which is not the program's own time; `whole`: by
+   one replay. */
 void ag_pace_spent(struct ag_stream *stream, uint64_t began, bool whole);
 
 /* A sequence of so many ops has ended, with a barrier or without. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Questions to the driver about a stream that a capture of the program must not hear of. */
+/* Questions to the driver about a stream, which end no capture of the program. No lock. */
 #ifndef AG_QUERY_H
 #define AG_QUERY_H
 
@@ -10,10 +10,13 @@
 
 /*
  * A capture of the program on another thread, in global mode, forbids this thread calls that may be
- * unsafe in it, and is ended by them; ours touch no stream that it captures. False: the mode could
- * not be set, which is counted, else `mode` is what it was. The second sets it back.
+ * unsafe in it, and is ended by them. Calls of the library touch no stream that it captures. So
+ * they are made in relaxed mode. `mode` becomes the thread's mode before. False: the driver
+ * refuses, which is counted.
  */
 bool ag_query_relax(CUstreamCaptureMode *mode);
+
+/* Sets the mode back. */
 void ag_query_unrelax(CUstreamCaptureMode mode);
 
 /* Whether the stream captures, or the driver refuses to say. */

@@ -8,6 +8,7 @@
 /* The state if there is one; never makes one. */
 struct ag_stream *ag_stream_peek_slow(CUstream handle, bool ptsz, CUcontext current);
 
+/* ag_stream_peek_slow() without a call, where the calling thread remembers the stream. */
 static inline struct ag_stream *ag_stream_peek(CUstream handle, bool ptsz, CUcontext current)
 {
     const struct ag_found *found = ag_stream_slot(handle);
@@ -23,10 +24,12 @@ static inline struct ag_stream *ag_stream_peek(CUstream handle, bool ptsz, CUcon
  */
 struct ag_stream *ag_stream_begin(CUstream handle, bool ptsz, CUcontext current, bool late);
 
-/* The program has begun a capture on this stream: ag_hold_bans counts it. The lock is held. */
+/* The program has begun a capture on this stream, for which the caller has raised ag_hold_bans.
+   Wants the stream's lock. */
 void ag_stream_capture_begins(struct ag_stream *stream);
 
-/* The program's capture on this stream has ended, if there was one. The stream's lock is held. */
+/* The program's capture on this stream has ended, if there was one: lowers ag_hold_bans. Wants the
+   stream's lock. */
 void ag_stream_capture_ends(struct ag_stream *stream);
 
 /* Kills a state that holds nothing. Wants its lock, and its context where that still lives. */
@@ -51,10 +54,12 @@ void ag_stream_settle(const struct ag_context *context);
    has been vacant for long. False: there is none. Another stream's lock may be held. */
 bool ag_stream_kill_vacant(const struct ag_context *context);
 
-/* Its thread ends: the handle loses its meaning, and what is held goes by relay. */
+/* The thread of a per-thread default stream ends: the handle loses its meaning, and what is held
+   goes by relay. Wants the stream's lock. */
 void ag_stream_disown(struct ag_stream *stream);
 
-/* The nodes of its tree are going away: forgets what points to them, and the open sequence. */
+/* The nodes of its tree are going away: forgets what points to them, and the open sequence. Nothing
+   may be held. Wants the stream's lock. */
 void ag_stream_drop_pointers(struct ag_stream *stream);
 
 #endif

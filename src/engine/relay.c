@@ -73,9 +73,8 @@ bool ag_relay_mark(struct ag_stream *stream)
     return result == CUDA_SUCCESS;
 }
 
-/* Not
-   where streams share queues: there who asks whether the stream is idle would wait with the relay,
-   and so would what is behind that in a queue. */
+/* Not where streams share queues: there who asks whether the stream is idle would wait with the
+   relay, and so would what is behind that in a queue. */
 bool ag_relay_prepare(struct ag_stream *stream)
 {
     if (atomic_load(&stream->id.context->shares) || !make(stream)) {

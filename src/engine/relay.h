@@ -31,16 +31,20 @@ static inline bool ag_relay_is_needed(const struct ag_stream *stream)
     return stream->id.kind == AG_STREAM_PER_THREAD && stream->id.owner != &ag_self;
 }
 
-/* Around a submission through the relay, in the stream's context. */
+/* Before a submission through the relay: the relay waits for what ag_relay_mark() has marked. Wants
+   the stream's context. */
 void ag_relay_begins(struct ag_stream *stream);
+
+/* Behind that submission: the stream's owner has to wait for it. */
 void ag_relay_ends(struct ag_stream *stream);
 
 /* Owner only: waits for what other threads submitted in its name. */
 void ag_relay_absorb(struct ag_stream *stream);
 
-/* The stream is gone: nobody waits for what went through the relay. The second: and the relay goes,
-   too; wants the context. */
+/* Nobody waits any more for what went through the relay. */
 void ag_relay_forget(struct ag_stream *stream);
+
+/* The state is free: destroys the relay, if there is one. Wants the stream's context. */
 void ag_relay_destroy(struct ag_stream *stream);
 
 #endif

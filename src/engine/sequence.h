@@ -18,9 +18,11 @@
 #include "engine/hot.h"
 #include "engine/stream.h"
 
-/* Goes to the next state, by an arrow of the drawing; or stays. */
+/* The transition function: goes to the next state, by an arrow of the drawing, or stays. Leaving
+   HOLDING takes for granted that what was held has been submitted. */
 void ag_sequence_turn(struct ag_stream *stream, enum ag_state to);
 
+/* Whether the open sequence is held. */
 static inline bool ag_sequence_holds(const struct ag_stream *stream)
 {
     return stream->seq.state == AG_HOLDING;
@@ -45,9 +47,10 @@ bool ag_sequence_free(struct ag_stream *stream, CUdeviceptr address);
 /* RECORDING: has the watchdog look at the hold that begins. False: there is none. */
 bool ag_sequence_watch(struct ag_stream *stream);
 
-/* It has an event's record or a wait: counted in ag_event_streams. The second: these have been
-   submitted, and nobody looks for them any more. */
+/* The open sequence has a record of an event or a wait for one: counted in ag_event_streams. */
 void ag_sequence_has_events(struct ag_stream *stream);
+
+/* The sequence's records and waits have been submitted: nobody looks for them any more. */
 static inline void ag_sequence_settles_events(struct ag_stream *stream)
 {
     struct ag_sequence *seq = &stream->seq;
@@ -61,7 +64,7 @@ static inline void ag_sequence_settles_events(struct ag_stream *stream)
 /* Whether the stream is to hear of the next barrier even if it holds nothing. */
 void ag_sequence_be_curious(struct ag_stream *stream, bool curious);
 
-/* Nothing is held in the stream from now on, or, in a new life of its state, until then. */
+/* Whether nothing may be held in the stream from now on, in this life of its state. */
 static inline void ag_sequence_bar(struct ag_stream *stream, bool barred)
 {
     stream->seq.barred = barred;

@@ -151,7 +151,7 @@ struct ag_timed {
     bool eager;           /* it goes out eagerly, to be compared with held ones */
 };
 
-/* trial.c: whether it pays to hold. */
+/* trial.c: whether it pays to hold the sequences of a head. */
 struct ag_trials {
     struct ag_timed timed;
     uint32_t won; /* trials in a row that replay has won */
@@ -190,13 +190,13 @@ struct ag_order {
     uint32_t awaited;       /* waits in a row whose distances have such a number above 1 */
 };
 
-/* copy.c: copies that could not be held. */
+/* copies.c: copies that could not be held. */
 struct ag_copies {
     uint32_t foreign;      /* in a row */
     _Atomic uint32_t next; /* next copies that count as such without a look */
 };
 
-/* op.c: ops that went out eagerly. */
+/* eager.h: ops that went out eagerly. */
 struct ag_eager {
     struct ag_node *last; /* node of the last one; NULL: it has none */
     _Atomic bool bare;    /* nothing has been recorded since an op that cannot be held */
@@ -260,12 +260,14 @@ struct ag_stream *ag_stream_next_touched(const struct ag_stream *last);
  */
 void ag_stream_update(struct ag_stream *stream);
 
-/* A new state, whose lock the caller has; NULL: there is no memory, or there are too many. One
-   thread at a time. The second: whether there are too many. The third: the state with this index,
-   or NULL.
- */
+/* A new state, all zero, whose lock the caller has. NULL: there is no memory, or there are as many
+   as there may be. One thread at a time. */
 struct ag_stream *ag_stream_add(void);
+
+/* Whether there are as many states as there may be. */
 bool ag_stream_are_all(void);
+
+/* The state with this index; NULL: there is none. */
 struct ag_stream *ag_stream_at(unsigned index);
 
 /* The calling thread issues the stream's ops, or owns it: the stream is looked at when the thread
@@ -275,16 +277,19 @@ static inline void ag_stream_touch(const struct ag_stream *stream)
     ag_self.touched |= (uint64_t)1 << stream->place.index % 64;
 }
 
+/* Takes the stream's lock. Never with another stream's: see above. */
 static inline void ag_stream_lock(struct ag_stream *stream)
 {
     ag_lock_take(&stream->lock, &ag_self);
 }
 
+/* Takes the stream's lock. False: another thread has it, or had its bias until a moment ago. */
 static inline bool ag_stream_trylock(struct ag_stream *stream)
 {
     return ag_lock_try(&stream->lock, &ag_self);
 }
 
+/* Gives the stream's lock back. */
 static inline void ag_stream_unlock(struct ag_stream *stream)
 {
     ag_lock_give(&stream->lock, &ag_self);
@@ -303,6 +308,7 @@ static inline bool ag_stream_lock_soon(struct ag_stream *stream)
 
 /* -- The names of streams, and what a thread remembers of them ----------------- */
 
+/* The handle, or the name of the default stream that NULL means. */
 static inline CUstream ag_stream_name(CUstream handle, bool ptsz)
 {
     if (handle == NULL)
@@ -316,6 +322,7 @@ static inline bool ag_stream_is_default(CUstream name)
     return name == NULL || name == CU_STREAM_LEGACY || name == CU_STREAM_PER_THREAD;
 }
 
+/* The place where the calling thread remembers the stream, if it does. */
 static inline struct ag_found *ag_stream_slot(CUstream handle)
 {
     uintptr_t bits = (uintptr_t)handle;

@@ -96,15 +96,15 @@ static inline void ag_trial_ended(struct ag_stream *stream, uint32_t ops)
 /* A sequence begins: the timed sequence before it is over, and its time is taken. */
 void ag_trial_arrived(struct ag_stream *stream);
 
-/* The time, ns, if the open sequence is an eager one of a trial; else 0. The second: since `began`
-   the library has recorded an op. That time does not count, since a head that is given up is not
-   recorded. */
+/* The time, ns, if the open sequence is an eager one of a trial; else 0. */
 static inline uint64_t ag_trial_clock(const struct ag_stream *stream)
 {
     bool timed = __builtin_expect(stream->trial.timed.head != NULL, 0) && stream->trial.timed.eager;
     return timed ? ag_clock_now() : 0;
 }
 
+/* Since `began` (ag_trial_clock()) the library has recorded an op. That time does not count, since
+   a head that is given up is not recorded. */
 static inline void ag_trial_spent(struct ag_stream *stream, uint64_t began)
 {
     if (__builtin_expect(began != 0, 0))

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The watchdog: a thread that submits what has been held for too long. */
+/*
+ * The watchdog's thread: when it wakes, and who waits for it. late.h says what it does. It sleeps
+ * while there is no hold to look at, for it would take time from the program.
+ */
 #ifndef AG_WATCHDOG_H
 #define AG_WATCHDOG_H
 
@@ -15,12 +18,16 @@
 bool ag_watchdog_start(void (*look)(void), bool (*serve)(unsigned request, enum ag_reason reason));
 
 /* A hold begins that the watchdog must look at: wakes it if it sleeps. False: there is no watchdog,
-   and nothing may be held. The second: that hold has ended. */
+   and nothing may be held. */
 bool ag_watchdog_watch(void);
+
+/* A hold has ended that the watchdog had to look at. */
 void ag_watchdog_unwatch(void);
 
 /* Whether the watchdog must look at any hold. */
 bool ag_watchdog_watches(void);
+
+/* The watchdog ends once nothing is held any more. */
 void ag_watchdog_stop(void);
 
 /* Has the watchdog submit all that is held, for a thread that may not do it itself. Waits for that,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Young streams: such as are not followed yet.
+ * Young streams: those that are not followed yet.
  *
  * A program may make thousands of streams for a few ops each, of which nothing is ever replayed.
  * The ops may differ, or cannot be held, or there are more streams than vacant states. Then it is
@@ -16,7 +16,7 @@
  * Young streams are in a table of fixed size, without a lock. The thread that issues a stream's
  * first op enters it. The stream leaves the table when it gets a state, or before it is destroyed.
  * A thread that is about to destroy one waits while another thread makes graphs
- * (ag_issuer_growths()), since that one may have read its name.
+ * (ag_issuer_wait_for_growth()), since that one may have read its name.
  *
  * No stream is young while a trace file is written: it shows each op's stream.
  */
@@ -42,9 +42,10 @@ void ag_young_leave(CUstream handle);
    counted. False: it was not young, or may have a state. */
 bool ag_young_destroy(CUstream handle);
 
-/* The ops of a young stream that this thread remembers, or 0. The second: the program has waited
-   for so many of them. */
+/* The ops of a young stream that this thread remembers, or 0. */
 uint32_t ag_young_issued(CUstream handle);
+
+/* The program has waited for so many of them. */
 void ag_young_waited_for(CUstream handle, uint32_t issued);
 
 /* Whether the stream is young. */

@@ -86,6 +86,7 @@ struct ag_recorder {
 bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll,
                       uint32_t max_length);
 
+/* Whether the recorder rests. */
 static inline bool ag_recorder_rests(const struct ag_recorder *rec)
 {
     return __builtin_expect(atomic_load_explicit(&rec->rest, memory_order_relaxed) != 0, 0);
