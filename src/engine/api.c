@@ -103,7 +103,7 @@ static struct ag_region_mark mark(void)
         struct ag_counters counters;
         uint64_t streams;
         ag_account_peek(&counters, &streams);
-        now = (struct ag_region_mark){ag_trace_clock(), counters.ops, counters.replayed};
+        now = (struct ag_region_mark){ag_tracefile_clock(), counters.ops, counters.replayed};
     }
     return now;
 }
@@ -112,7 +112,7 @@ static void note(const char *name, bool end)
 {
     if (name == NULL)
         return;
-    uint32_t string = ag_trace_string(name);
+    uint32_t string = ag_tracefile_string(name);
     struct ag_record *record = ag_record_begin(AG_RECORD_REGION, end, string, 0, 0);
     if (record != NULL)
         ag_record_end(record);
@@ -124,7 +124,7 @@ void autograph_region_begin(const char *name)
         return;
     struct ag_region_mark now = mark();
     const char *kept = ag_region_begin(name != NULL ? name : "", &now);
-    AG_TRACE(note(kept, false));
+    AG_NOTE(note(kept, false));
 }
 
 void autograph_region_end(void)
@@ -133,5 +133,5 @@ void autograph_region_end(void)
         return;
     struct ag_region_mark now = mark();
     const char *kept = ag_region_end(&now);
-    AG_TRACE(note(kept, true));
+    AG_NOTE(note(kept, true));
 }

@@ -43,7 +43,7 @@ bool ag_engine_follows_default(bool ptsz)
 {
     if (ag_stream_peek(NULL, ptsz, ag_context_current()) != NULL)
         return true;
-    AG_TRACE(ag_note_barrier(ag_cause, 0));
+    AG_NOTE(ag_note_barrier(ag_cause, 0));
     return false;
 }
 
@@ -62,7 +62,7 @@ bool ag_engine_memset(const struct ag_memset_call *call)
 {
     CUcontext current = ag_engine_current(call->stream);
     struct ag_stream *stream = ag_enter_op(call->stream, call->ptsz, current);
-    AG_TRACE(ag_note_memset(stream, call));
+    AG_NOTE(ag_note_memset(stream, call));
     return stream != NULL && decide_memset(stream, call, current);
 }
 
@@ -97,7 +97,7 @@ bool ag_engine_copy(const struct ag_copy_call *call)
         ag_order_behind_all(ag_stream_peek(CU_STREAM_LEGACY, false, ag_context_current()));
     CUcontext current = ag_engine_current(call->stream);
     struct ag_stream *stream = ag_enter_op(call->stream, call->ptsz, current);
-    AG_TRACE(ag_note_copy(stream, call));
+    AG_NOTE(ag_note_copy(stream, call));
     return stream != NULL && decide_copy(stream, call, current);
 }
 
@@ -132,7 +132,7 @@ bool ag_engine_value(const struct ag_value_call *call)
         ag_order_behind_all(ag_stream_peek(call->stream, call->ptsz, ag_context_current()));
     CUcontext current = ag_engine_current(call->stream);
     struct ag_stream *stream = ag_enter_op(call->stream, call->ptsz, current);
-    AG_TRACE(ag_note_value(stream, call));
+    AG_NOTE(ag_note_value(stream, call));
     return stream != NULL && decide_value(stream, call, current);
 }
 
@@ -164,7 +164,7 @@ bool ag_engine_event(const struct ag_event_call *call)
     CUcontext current = ag_engine_current(call->stream);
     struct ag_event_known known = ag_event_settle(call->event, !call->wait, AG_REASON_EVENT);
     struct ag_stream *stream = ag_enter_op(call->stream, call->ptsz, current);
-    AG_TRACE(ag_note_event(stream, call));
+    AG_NOTE(ag_note_event(stream, call));
     if (stream == NULL)
         return false;
     const struct ag_context *context = stream->id.context;

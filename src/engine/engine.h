@@ -275,13 +275,13 @@ void ag_engine_stack_ends(bool changed);
    then makes fewer: a context has few execs. */
 void ag_engine_program_execs(int change);
 
-/* -- Trace file (observe.c): all to be called through AG_TRACE() ------------ */
+/* -- Trace file (observe.c): all to be called through AG_NOTE() ------------ */
 
 /* The driver's call for the eager op that this thread was just told to make is over. */
 void ag_note_return(CUresult result);
 
 /* The program calls the driver function `name`, a constant string. `began` 0: the call begins;
-   otherwise it is over, and began at that time (ag_trace_now()). */
+   otherwise it is over, and began at that time (ag_tracefile_now()). */
 void ag_note_barrier(const char *name, uint64_t began);
 
 enum ag_memory { AG_MEMORY_DEVICE, AG_MEMORY_HOST, AG_MEMORY_MANAGED, AG_MEMORY_ASYNC };

@@ -17,7 +17,7 @@ static bool begin_young(CUstream handle, CUcontext current)
     CUcontext ctx;
     unsigned flags;
     if (context == NULL || atomic_load_explicit(&context->young, memory_order_relaxed) == 0 ||
-        AG_TRACING() || ag_captures_about() || ag_stream_peek(handle, false, current) != NULL ||
+        AG_NOTING() || ag_captures_about() || ag_stream_peek(handle, false, current) != NULL ||
         !ag_thread_watch() || !ag_handle_learn(handle, &ctx, &flags) || ctx != current ||
         !ag_young_begin(handle, context, !(flags & CU_STREAM_NON_BLOCKING)))
         return false;

@@ -63,7 +63,7 @@ static __attribute__((noinline)) void launch_unfollowed(const struct ag_kernel_c
         settle_events(call);
         ag_engine_barrier_load(call->func);
     }
-    AG_TRACE(ag_note_kernel(NULL, call));
+    AG_NOTE(ag_note_kernel(NULL, call));
 }
 
 bool ag_engine_kernel(const struct ag_kernel_call *call)
@@ -96,7 +96,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
         ag_engine_barrier_load(call->func);
         learnt = true;
     }
-    AG_TRACE(ag_note_kernel(stream, call));
+    AG_NOTE(ag_note_kernel(stream, call));
     bool held = false;
     if (LIKELY(same && ag_sequence_holds(stream) && ag_op_is_promising(node) &&
                !ag_node_is_kept(node))) {

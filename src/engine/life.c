@@ -99,7 +99,7 @@ void ag_engine_stream_attributes(CUstream handle, bool ptsz)
 /*
  * While the program captures, nothing is held anywhere: launches may be illegal then, and only the
  * real call knows. Streams that join a capture through events are found by asking the driver at
- * each trace head.
+ * each head.
  */
 void ag_engine_capture_prepare(CUstream handle, bool ptsz)
 {
@@ -219,7 +219,7 @@ static void forget_functions(uint32_t retired)
 
 static void functions_gone(const struct ag_functions *which)
 {
-    AG_TRACE(ag_note_functions_changed());
+    AG_NOTE(ag_note_functions_changed());
     forget_functions(ag_functions_retire(which));
     AG_CALLSITE();
 }

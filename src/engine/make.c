@@ -157,7 +157,7 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
     }
     static _Atomic uint32_t number;
     trace->number = atomic_fetch_add(&number, 1) + 1;
-    AG_TRACE(ag_note_trace(stream, trace));
+    AG_NOTE(ag_note_trace(stream, trace));
     AG_ACCOUNT(ag_account_trace(stream, trace));
     trace->rounds = stream->recorder.rounded && !idle;
     ag_execs_add(stream, trace);

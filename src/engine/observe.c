@@ -56,8 +56,8 @@ static void define(const struct known *known, const char *name)
         body[4 + 2 * i] = layout->field[i].offset;
         body[5 + 2 * i] = layout->field[i].size;
     }
-    ag_trace_define(AG_RECORD_FUNCTION, layout->size != 0, known->number, body,
-                    16 + 8 * layout->count, name != NULL ? name : "");
+    ag_tracefile_define(AG_RECORD_FUNCTION, layout->size != 0, known->number, body,
+                        16 + 8 * layout->count, name != NULL ? name : "");
 }
 
 /*
@@ -222,7 +222,7 @@ void ag_note_kernel(const struct ag_stream *stream, const struct ag_kernel_call 
         if (buffer == NULL || given < size)
             size = 0;
     }
-    size_t room = (size < AG_TRACE_ARGUMENTS ? size : AG_TRACE_ARGUMENTS) + 7;
+    size_t room = (size < AG_RECORD_ARGUMENTS ? size : AG_RECORD_ARGUMENTS) + 7;
     room &= ~(size_t)7;
     struct ag_record *record = op_begin(stream, AG_OP_KERNEL, known != NULL ? known->number : 0,
                                         OP_WORDS + SHAPE_WORDS + room / 8, size);
@@ -313,7 +313,8 @@ void ag_note_return(CUresult result)
 void ag_note_stream(const struct ag_stream *stream)
 {
     const uint64_t body[] = {(uintptr_t)stream->id.handle, (uintptr_t)stream->id.context->ctx};
-    ag_trace_define(AG_RECORD_STREAM, stream->id.kind, stream->id.number, body, sizeof body, NULL);
+    ag_tracefile_define(AG_RECORD_STREAM, stream->id.kind, stream->id.number, body, sizeof body,
+                        NULL);
 }
 
 void ag_note_trace(const struct ag_stream *stream, const struct ag_trace *trace)
@@ -327,7 +328,7 @@ void ag_note_trace(const struct ag_stream *stream, const struct ag_trace *trace)
         body[2 + 2 * i] = op->kind;
         body[3 + 2 * i] = known != NULL ? known->number : 0;
     }
-    ag_trace_define(AG_RECORD_TRACE, 0, trace->number, body, 8 + 8 * trace->length, NULL);
+    ag_tracefile_define(AG_RECORD_TRACE, 0, trace->number, body, 8 + 8 * trace->length, NULL);
 }
 
 void ag_note_submit(const struct ag_stream *stream, uint32_t replayed, enum ag_reason reason,
@@ -341,7 +342,7 @@ void ag_note_submit(const struct ag_stream *stream, uint32_t replayed, enum ag_r
     record->word[0] = sequence(stream);
     record->word[1] = (uint64_t)replayed << 32 | stream->seq.held;
     record->word[2] = (stream->counters.patches - patches) << 32 | trace;
-    record->word[3] = began != 0 ? ag_trace_now() - began : 0;
+    record->word[3] = began != 0 ? ag_tracefile_now() - began : 0;
     ag_record_end(record);
 }
 
@@ -349,11 +350,11 @@ void ag_note_submit(const struct ag_stream *stream, uint32_t replayed, enum ag_r
 
 void ag_note_barrier(const char *name, uint64_t began)
 {
-    uint32_t string = ag_trace_string(name);
+    uint32_t string = ag_tracefile_string(name);
     struct ag_record *record = ag_record_begin(AG_RECORD_BARRIER, 0, string, began, 1);
     if (record == NULL)
         return;
-    record->word[0] = began != 0 ? ag_trace_now() - began : 0;
+    record->word[0] = began != 0 ? ag_tracefile_now() - began : 0;
     ag_record_end(record);
 }
 

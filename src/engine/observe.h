@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the engine tells of its ops to the trace file. To be called through AG_TRACE() only, so that
- * nothing of it costs anything while there is no trace.
+ * What the engine tells of its ops to the trace file. To be called through AG_NOTE() only, so that
+ * nothing of it costs anything while there is no trace file.
  */
 #ifndef AG_OBSERVE_H
 #define AG_OBSERVE_H
@@ -25,7 +25,7 @@ void ag_note_stream(const struct ag_stream *stream);
 void ag_note_trace(const struct ag_stream *stream, const struct ag_trace *trace);
 
 /* The held ops have been submitted: the first `replayed` by a graph, the rest one by one. When that
-   began, at `began` (ag_trace_now()), the stream's nodes had been patched `patches` times. */
+   began, at `began` (ag_tracefile_now()), the stream's nodes had been patched `patches` times. */
 void ag_note_submit(const struct ag_stream *stream, uint32_t replayed, enum ag_reason reason,
                     uint64_t began, uint64_t patches);
 

@@ -27,7 +27,7 @@ bool ag_engine_passes(CUstream handle, bool ptsz, enum ag_op_kind kind, CUfuncti
         return false;
     bool rests = ag_recorder_rests(&stream->recorder);
     if ((LIKELY(!rests) && kind != AG_OP_COPY) || found->key != handle || found->ptsz != ptsz ||
-        AG_TRACING() ||
+        AG_NOTING() ||
         atomic_load_explicit(&stream->issuer.thread, memory_order_relaxed) != &ag_self)
         return false;
     uint64_t heads = atomic_load_explicit(&stream->recorder.heads, memory_order_relaxed);

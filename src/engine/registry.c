@@ -241,7 +241,7 @@ static struct ag_stream *make(CUstream name, CUcontext current, bool late, uint3
         stream->id.vacant = false;
         stream->id.live = true;
         list_join(stream, bucket_of(name, &ag_self));
-        AG_TRACE(ag_note_stream(stream));
+        AG_NOTE(ag_note_stream(stream));
         ag_stream_unlock(stream);
     }
     if (stream != NULL)

@@ -56,7 +56,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     CUstream target = relay ? stream->relay.stream : stream->id.handle;
     uint64_t clock = ag_pace_clock();
     ag_pace_submitted(stream, held, reason == AG_REASON_WATCHDOG, clock);
-    uint64_t began = ag_trace_now(), patches = stream->counters.patches;
+    uint64_t began = ag_tracefile_now(), patches = stream->counters.patches;
     ag_depth++;
     bool entered = ag_context_enter(stream->id.context, &pushed);
     if (relay)
@@ -74,7 +74,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
         ag_relay_ends(stream);
     ag_context_leave(pushed);
     ag_depth--;
-    AG_TRACE(ag_note_submit(stream, replayed, reason, began, patches));
+    AG_NOTE(ag_note_submit(stream, replayed, reason, began, patches));
     if (replayed != 0)
         AG_ACCOUNT(ag_account_replay(stream, stream->seq.path[replayed]->trace,
                                      stream->counters.patches - patches));

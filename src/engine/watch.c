@@ -29,7 +29,7 @@ static void report(bool complete)
     ag_account_gather(&account);
     account.complete = complete;
     account.stopped = ag_engine_stopped();
-    account.seconds = (double)(ag_trace_clock() - began) * 1e-9;
+    account.seconds = (double)(ag_tracefile_clock() - began) * 1e-9;
     ag_report_write(&account);
     ag_account_free(&account);
 }
@@ -37,17 +37,17 @@ static void report(bool complete)
 static void show(void)
 {
     struct ag_counters counters;
-    struct ag_trace_state trace;
+    struct ag_tracefile_state file;
     uint64_t streams;
     ag_account_peek(&counters, &streams);
-    ag_trace_state(&trace);
-    ag_live_update(&counters, streams, trace.bytes, trace.lost, ag_region_current());
+    ag_tracefile_state(&file);
+    ag_live_update(&counters, streams, file.bytes, file.lost, ag_region_current());
 }
 
 /* What the observer does. It waits for no lock that a thread may hold while it waits for CUDA. */
 static void work(bool last)
 {
-    ag_trace_complain();
+    ag_tracefile_complain();
     if (live)
         show();
     if (last || ag_signal_taken())
@@ -57,21 +57,21 @@ static void work(bool last)
 static struct ag_observer observer = {
     .thread.name = "ag-observer", .work = work, .interval = AG_TELL_SHOW_NS};
 static struct ag_observer tracer = {.thread.name = "ag-tracer",
-                                    .thread.prepare = ag_trace_prepare,
-                                    .work = ag_trace_work,
+                                    .thread.prepare = ag_tracefile_prepare,
+                                    .work = ag_tracefile_work,
                                     .interval = AG_TELL_TRACE_NS};
 
 /* Starts the threads that tell. False: the system gives none, and what tells nothing is closed. */
-static bool start_observers(bool trace)
+static bool start_observers(bool file)
 {
-    bool any = trace || live || ag_opt.report_signal || *ag_opt.report_file;
+    bool any = file || live || ag_opt.report_signal || *ag_opt.report_file;
     observed = any && ag_observer_start(&observer);
-    traced = trace && observed && ag_observer_start(&tracer);
-    if (observed == any && traced == trace)
+    traced = file && observed && ag_observer_start(&tracer);
+    if (observed == any && traced == file)
         return true;
     ag_log(AG_LOG_ALWAYS, "trace file, live counters and reports are missing: the system gives "
                           "the library no thread");
-    ag_trace_child();
+    ag_tracefile_child();
     if (!observed)
         ag_live_close();
     return false;
@@ -79,15 +79,15 @@ static bool start_observers(bool trace)
 
 void ag_watch_start(void)
 {
-    began = ag_trace_clock();
+    began = ag_tracefile_clock();
     ag_accounting = *ag_opt.report_file != 0;
     ag_callsite_prepare();
     /* Before anything shows from outside that the signal may be sent. */
     if (ag_opt.report_signal && !ag_signal_install())
         ag_log(AG_LOG_ALWAYS, "SIGUSR2 cannot be handled: %m");
-    bool trace = ag_trace_open();
+    bool file = ag_tracefile_open();
     live = ag_opt.report_live && ag_live_open();
-    if (start_observers(trace) && trace) {
+    if (start_observers(file) && file) {
         atomic_store(&ag_file_listens, 1);
         atomic_fetch_add(&ag_listeners, 1);
     }
@@ -95,7 +95,7 @@ void ag_watch_start(void)
 
 void ag_watch_stop(void)
 {
-    ag_trace_stop();
+    ag_tracefile_stop();
     if (traced)
         ag_observer_stop(&tracer);
     if (observed) /* the report is its last work: this thread may have any lock, see the engine */
@@ -110,7 +110,7 @@ _Atomic bool ag_unwatched;
 void ag_watch_child(void)
 {
     atomic_store(&ag_unwatched, true);
-    ag_trace_child();
+    ag_tracefile_child();
     ag_observer_child(&observer);
     ag_observer_child(&tracer);
 }

@@ -321,9 +321,9 @@ static void put_regions(struct output *out)
 
 static void put_trace_file(struct output *out)
 {
-    struct ag_trace_state state;
+    struct ag_tracefile_state state;
     char text[64];
-    ag_trace_state(&state);
+    ag_tracefile_state(&state);
     put(out, "  \"trace_file\": ");
     if (!*state.file) {
         put(out, "null\n");

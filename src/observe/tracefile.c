@@ -26,7 +26,7 @@ enum {
     END_ROOM = 4096,          /* bytes below the file's size bound, kept for the last records */
 };
 
-_Atomic bool ag_trace_on;
+_Atomic bool ag_tracefile_on;
 
 struct file_header {
     char magic[8];
@@ -50,7 +50,7 @@ static uint64_t clock_ns(clockid_t clock)
                : 0;
 }
 
-uint64_t ag_trace_clock(void)
+uint64_t ag_tracefile_clock(void)
 {
     return clock_ns(CLOCK_MONOTONIC);
 }
@@ -76,7 +76,7 @@ struct ring {
 static pthread_mutex_t rings_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ring *rings;
 static uint64_t
-    capacity; /* bytes of a ring's data, a power of two; constant once the trace is on */
+    capacity; /* bytes of a ring's data, a power of two; constant once records are wanted */
 static _Atomic uint64_t lost_elsewhere; /* without a ring, or in rings that others use now */
 static _Thread_local struct ring *mine __attribute__((tls_model("initial-exec")));
 
@@ -215,15 +215,15 @@ static void define(unsigned type, unsigned sub, uint32_t id, const void *body, s
     }
 }
 
-void ag_trace_define(unsigned type, unsigned sub, uint32_t id, const void *body, size_t size,
-                     const char *name)
+void ag_tracefile_define(unsigned type, unsigned sub, uint32_t id, const void *body, size_t size,
+                         const char *name)
 {
     pthread_mutex_lock(&definitions_lock);
     define(type, sub, id, body, size, name);
     pthread_mutex_unlock(&definitions_lock);
 }
 
-uint32_t ag_trace_string(const char *name)
+uint32_t ag_tracefile_string(const char *name)
 {
     pthread_mutex_lock(&definitions_lock);
     unsigned place = ((uintptr_t)name >> 2) * 0x9e3779b1u % STRINGS;
@@ -245,7 +245,7 @@ uint32_t ag_trace_string(const char *name)
 /* The tracer's, but for what says otherwise. */
 static int fd = -1;
 static bool wanted;                /* the file, once there is something to write */
-static char path[AG_PATH_MAX];     /* constant once the trace is on */
+static char path[AG_PATH_MAX];     /* constant once records are wanted */
 static uint64_t limit;             /* likewise */
 static uint64_t began, began_wall; /* likewise */
 static _Atomic uint64_t bytes;
@@ -356,7 +356,7 @@ static bool put_header(void)
         .monotonic = began,
         .wall = began_wall,
         .pid = (uint32_t)getpid(),
-        .arguments = AG_TRACE_ARGUMENTS,
+        .arguments = AG_RECORD_ARGUMENTS,
         .library = PACKAGE_VERSION,
     };
     return put(&header, sizeof header);
@@ -366,7 +366,7 @@ static bool put_header(void)
  */
 static void finish(bool full)
 {
-    atomic_store(&ag_trace_on, false);
+    atomic_store(&ag_tracefile_on, false);
     if (!atomic_load(&failure)) {
         union {
             struct ag_record record;
@@ -428,10 +428,10 @@ static void fail(int error)
                                                    : UNWRITABLE);
     if (fd >= 0)
         close(fd); /* nothing was written to it */
-    ag_trace_child();
+    ag_tracefile_child();
 }
 
-void ag_trace_complain(void)
+void ag_tracefile_complain(void)
 {
     int kind = atomic_exchange(&complaint, NONE), saved = errno;
     errno = atomic_load(&failure);
@@ -457,7 +457,7 @@ void ag_trace_complain(void)
     errno = saved;
 }
 
-void ag_trace_prepare(void)
+void ag_tracefile_prepare(void)
 {
     own_files = ag_thread_own_files();
 }
@@ -470,7 +470,7 @@ static bool is_anything_recorded(void)
     return any;
 }
 
-void ag_trace_work(bool last)
+void ag_tracefile_work(bool last)
 {
     if (wanted && is_anything_recorded()) {
         wanted = false;
@@ -486,7 +486,7 @@ void ag_trace_work(bool last)
         finish(!good);
 }
 
-bool ag_trace_open(void)
+bool ag_tracefile_open(void)
 {
     if (!*ag_opt.trace_file)
         return false;
@@ -502,29 +502,29 @@ bool ag_trace_open(void)
                     : ENAMETOOLONG;
     if (error) {
         fail(error);
-        ag_trace_complain();
+        ag_tracefile_complain();
     }
     wanted = !error;
-    atomic_store(&ag_trace_on, !error);
+    atomic_store(&ag_tracefile_on, !error);
     errno = saved;
     return !error;
 }
 
-void ag_trace_stop(void)
+void ag_tracefile_stop(void)
 {
-    atomic_store(&ag_trace_on, false);
+    atomic_store(&ag_tracefile_on, false);
 }
 
-void ag_trace_child(void)
+void ag_tracefile_child(void)
 {
-    atomic_store(&ag_trace_on, false);
+    atomic_store(&ag_tracefile_on, false);
     fd = -1; /* a descriptor that this process does not have */
     wanted = false;
 }
 
-void ag_trace_state(struct ag_trace_state *state)
+void ag_tracefile_state(struct ag_tracefile_state *state)
 {
-    *state = (struct ag_trace_state){
+    *state = (struct ag_tracefile_state){
         .file = atomic_load(&bytes) || atomic_load(&failure) ? path : "",
         .bytes = atomic_load(&bytes),
         .lost = lost_in_all(),

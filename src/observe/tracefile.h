@@ -5,7 +5,7 @@
  *
  * A full ring loses the record and counts it: no thread of the program ever waits for the disk.
  * Definitions (strings, functions, streams, traces) are rare, take a lock, and are never lost.
- * While the trace is off, all that remains of it is one load and one branch in each AG_TRACE().
+ * While no trace file is written, all that remains is one load and one branch in each AG_NOTE().
  */
 #ifndef AG_TRACEFILE_H
 #define AG_TRACEFILE_H
@@ -16,12 +16,16 @@
 #include <stdint.h>
 
 /* Whether records are wanted now. Goes on once at most, and off for good. */
-extern _Atomic bool ag_trace_on;
+extern _Atomic bool ag_tracefile_on;
 
-#define AG_TRACING() __builtin_expect(atomic_load_explicit(&ag_trace_on, memory_order_relaxed), 0)
-#define AG_TRACE(call)                                                                             \
+/* Whether the trace file is to be told of anything. */
+#define AG_NOTING()                                                                                \
+    __builtin_expect(atomic_load_explicit(&ag_tracefile_on, memory_order_relaxed), 0)
+
+/* Tells the trace file something, if there is one. */
+#define AG_NOTE(call)                                                                              \
     do {                                                                                           \
-        if (AG_TRACING())                                                                          \
+        if (AG_NOTING())                                                                           \
             call;                                                                                  \
     } while (0)
 
@@ -51,36 +55,39 @@ struct ag_record {
     uint64_t word[];
 };
 
-enum { AG_RECORD_MOST = 65520, AG_TRACE_ARGUMENTS = 1024 };
+enum { AG_RECORD_MOST = 65520, AG_RECORD_ARGUMENTS = 1024 };
 
 /*
- * Begins a trace, for the file that the option trace.file names. False: there is none, since the
+ * Begins the file that the option trace.file names. False: there is none, since the
  * option is empty, or since something failed, which gives one line on stderr. The file itself is
  * opened with the first records: the launcher of a parallel program may only ask for the devices,
  * and would take the file name of the first rank.
  */
-bool ag_trace_open(void);
+bool ag_tracefile_open(void);
 
-/* The part of the thread that writes: before it works; then, each time, it writes what there is,
-   and ends the file if this is the last time. */
-void ag_trace_prepare(void);
-void ag_trace_work(bool last);
+/* What the thread that writes does first. */
+void ag_tracefile_prepare(void);
+
+/* What that thread does each time: writes what there is; the last time, ends the file. */
+void ag_tracefile_work(bool last);
 
 /* Says on stderr what went wrong. To be called by a thread that has the program's descriptors: the
    tracer has not. */
-void ag_trace_complain(void);
+void ag_tracefile_complain(void);
 
-/* No more records are wanted; what there is will be written by the last ag_trace_work(). */
-void ag_trace_stop(void);
+/* No more records are wanted; what there is will be written by the last ag_tracefile_work(). */
+void ag_tracefile_stop(void);
 
-/* In a forked child: the trace is the parent's. Safe after fork() in any state. */
-void ag_trace_child(void);
+/* In a forked child: the file is the parent's. Safe after fork() in any state. */
+void ag_tracefile_child(void);
 
-/* The monotonic clock in ns, as all times of the file. 0 while the trace is off. */
-uint64_t ag_trace_clock(void);
-static inline uint64_t ag_trace_now(void)
+/* The monotonic clock, ns, as all times of the file. */
+uint64_t ag_tracefile_clock(void);
+
+/* The same, or 0 while no trace file is written. */
+static inline uint64_t ag_tracefile_now(void)
 {
-    return AG_TRACING() ? ag_trace_clock() : 0;
+    return AG_NOTING() ? ag_tracefile_clock() : 0;
 }
 
 /*
@@ -93,20 +100,20 @@ struct ag_record *ag_record_begin(unsigned type, unsigned sub, uint32_t id, uint
 void ag_record_end(const struct ag_record *record);
 
 /* Writes a definition: `size` bytes, then `name` with its zero unless that is NULL. */
-void ag_trace_define(unsigned type, unsigned sub, uint32_t id, const void *body, size_t size,
-                     const char *name);
+void ag_tracefile_define(unsigned type, unsigned sub, uint32_t id, const void *body, size_t size,
+                         const char *name);
 
 /* The number of a string in this file; a name is kept by its address: a constant one. */
-uint32_t ag_trace_string(const char *name);
+uint32_t ag_tracefile_string(const char *name);
 
 /* What became of the file: its name (empty: none was written), its bytes, the records lost, and
    the error that ended it (0: none). */
-struct ag_trace_state {
+struct ag_tracefile_state {
     const char *file;
     uint64_t bytes;
     uint64_t lost;
     int error;
 };
-void ag_trace_state(struct ag_trace_state *state);
+void ag_tracefile_state(struct ag_tracefile_state *state);
 
 #endif

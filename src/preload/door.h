@@ -21,7 +21,7 @@ static inline bool active(const char *name)
 {
     if (passive())
         return false;
-    AG_TRACE(ag_note_barrier(name, 0));
+    AG_NOTE(ag_note_barrier(name, 0));
     ag_cause = name;
     return true;
 }

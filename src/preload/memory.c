@@ -15,7 +15,7 @@ static void barrier(const struct ag_slot *slot, const char *name)
     if (ag_depth || !atomic_load_explicit(&ag_engine_on, memory_order_relaxed))
         return;
     ag_memory_changed();
-    AG_TRACE(ag_note_barrier(name, 0));
+    AG_NOTE(ag_note_barrier(name, 0));
     ag_cause = name;
     if (ag_anything_held() && slot->class == AG_CLASS_ALLOCATION)
         ag_engine_barrier_most(AG_REASON_BARRIER);

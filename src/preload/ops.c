@@ -19,7 +19,7 @@ static inline bool passive(void)
 
 static inline CUresult checked(CUresult result)
 {
-    AG_TRACE(ag_note_return(result));
+    AG_NOTE(ag_note_return(result));
     if (unlikely(result != CUDA_SUCCESS))
         ag_engine_failed();
     else if (unlikely(atomic_load_explicit(&ag_refused, memory_order_relaxed) != 0))

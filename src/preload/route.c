@@ -517,7 +517,7 @@ ag_thunk_barrier(const struct ag_slot *slot, const uintptr_t *registers, const u
         return;
     if (slot->class == AG_CLASS_BARRIER || slot->class == AG_CLASS_ALLOCATION)
         ag_memory_changed();
-    AG_TRACE(ag_note_barrier(name_of(slot), 0));
+    AG_NOTE(ag_note_barrier(name_of(slot), 0));
     if (!ag_anything_held() && atomic_load(&ag_curious_streams) == 0)
         return;
     ag_cause = name_of(slot);

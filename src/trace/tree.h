@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tree of traces of one stream: every sequence of ops that began at a trace head, sharing
- * prefixes. A node is an op in its place; the path from the root to a node is a sequence, and the
- * node may carry a trace, that is a graph of that whole path.
+ * The tree of one stream: every sequence of ops that it had, sharing prefixes. The nodes below the
+ * root are the heads, with which sequences begin. A node is an op in its place; the path from the
+ * root to a node is a sequence, and the node may carry a trace, that is a graph of that whole path.
  *
  * Memory is bounded: when `limit` nodes are in use, those that lead to no trace are dropped.
  * Nothing here is thread-safe: the owner's lock (the stream's) guards it all.

@@ -17,7 +17,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-_Atomic bool ag_trace_on; /* there is no trace here */
+_Atomic bool ag_tracefile_on; /* there is no trace here */
 struct ag_options ag_opt = {.general_enable = true};
 
 /* What has been asked since the program last looked. */
@@ -407,7 +407,7 @@ void ag_watch_stop(void) {}
 
 void ag_watch_child(void) {}
 
-uint64_t ag_trace_clock(void)
+uint64_t ag_tracefile_clock(void)
 {
     return 0;
 }
