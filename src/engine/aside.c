@@ -25,7 +25,7 @@ struct job {
     struct ag_relay relay;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows; a leaf */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows; innermost */
 static pthread_cond_t asked = PTHREAD_COND_INITIALIZER, ended;
 static struct job *jobs, **last = &jobs; /* the first one is being run */
 static bool serving;                     /* there is the thread */

@@ -11,7 +11,7 @@
  * on. If this happens again and again for one record, the other thread's sequences end with that
  * record from then on, and can be replayed.
  *
- * The table's locks are leaves: one may be taken with a stream's lock held. Streams are flushed
+ * The table's locks are innermost: one may be taken with a stream's lock held. Streams are flushed
  * without any.
  */
 #ifndef AG_EVENT_H

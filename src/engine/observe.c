@@ -26,7 +26,7 @@ enum {
     MOST_KNOWN = 65536, /* functions that have a number in the trace file */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows; a leaf */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows; innermost */
 static struct known *table[BUCKETS];
 static uint32_t known_count;
 static _Atomic uint32_t generation;

@@ -9,7 +9,7 @@
  * pointer to some state, whose lock can be taken and whose `id.live` can be read.
  *
  * Lock order: at most one stream (another is only tried), then the registry, then the contexts or
- * the table of functions, which are leaves. The registry's lock is never held across a driver call;
+ * the table of functions, innermost. The registry's lock is never held across a driver call;
  * a stream's is while its held ops are submitted, since that is what keeps their order.
  */
 #ifndef AG_STREAM_H

@@ -18,7 +18,7 @@ enum {
 _Thread_local const char *ag_site_wanted __attribute__((tls_model("initial-exec")));
 
 static _Atomic uint64_t counted;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows; a leaf */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows; innermost */
 static struct ag_callsite sites[SITES];
 static unsigned site_count;
 

@@ -15,7 +15,7 @@ enum {
     NAME_BYTES = 128,  /* of a name, with its zero; the rest is cut off */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows; a leaf */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows; innermost */
 static struct ag_region regions[MOST_REGIONS];
 static unsigned region_count;
 

@@ -14,7 +14,7 @@ struct kept {
     char text[];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows; a leaf */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows; innermost */
 static struct kept *table[BUCKETS];
 static unsigned count;
 
