@@ -2,8 +2,8 @@
 /*
  * What the engine keeps for each stream: its state. Locks, and walks over all states.
  *
- * A state is made of structs. Each is named after the file that writes it, or its header does;
- * other files read it. Counters are the exception: whoever counts something adds to them.
+ * A state is made of structs. The comment of each names the file that writes it; other files read
+ * it. Counters are the exception: whoever counts something adds to them.
  *
  * Memory of states is never returned to the system, only used again. So a stale pointer is always a
  * pointer to some state, whose lock can be taken and whose `id.live` can be read.
