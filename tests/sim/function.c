@@ -215,9 +215,8 @@ static CUresult attr_set(struct func_attrs *a, const struct kernel_def *def,
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-        if (def->limits.cluster[0])
-            return CUDA_ERROR_NOT_PERMITTED;
-        if (value < 0)
+        /* One that the text gives stays: 1, not the documented 800 (H100, driver 580). */
+        if (def->limits.cluster[0] || value < 0)
             return CUDA_ERROR_INVALID_VALUE;
         a->cluster[which - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] = (unsigned)value;
         a->own |= OWN_CLUSTER;

@@ -113,15 +113,17 @@ CUresult kernel_attr_get(const struct kernel_attrs *a, CUlaunchAttributeID id,
 
 unsigned kernel_most_threads(const struct kernel_def *def);         /* of a block */
 struct func_attrs kernel_fresh_attrs(const struct kernel_def *def); /* before any is set */
-/* Whether the kernel may have the grid and the block. */
+/* Whether the kernel may ever have the grid and the block. */
 CUresult kernel_shape_check(const struct kernel_def *def, const unsigned grid[3],
                             const unsigned block[3]);
-/* The rest of the shape, which depends on attributes: dynamic shared memory, the cluster, how many
-   blocks of a cooperative launch. `later`: a node's attributes may still come. */
+/* The rest of the shape: registers, and what depends on attributes: dynamic shared memory, the
+   cluster, how many blocks of a cooperative launch. `later`: it is a node of a graph, which takes
+   any number of registers (0), whose exec and launches do not (701; H100, driver 580), and which
+   may still get a cluster. */
 CUresult kernel_attrs_check(const struct work *w, const struct kernel_attrs *attrs,
                             const struct func_attrs *f, bool later);
-/* Of these the cluster, which a graph's exec looks at again. */
-CUresult kernel_cluster_check(const struct work *w, const struct kernel_attrs *attrs,
-                              const struct func_attrs *f, bool later);
+/* What making an exec looks at in a node. A kernel of .explicitcluster to which no cluster has been
+   given is taken (H100, driver 580). */
+CUresult kernel_exec_check(const struct work *w, const struct func_attrs *f);
 
 #endif

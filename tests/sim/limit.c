@@ -26,10 +26,11 @@ static unsigned threads_by_registers(const struct kernel_def *def)
     return threads < THREADS ? threads : THREADS;
 }
 
+/* A block that the text requires does not count: CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK is 1024
+ * with .reqntid 64 (H100, driver 580). */
 static unsigned threads_by_text(const struct kernel_def *def)
 {
-    const struct kernel_limits *limits = &def->limits;
-    unsigned threads = limits->block[0] ? (unsigned)product(limits->block) : limits->threads;
+    unsigned threads = def->limits.threads;
     return threads && threads < THREADS ? threads : THREADS;
 }
 
@@ -58,12 +59,20 @@ CUresult kernel_shape_check(const struct kernel_def *def, const unsigned grid[3]
     if (block[0] > 1024 || block[1] > 1024 || block[2] > 64 ||
         product(block) > threads_by_text(def))
         return CUDA_ERROR_INVALID_VALUE;
-    if (asked[0] && memcmp(block, asked, 3 * sizeof *block) != 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    return product(block) > threads_by_registers(def) ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
-                                                      : CUDA_SUCCESS;
+    /* Another block than the one of .reqntid, also a smaller one: 1 (H100, driver 580). */
+    return asked[0] && memcmp(block, asked, 3 * sizeof *block) != 0 ? CUDA_ERROR_INVALID_VALUE
+                                                                    : CUDA_SUCCESS;
 }
 
+static CUresult registers_check(const struct work *w)
+{
+    return product(w->kernel.block) > threads_by_registers(w->kernel.def)
+               ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+               : CUDA_SUCCESS;
+}
+
+/* An exec does not look at this again: where the function's limit is lowered, its launch goes on,
+ * and setting the parameters that it has is refused (H100, driver 580). */
 static CUresult shared_check(const struct work *w, const struct kernel_attrs *attrs,
                              const struct func_attrs *f)
 {
@@ -76,7 +85,7 @@ static CUresult shared_check(const struct work *w, const struct kernel_attrs *at
     return w->kernel.shared > most[attrs->shared_mode] ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-CUresult kernel_cluster_check(const struct work *w, const struct kernel_attrs *a,
+static CUresult cluster_check(const struct work *w, const struct kernel_attrs *a,
                               const struct func_attrs *f, bool later)
 {
     const unsigned *grid = w->kernel.grid, *asked = w->kernel.def->limits.cluster;
@@ -109,10 +118,18 @@ static CUresult cooperative_check(const struct work *w)
 CUresult kernel_attrs_check(const struct work *w, const struct kernel_attrs *attrs,
                             const struct func_attrs *f, bool later)
 {
-    CUresult r = shared_check(w, attrs, f);
+    CUresult r = later ? CUDA_SUCCESS : registers_check(w);
     if (r == CUDA_SUCCESS)
-        r = kernel_cluster_check(w, attrs, f, later);
+        r = shared_check(w, attrs, f);
+    if (r == CUDA_SUCCESS)
+        r = cluster_check(w, attrs, f, later);
     if (r == CUDA_SUCCESS && attrs->cooperative)
         r = cooperative_check(w);
     return r;
+}
+
+CUresult kernel_exec_check(const struct work *w, const struct func_attrs *f)
+{
+    CUresult r = registers_check(w);
+    return r == CUDA_SUCCESS ? cluster_check(w, &w->kernel.attrs, f, true) : r;
 }

@@ -98,12 +98,12 @@ static struct plan *plan_empty(struct shape *shape)
 }
 
 /* What the node's attributes make of its shape is known now. */
-static CUresult cluster_check(const struct work *w)
+static CUresult shape_check(const struct work *w)
 {
     if (w->kind != WORK_KERNEL)
         return CUDA_SUCCESS;
     const struct func_attrs f = function_attrs(w->kernel.func);
-    return kernel_cluster_check(w, &w->kernel.attrs, &f, false);
+    return kernel_exec_check(w, &f);
 }
 
 static bool stale(const struct work *w)
@@ -138,7 +138,7 @@ CUresult plan_new(const struct graph *g, struct plan **out, struct node **bad)
         r = CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < g->nnodes && r == CUDA_SUCCESS; i++) {
         struct node *n = g->nodes[i];
-        r = stale(&n->work) ? CUDA_ERROR_INVALID_VALUE : cluster_check(&n->work);
+        r = stale(&n->work) ? CUDA_ERROR_INVALID_VALUE : shape_check(&n->work);
         if (r != CUDA_SUCCESS) {
             *bad = n;
             break;
