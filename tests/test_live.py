@@ -314,10 +314,11 @@ def test_kernel_that_waits_for_the_host_can_deadlock():
     assert done.returncode == -signal.SIGALRM
 
 
-@pytest.mark.parametrize("scenario", ["loading", "asking", "setting", "adding", "changing", "creating"])
+@pytest.mark.parametrize("scenario", ["loading", "asking", "setting", "adding", "changing", "patching",
+                                      "creating"])
 def test_a_kernel_is_loaded_while_another_waits(scenario):
-    """Loading waits for running kernels, and so does creating many streams: what they wait for has been
-    submitted."""
+    """Loading waits for running kernels, and so does creating many streams, or a node's first local memory:
+    what they wait for has been submitted."""
     done, _, _ = live(scenario, {"AGSIM_LAZY": 1, "AGSIM_STREAMS_FREE": 32, **HELD})
     assert done.report["replays"] > 0 and done.report["flushes"]["barrier"] > 0
 

@@ -304,6 +304,80 @@ def test_instantiation_waits_for_running_kernels_when_memory_is_short():
                        preload=False).stdout == "did not wait\n"
 
 
+LOCAL_MEMORY = """
+    #include "sim_test.h"
+    #include "agsim.h"
+    #include <pthread.h>
+    #include <sched.h>
+    static const char ptx[] =
+        ".version 7.0\\n.target sm_75\\n.address_size 64\\n"
+        ".visible .entry ag_nop()\\n{\\n.local .align 4 .b8 words[1024];\\nret;\\n}\\n"
+        ".visible .entry own()\\n{ ret; }\\n";
+    static volatile uint32_t *w;
+    void agsim_kernel_own(const struct agsim_launch *l, void **params)
+    {
+        (void)l, (void)params;
+        set_word(&w[2], 1);
+        while (get_word(&w[0]) == 0)
+            sched_yield();
+    }
+    static void *release(void *arg)
+    {
+        usleep(50000);
+        while (arg && get_word(&w[1]) == 0)
+            usleep(1000); /* nothing waits for this */
+        set_word(&w[0], 1);
+        return NULL;
+    }
+    int main(int argc, char **argv)
+    {
+        CUmodule m;
+        CUfunction f, own;
+        CUstream s, t;
+        CUgraph g;
+        CUgraphNode n;
+        CUgraphExec x;
+        CUDA_KERNEL_NODE_PARAMS p = {.gridDimX = 1, .gridDimY = 1, .gridDimZ = 1,
+                                     .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1};
+        int bytes;
+        pthread_t th;
+        alarm(60);
+        start();
+        w = host_words(4);
+        OK(cuModuleLoadData(&m, ptx));
+        OK(cuModuleGetFunction(&f, m, "ag_nop"));
+        OK(cuModuleGetFunction(&own, m, "own"));
+        OK(cuFuncGetAttribute(&bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, f));
+        CHECK(bytes == 1024);
+        OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+        OK(cuStreamCreate(&t, CU_STREAM_NON_BLOCKING));
+        OK(cuGraphCreate(&g, 0));
+        p.func = nop;
+        OK(cuGraphAddKernelNode(&n, g, NULL, 0, &p));
+        OK(cuGraphInstantiateWithFlags(&x, g, 0));
+        OK(cuLaunchKernel(own, 1, 1, 1, 1, 1, 1, 0, s, NULL, NULL));
+        while (get_word(&w[2]) == 0)
+            sched_yield(); /* until it runs */
+        if (argc > 1)
+            OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, t, NULL, NULL));
+        OK(cuGraphExecKernelNodeSetParams(x, n, &p)); /* as it was */
+        CHECK(pthread_create(&th, NULL, release, argc > 1 ? argv[1] : NULL) == 0);
+        p.func = f;
+        OK(cuGraphExecKernelNodeSetParams(x, n, &p));
+        printf("%s\\n", get_word(&w[0]) ? "waited" : "did not wait");
+        set_word(&w[1], 1);
+        CHECK(pthread_join(th, NULL) == 0);
+        return 0;
+    }"""
+
+
+def test_an_exec_waits_for_running_kernels_when_a_function_needs_local_memory_for_the_first_time():
+    lazy = {"AGSIM_LAZY": 1}
+    assert helpers.run(compiled.text(LOCAL_MEMORY), preload=False, env=lazy).stdout == "waited\n"
+    assert helpers.run([compiled.text(LOCAL_MEMORY), "launched before"], preload=False,
+                       env=lazy).stdout == "did not wait\n"
+
+
 KERNEL = """
     #include "sim_test.h"
     #include "agsim.h"

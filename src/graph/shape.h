@@ -4,8 +4,12 @@
  * of a launch without attributes.
  *
  * The driver is asked when a function is learnt. It does not tell whether the function's text fixes
- * the block (PTX ISA, ".reqntid"). So nothing fits before the first launch, and until the driver
- * has taken two different blocks only the one that it has taken fits.
+ * the block (PTX ISA, ".reqntid"): for a block of 64 it says 1024 threads, and refuses every other
+ * block (H100, driver 580). So nothing fits before the first launch, and until the driver has taken
+ * two different blocks only the one that it has taken fits.
+ *
+ * Local memory is a second reason to wait for the first launch. An exec's node that is given a
+ * function with local memory earlier waits for running kernels (H100, driver 580).
  */
 #ifndef AG_GRAPH_SHAPE_H
 #define AG_GRAPH_SHAPE_H

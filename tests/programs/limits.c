@@ -90,6 +90,18 @@ static struct graph graph_of(CUfunction f, const struct shape *s)
     return g;
 }
 
+/* A graph of one node, which may be refused. */
+static void make(CUfunction f, const struct shape *s)
+{
+    struct graph g;
+    OK(cuGraphCreate(&g.graph, 0));
+    CUresult added = cuGraphAddKernelNode(&g.node, g.graph, NULL, 0, kernel_params(f, s));
+    printf(": add %d", added);
+    if (added == CUDA_SUCCESS)
+        printf(", instantiate %d", cuGraphInstantiateWithFlags(&g.exec, g.graph, 0));
+    printf("\n");
+}
+
 static CUresult add_to(CUgraph graph, CUfunction f, const struct shape *s)
 {
     CUgraphNode node;
@@ -203,6 +215,15 @@ static void functions(void)
     WALK(any, {4, 1, 1}, {1024, 1, 1}, 0);
 }
 
+/* A node takes what its exec does not. */
+static void registers(void)
+{
+    for (unsigned threads = WIDE - 1; threads <= WIDE + 1; threads++) {
+        printf("wide, %u threads", threads);
+        make(wide, &(struct shape){ONE, {threads, 1, 1}, 0});
+    }
+}
+
 static void attributes(void)
 {
     static const CUfunction_attribute all[] = {
@@ -298,14 +319,8 @@ static void cluster(struct graph *g, CUfunction f, unsigned x, unsigned blocks)
 /* A node gets its attributes when it has been added: none here. */
 static void cluster_node(CUfunction f, unsigned blocks)
 {
-    const struct shape s = {{blocks, 1, 1}, {32, 1, 1}, 0};
-    struct graph g;
-    OK(cuGraphCreate(&g.graph, 0));
-    CUresult added = cuGraphAddKernelNode(&g.node, g.graph, NULL, 0, kernel_params(f, &s));
-    printf("%s, %u blocks: add %d", f == pair ? "pair" : "told", blocks, added);
-    if (added == CUDA_SUCCESS)
-        printf(", instantiate %d", cuGraphInstantiateWithFlags(&g.exec, g.graph, 0));
-    printf("\n");
+    printf("%s, %u blocks", f == pair ? "pair" : "told", blocks);
+    make(f, &(struct shape){{blocks, 1, 1}, {32, 1, 1}, 0});
 }
 
 static void clusters(void)
@@ -453,14 +468,23 @@ static void loop_functions(void)
 static const struct {
     const char *name;
     void (*run)(void);
-} scenarios[] = {{"shapes", shapes},           {"blocks", blocks},
-                 {"functions", functions},     {"attributes", attributes},
-                 {"raised", raised},           {"clusters", clusters},
-                 {"loop_grid", loop_grid},     {"loop_block", loop_block},
-                 {"loop_shared", loop_shared}, {"loop_fixed", loop_fixed},
-                 {"loop_bound", loop_bound},   {"loop_exact", loop_exact},
-                 {"loop_wide", loop_wide},     {"loop_pair", loop_pair},
-                 {"loop_raised", loop_raised}, {"loop_functions", loop_functions}};
+} scenarios[] = {{"shapes", shapes},
+                 {"blocks", blocks},
+                 {"functions", functions},
+                 {"registers", registers},
+                 {"attributes", attributes},
+                 {"raised", raised},
+                 {"clusters", clusters},
+                 {"loop_grid", loop_grid},
+                 {"loop_block", loop_block},
+                 {"loop_shared", loop_shared},
+                 {"loop_fixed", loop_fixed},
+                 {"loop_bound", loop_bound},
+                 {"loop_exact", loop_exact},
+                 {"loop_wide", loop_wide},
+                 {"loop_pair", loop_pair},
+                 {"loop_raised", loop_raised},
+                 {"loop_functions", loop_functions}};
 
 static CUfunction function_of(CUmodule m, const char *name)
 {

@@ -161,6 +161,30 @@ static void copies(void)
     copies_from(upload_of(b, pinned, 64));
 }
 
+/* An exec's copy from one kind of memory is given another. */
+static void kinds(void)
+{
+    static unsigned char pageable[BYTES];
+    static const char *const names[] = {"pageable", "pinned", "device"};
+    for (unsigned k = 0; k < BYTES; k++)
+        pageable[k] = (unsigned char)(k * 3);
+    OK(cuMemsetD8(a, 5, BYTES));
+    const CUDA_MEMCPY3D from[] = {upload_of(b, pageable, BYTES), upload_of(b, pinned, BYTES),
+                                  copy_of(b, a, BYTES)};
+    for (unsigned i = 0; i < 9; i++) {
+        struct graph g;
+        OK(cuGraphCreate(&g.graph, 0));
+        OK(cuGraphAddMemcpyNode(&g.node, g.graph, NULL, 0, &from[i / 3], ctx));
+        OK(cuGraphInstantiateWithFlags(&g.exec, g.graph, 0));
+        printf("%s, then %s: %d", names[i / 3], names[i % 3],
+               cuGraphExecMemcpyNodeSetParams(g.exec, g.node, &from[i % 3], ctx));
+        OK(cuMemsetD8Async(b, 0, BYTES, stream));
+        OK(cuGraphLaunch(g.exec, stream));
+        show_bytes(b);
+        printf("\n");
+    }
+}
+
 /* -- A loop: some steps with one size, then another in each step ------------------- */
 
 static void loop_sizes(void)
@@ -185,7 +209,8 @@ static void loop_sizes(void)
 static const struct {
     const char *name;
     void (*run)(void);
-} scenarios[] = {{"memsets", memsets}, {"copies", copies}, {"loop_sizes", loop_sizes}};
+} scenarios[] = {
+    {"memsets", memsets}, {"copies", copies}, {"kinds", kinds}, {"loop_sizes", loop_sizes}};
 
 int main(int argc, char **argv)
 {

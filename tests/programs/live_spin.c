@@ -442,6 +442,45 @@ static void changing(void)
     OK(cuGraphKernelNodeSetParams(node, &params));
 }
 
+/* ag_flag by way of local memory, by an index that only the GPU knows. */
+static const char local_ptx[] =
+    ".version 7.0\n.target sm_75\n.address_size 64\n"
+    ".visible .entry ag_flag(.param .u64 addr, .param .u32 value)\n{\n"
+    "  .local .align 4 .b8 words[4096];\n  .reg .b32 %r<5>;\n  .reg .b64 %rd<7>;\n"
+    "  ld.param.u64 %rd1, [addr];\n  ld.param.u32 %r1, [value];\n  mov.u64 %rd2, words;\n"
+    "  mov.u32 %r2, %tid.x;\n  mul.wide.u32 %rd3, %r2, 4;\n  add.s64 %rd4, %rd2, %rd3;\n"
+    "  st.local.u32 [%rd4], %r1;\n  mov.u32 %r3, %ctaid.x;\n  mul.wide.u32 %rd5, %r3, 4;\n"
+    "  add.s64 %rd6, %rd2, %rd5;\n  ld.local.u32 %r4, [%rd6];\n  st.global.u32 [%rd1], %r4;\n"
+    "  ret;\n}\n";
+
+/* An exec's node gets a function that has not been launched: its local memory makes the driver wait
+ * for the kernel that runs. */
+static void patching(void)
+{
+    CUstream waiter = made(CU_STREAM_NON_BLOCKING);
+    CUmodule module;
+    CUfunction local;
+    CUgraph graph;
+    CUgraphNode node;
+    CUgraphExec exec;
+    CUdeviceptr at = (CUdeviceptr)(word + 1);
+    uint32_t value = 3;
+    void *args[] = {&at, &value};
+    CUDA_KERNEL_NODE_PARAMS params = node_of(nop, NULL);
+    OK(cuModuleLoadData(&module, local_ptx));
+    OK(cuModuleGetFunction(&local, module, "ag_flag"));
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphAddKernelNode(&node, graph, NULL, 0, &params));
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    (void)fresh_while_waiting(waiter);
+    params = node_of(local, NULL);
+    params.kernelParams = args;
+    OK(cuGraphExecKernelNodeSetParams(exec, node, &params));
+    OK(cuGraphLaunch(exec, waiter));
+    OK(cuStreamSynchronize(waiter));
+    CHECK(get_word(word + 1) == 3);
+}
+
 /* Streams are created, more than there are free. */
 static void creating(void)
 {
@@ -515,6 +554,7 @@ int main(int argc, char **argv)
                {"setting", setting},
                {"adding", adding},
                {"changing", changing},
+               {"patching", patching},
                {"creating", creating},
                {"words", words}};
     unsigned i = 0;

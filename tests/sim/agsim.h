@@ -15,7 +15,8 @@
  *                           the driver locked, until all running kernels have ended
  *                           (no limit)
  *   AGSIM_LAZY=1            a library's kernel is loaded when it is first launched or asked
- *                           for, which waits in the same way
+ *                           for, which waits in the same way; so does an exec's node that is
+ *                           given a function with local memory, before its first launch
  *   AGSIM_STREAMS_FREE=N    creating more streams than so many in a context waits likewise
  *                           (no limit)
  *   AGSIM_EARLY=1           in a graph, kernels behind a programmatic edge do not wait for the

@@ -197,8 +197,6 @@ CUgraphExecUpdateResult work_may_become(const struct work *old, const struct wor
     case WORK_COPY:
         if (old->copy.ctx != now->copy.ctx || old->copy.src.type != now->copy.src.type ||
             old->copy.dst.type != now->copy.dst.type ||
-            old->copy.pageable_src != now->copy.pageable_src ||
-            old->copy.pageable_dst != now->copy.pageable_dst ||
             of_two_contexts(old->copy.src.owner, now->copy.src.owner) ||
             of_two_contexts(old->copy.dst.owner,
                             now->copy.dst.owner)) /* cuGraphExecMemcpyNodeSetParams */
@@ -286,6 +284,8 @@ CUresult exec_set(CUgraphExec handle, CUgraphNode node, const CUgraphNodeParams 
         const struct func_attrs f = function_attrs(w.kernel.func);
         r = kernel_attrs_check(&w, &n->work.kernel.attrs, &f, false);
     }
+    if (r == CUDA_SUCCESS && w.kind == WORK_KERNEL)
+        function_settle(w.kernel.func);
     if (r == CUDA_SUCCESS)
         r = replace(n, &w);
     work_clear(&w);

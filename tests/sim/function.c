@@ -151,6 +151,9 @@ static CUresult attr_get(const struct func_attrs *a, const struct kernel_def *de
     case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
         *value = (int)def->limits.shared;
         return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+        *value = (int)def->limits.local;
+        return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
         *value = def->limits.registers ? (int)def->limits.registers : 16;
         return CUDA_SUCCESS;

@@ -249,12 +249,13 @@ static CUresult launch(CUfunction handle, const CUlaunchConfig *c, void **params
         if (r == CUDA_SUCCESS)
             r = kernel_attrs_check(&w, &w.kernel.attrs, &a, false);
     }
-    if (r == CUDA_SUCCESS && s->capture && !f) {
+    if (r == CUDA_SUCCESS && !f && (s->capture || k->def->limits.local))
         r = function_of_kernel(k, s->ctx, &f);
-    }
     if (r == CUDA_SUCCESS && s->capture) {
         w.kernel.func = f;
         w.kernel.func_gen = f->o.gen;
+    } else if (r == CUDA_SUCCESS && f) {
+        f->settled = true;
     }
     if (r == CUDA_SUCCESS) {
         r = stream_submit(s, &w);

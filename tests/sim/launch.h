@@ -14,6 +14,7 @@ struct kernel_limits {
     unsigned block[3];     /* .reqntid: no other block */
     unsigned registers;    /* .maxnreg: the kernel is taken to use as many */
     unsigned shared;       /* bytes of static shared memory, declared in its body */
+    unsigned local;        /* likewise of local memory, of a thread */
     unsigned cluster[3];   /* .reqnctapercluster */
     unsigned asks_cluster; /* .explicitcluster: a launch has to give one */
 };
@@ -88,7 +89,11 @@ struct function {
     struct kernel_def *def;
     struct kernel *kernel; /* of a library */
     struct func_attrs attrs;
+    bool settled; /* it has been launched, or is in an exec: its local memory is there */
 };
+/* An exec's node gets it: for the first local memory that waits for running kernels (H100, driver
+   580). */
+void function_settle(struct function *f);
 /* What a handle is that may be either's; k NULL: functions only. */
 CUresult function_get(CUfunction handle, struct function **f, struct kernel **k);
 struct func_attrs function_attrs(const struct function *f); /* function.c */

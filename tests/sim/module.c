@@ -80,6 +80,15 @@ CUresult function_of_kernel(struct kernel *k, struct ctx *ctx, struct function *
     return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* Whether other threads' calls wait, too, and whether a first launch waits, was not measured: here
+ * they do, and it does not. */
+void function_settle(struct function *f)
+{
+    if (sim.lazy && f->def->limits.local && !f->settled)
+        sim_wait_quiet();
+    f->settled = true;
+}
+
 CUresult function_get(CUfunction handle, struct function **f, struct kernel **k)
 {
     *f = obj_get(OBJ_FUNCTION, handle);

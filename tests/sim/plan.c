@@ -146,6 +146,8 @@ CUresult plan_new(const struct graph *g, struct plan **out, struct node **bad)
         p->nodes[i].origin = n;
         p->nodes[i].origin_gen = n->o.gen;
         r = plan_work(&p->nodes[i].work, &n->work, bad);
+        if (n->work.kind == WORK_KERNEL)
+            n->work.kernel.func->settled = true;
     }
     shape_drop(s); /* the plan has its own reference */
     if (r == CUDA_SUCCESS)
@@ -374,6 +376,14 @@ static bool same_edges(const struct shape *a, const struct shape *b)
     return true;
 }
 
+/* An exec's copy may go on with pinned memory where it had pageable memory, and the other way
+ * round, if its parameters are set (H100, driver 580). What an update does was not measured. */
+static bool other_host_memory(const struct work *a, const struct work *b)
+{
+    return a->kind == WORK_COPY && (a->copy.pageable_src != b->copy.pageable_src ||
+                                    a->copy.pageable_dst != b->copy.pageable_dst);
+}
+
 static CUgraphExecUpdateResult compare(const struct plan *old, const struct plan *now,
                                        bool priorities, struct node **bad)
 {
@@ -390,7 +400,8 @@ static CUgraphExecUpdateResult compare(const struct plan *old, const struct plan
         if (a->kind == WORK_GRAPH)
             r = compare(a->graph.plan, b->graph.plan, priorities, bad);
         else
-            r = work_may_become(a, b, priorities);
+            r = other_host_memory(a, b) ? CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED
+                                        : work_may_become(a, b, priorities);
         if (r != CU_GRAPH_EXEC_UPDATE_SUCCESS)
             return r;
     }

@@ -174,38 +174,38 @@ static const char *parse_directives(const char *p, struct kernel_limits *limits)
     return p;
 }
 
-/* .shared [.align N] .TYPE NAME[[COUNT]]: the bytes; 0: it is another instruction. */
-static size_t shared_bytes(const char *p)
+/* [.align N] .TYPE NAME[[COUNT]], behind .shared or .local: the bytes; 0: it is an instruction. */
+static unsigned declared_bytes(const char *p)
 {
     char t[256];
-    size_t size = 0;
+    unsigned size = 0;
     while ((p = token(p, t)) && strcmp(t, ";") != 0) {
         if (!strcmp(t, ".align"))
             p = token(p, t);
         else if (t[0] == '.' && t[1] && strchr("bufs", t[1]) && isdigit((unsigned char)t[2]))
-            size = strtoul(t + 2, NULL, 10) / 8;
+            size = (unsigned)strtoul(t + 2, NULL, 10) / 8;
         else if (!strcmp(t, "["))
-            return (p = token(p, t)) ? size * strtoul(t, NULL, 10) : 0;
+            return (p = token(p, t)) ? size * (unsigned)strtoul(t, NULL, 10) : 0;
         if (!p)
             return 0;
     }
     return size;
 }
 
-/* The static shared memory that a body declares. */
-static size_t parse_body(const char *p)
+/* The memory that a body declares. */
+static void parse_body(const char *p, struct kernel_limits *limits)
 {
     char t[256];
-    size_t bytes = 0;
     for (unsigned depth = 0; (p = token(p, t));) {
         depth += !strcmp(t, "{");
         depth -= !strcmp(t, "}");
         if (!depth)
             break;
         if (!strcmp(t, ".shared"))
-            bytes += shared_bytes(p);
+            limits->shared += declared_bytes(p);
+        if (!strcmp(t, ".local"))
+            limits->local += declared_bytes(p);
     }
-    return bytes;
 }
 
 static CUresult parse_ptx(const char *text, struct kernel_def ***out, unsigned *n)
@@ -231,7 +231,7 @@ static CUresult parse_ptx(const char *text, struct kernel_def ***out, unsigned *
             r = CUDA_ERROR_INVALID_PTX;
             break;
         }
-        d->limits.shared = (unsigned)parse_body(p);
+        parse_body(p, &d->limits);
         d->name = name;
         d->body = find_body(name);
         struct kernel_def **more = realloc(*out, (*n + 1) * sizeof(struct kernel_def *));
