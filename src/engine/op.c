@@ -9,51 +9,20 @@
 #include "engine/failure.h"
 #include "engine/hold.h"
 #include "engine/trial.h"
+#include "graph/function.h"
 #include "trace/policy.h"
 
 /* -- Where a sequence ends ------------------------------------------------------ */
 
-/* Whether this op may be the head of a loop that has come round often enough to end the open
-   sequence. hurries() says whether it is. */
-static inline bool may_hurry(const struct ag_stream *stream, const struct ag_op *op)
-{
-    return ag_recorder_counts(&stream->recorder, op) && ag_opt.trace_length == AG_LENGTH_AUTO &&
-           ag_context_owes(stream->id.context) < AG_HURRY_NS;
-}
-
 static bool hurries(struct ag_stream *stream, const struct ag_op *op)
 {
     struct ag_recorder *rec = &stream->recorder;
-    return !ag_sequence_holds(stream) && may_hurry(stream, op) &&
+    return !ag_sequence_holds(stream) && ag_op_may_hurry(stream, op) &&
            !ag_trial_prevents(stream, rec->cursor) &&
            rec->cursor->weight >= ag_opt.trace_min_length && ag_recorder_rounds(rec);
 }
 
-/* Whether the open sequence, which goes out eagerly, ends at `node`: where any does, and in a
-   trial, where its ops would be replayed if they were held. */
-static bool ends(const struct ag_stream *stream, const struct ag_node *node)
-{
-    const struct ag_recorder *rec = &stream->recorder;
-    bool trial = UNLIKELY(stream->trial.timed.head != NULL) && stream->trial.timed.eager;
-    return trial ? ag_recorder_ends(rec, node) : ag_recorder_full(rec, node);
-}
-
 /* -- Recording --------------------------------------------------------------------- */
-
-bool ag_op_record_again(struct ag_stream *stream, struct ag_node *node, CUcontext current)
-{
-    struct ag_recorder *rec = &stream->recorder;
-    if (rec->cursor->depth == 0 || ag_sequence_holds(stream) || ag_recorder_rests(rec) ||
-        ag_recorder_cuts(rec, &node->op) || may_hurry(stream, &node->op) ||
-        !ag_op_is_eligible(stream, current))
-        return false;
-    rec->cursor = node;
-    stream->counters.ops++;
-    ag_eager_is(stream, node);
-    if (ends(stream, node))
-        ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
-    return true;
-}
 
 /* The op goes out eagerly: records it. */
 static void record(struct ag_stream *stream, const struct ag_described *call)
@@ -69,10 +38,12 @@ static void record(struct ag_stream *stream, const struct ag_described *call)
         return;
     }
     ag_sequence_turn(stream, AG_RECORDING);
+    if (!ag_recorder_is_unseen(rec))
+        ag_node_reshape(node, &call->op);
     /* Memset and copy nodes are made with addresses that are good now; kernels need none. */
     if (call->op.kind != AG_OP_KERNEL && !ag_recorder_is_unseen(rec) && ag_node_arguments(node))
         ag_node_store(node, call->from);
-    if (ends(stream, node))
+    if (ag_op_ends(stream, node))
         ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
 }
 
@@ -122,6 +93,7 @@ static struct ag_node *predict(const struct ag_recorder *rec, struct ag_op *op)
     struct ag_node *node = rec->cursor->next;
     if (node != NULL && ag_op_alike(&node->op, op)) {
         op->token = node->op.token;
+        op->structure = node->op.structure;
         return node;
     }
     ag_op_hash(op);
@@ -138,6 +110,24 @@ static bool begin(struct ag_stream *stream, struct ag_node *node, const struct a
     return node != NULL && ag_hold_begins(stream, node);
 }
 
+/* Whether the driver takes any launch of this shape. */
+static bool fits(const struct ag_op *op)
+{
+    const uint32_t *shape = op->shape;
+    return ag_shape_fits(&ag_function_of(op->layout)->limits, &shape[AG_KERNEL_GRID],
+                         &shape[AG_KERNEL_BLOCK], shape[AG_KERNEL_SHARED]);
+}
+
+/* Whether the driver takes the op at a node that leads to a trace, where it may have taken another
+   shape. What else it might refuse is looked at by ag_described_is_certain(). */
+static bool takes(const struct ag_node *node, bool predicted, const struct ag_op *op)
+{
+    bool equal = predicted || memcmp(node->op.shape, op->shape, sizeof op->shape) == 0;
+    if (UNLIKELY(node->bad != 0) && (equal || node->bad != AG_BAD_SHAPE))
+        return false;
+    return LIKELY(equal) || op->kind != AG_OP_KERNEL || fits(op);
+}
+
 /* Whether the op is held behind the cursor. `predicted`: its node there, or NULL: not known. */
 static bool hold(struct ag_stream *stream, struct ag_node *predicted, struct ag_described *call)
 {
@@ -148,12 +138,15 @@ static bool hold(struct ag_stream *stream, struct ag_node *predicted, struct ag_
         node = ag_recorder_find(rec, &call->op);
     if (head && UNLIKELY(stream->trial.timed.head != NULL))
         ag_trial_arrived(stream);
-    bool able = (head || ag_sequence_holds(stream)) && node != NULL && ag_op_is_promising(node) &&
+    bool able = (head || ag_sequence_holds(stream)) && node != NULL && ag_node_leads(node) &&
+                takes(node, node == predicted, &call->op) &&
                 ag_described_is_certain(call, &stream->answers) &&
                 (LIKELY(!ag_node_is_kept(node)) || keep(stream, node, call->from));
     if (head)
         able = begin(stream, able ? node : NULL, &call->op);
     if (able) {
+        if (node != predicted)
+            ag_node_reshape(node, &call->op);
         ag_node_store(node, call->from);
         ag_op_hold(stream, node);
     }
@@ -184,16 +177,23 @@ bool ag_op_step(struct ag_stream *stream, bool described, struct ag_described *c
     return true;
 }
 
+/* The op at that node has failed. Where its shape is the reason the node may still be of use for
+   others. */
+static void fail(struct ag_stream *stream, struct ag_node *node)
+{
+    bool shape = node->op.free == AG_KERNEL_FREE && !fits(&node->op);
+    node->bad |= shape ? AG_BAD_SHAPE : AG_BAD;
+    ag_eager_forget(stream);
+    ag_stream_end(stream, true, AG_REASON_FAILURE);
+}
+
 void ag_engine_failed(void)
 {
     struct ag_stream *stream = ag_self.eager;
     if (stream == NULL)
         return;
     ag_stream_lock(stream);
-    if (stream->eager.last != NULL) {
-        stream->eager.last->bad = true; /* no trace that contains it is made or used from now on */
-        ag_eager_forget(stream);
-        ag_stream_end(stream, true, AG_REASON_FAILURE);
-    }
+    if (stream->eager.last != NULL)
+        fail(stream, stream->eager.last);
     ag_stream_unlock(stream);
 }

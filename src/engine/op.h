@@ -4,10 +4,12 @@
 #define AG_ENGINE_OP_H
 
 #include "engine/branch.h"
+#include "config/config.h"
 #include "engine/describe.h"
 #include "engine/eager.h"
 #include "engine/sequence.h"
 #include "engine/submit.h"
+#include "engine/trial.h"
 
 /* Whether some trace leads through or ends at this node, so that holding it can pay. */
 static inline bool ag_op_is_promising(const struct ag_node *node)
@@ -51,8 +53,39 @@ static inline bool ag_op_is_eligible(const struct ag_stream *stream, CUcontext c
    it goes out eagerly. */
 bool ag_op_step(struct ag_stream *stream, bool described, struct ag_described *call);
 
+/* Whether this op may be the head of a loop that has come round often enough to end the open
+   sequence. hurries() says whether it is. */
+static inline bool ag_op_may_hurry(const struct ag_stream *stream, const struct ag_op *op)
+{
+    return ag_recorder_counts(&stream->recorder, op) && ag_opt.trace_length == AG_LENGTH_AUTO &&
+           ag_context_owes(stream->id.context) < AG_HURRY_NS;
+}
+
+/* Whether the open sequence, which goes out eagerly, ends at `node`: where any does, and in a
+   trial, where its ops would be replayed if they were held. */
+static inline bool ag_op_ends(const struct ag_stream *stream, const struct ag_node *node)
+{
+    const struct ag_recorder *rec = &stream->recorder;
+    bool trial = UNLIKELY(stream->trial.timed.head != NULL) && stream->trial.timed.eager;
+    return trial ? ag_recorder_ends(rec, node) : ag_recorder_full(rec, node);
+}
+
 /* The op goes out eagerly, as the op at `node`, which came here the last time too: what
    ag_op_step() would do. False: that is needed. */
-bool ag_op_record_again(struct ag_stream *stream, struct ag_node *node, CUcontext current);
+static inline bool ag_op_record_again(struct ag_stream *stream, struct ag_node *node,
+                                      CUcontext current)
+{
+    struct ag_recorder *rec = &stream->recorder;
+    if (rec->cursor->depth == 0 || ag_sequence_holds(stream) || ag_recorder_rests(rec) ||
+        ag_recorder_cuts(rec, &node->op) || ag_op_may_hurry(stream, &node->op) ||
+        !ag_op_is_eligible(stream, current))
+        return false;
+    rec->cursor = node;
+    stream->counters.ops++;
+    ag_eager_is(stream, node);
+    if (ag_op_ends(stream, node))
+        ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
+    return true;
+}
 
 #endif

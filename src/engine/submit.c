@@ -66,7 +66,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     for (uint32_t i = replayed + 1; i <= held; i++)
         if (ag_failure_refused(stream, ag_node_submit(stream->seq.path[i], target),
                                "submitting a held op"))
-            stream->seq.path[i]->bad = true;
+            stream->seq.path[i]->bad |= AG_BAD;
     for (unsigned i = 0; i < stream->seq.free_count; i++)
         ag_failure_refused(stream, ag_real.cuMemFreeAsync(stream->seq.frees[i], target),
                            "freeing memory");

@@ -40,6 +40,12 @@ struct ag_function {
  */
 const struct ag_function *ag_function_find(CUfunction handle, CUcontext ctx);
 
+/* The function whose layout that is. */
+static inline const struct ag_function *ag_function_of(const struct ag_layout *layout)
+{
+    return (const void *)((const char *)layout - offsetof(struct ag_function, layout));
+}
+
 /* A copy of that, to be freed by the caller, who needs no lock. NULL: not known, or no memory. */
 struct ag_function *ag_function_copy(CUfunction handle, CUcontext ctx);
 

@@ -15,8 +15,7 @@ CUfunction ag_node_function(const struct ag_node *node)
 {
     if (node->op.kind != AG_OP_KERNEL)
         return NULL;
-    const char *layout = (const char *)node->op.layout;
-    return ((const struct ag_function *)(layout - offsetof(struct ag_function, layout)))->func;
+    return ag_function_of(node->op.layout)->func;
 }
 
 CUDA_KERNEL_NODE_PARAMS ag_node_kernel(const struct ag_node *node, CUfunction func, void **params)
@@ -197,6 +196,7 @@ static CUDA_MEMCPY3D copy_params(const struct ag_node *node)
     if (node->op.layout->count != 0) {
         struct ag_copy_arguments arguments;
         memcpy(&arguments, node->args, sizeof arguments);
+        params.WidthInBytes = ag_words(&node->op.shape[AG_COPY_BYTES_LOW]);
         params.dstDevice = arguments.dst;
         if (params.srcMemoryType == CU_MEMORYTYPE_HOST)
             params.srcHost = (const void *)arguments.src;

@@ -221,8 +221,7 @@ static void change(struct ag_moment *moment, unsigned i, int value)
 
 void ag_moment_open(struct ag_moment *moment, const struct ag_op *op, bool sure)
 {
-    const struct ag_function *function =
-        (const void *)((const char *)op->layout - offsetof(struct ag_function, layout));
+    const struct ag_function *function = ag_function_of(op->layout);
     const struct ag_settings *settings = function->settings;
     uint32_t number = ag_kernel_setting(op);
     uint32_t shared = op->shape[AG_KERNEL_SHARED];

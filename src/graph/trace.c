@@ -54,6 +54,7 @@ static CUresult set_priorities(struct ag_trace *trace, CUstream stream)
 static void given(struct ag_step *step)
 {
     step->version = step->node->version;
+    memcpy(step->shape, step->node->op.shape, sizeof step->shape);
     if (step->args != NULL)
         memcpy(step->args, step->node->args, step->node->op.layout->size);
 }
@@ -144,10 +145,11 @@ CUresult ag_trace_upload(struct ag_trace *trace, CUstream stream)
     return ag_real.cuGraphUpload(trace->exec, stream);
 }
 
-/* Bytes of a node's arguments that can be compared: none where the driver keeps them. */
+/* Bytes of a node's arguments that can be compared: none where the driver keeps them. One more
+   where there are none, so that the step has a place for them. */
 static size_t comparable(const struct ag_node *node)
 {
-    return ag_node_is_kept(node) ? 0 : node->op.layout->size;
+    return ag_node_is_kept(node) ? 0 : node->op.layout->size + (node->op.layout->size == 0);
 }
 
 /* A trace of that path with room for all arguments, in one piece; NULL: no memory. */

@@ -37,8 +37,11 @@ struct ag_trace *ag_variant_choose(struct ag_trace *trace)
 
 static uint32_t hash_of(const struct ag_step *step)
 {
-    return step->args != NULL ? (uint32_t)ag_hash(1, step->node->args, step->node->op.layout->size)
-                              : step->node->version; /* cannot be compared: never the same again */
+    const struct ag_node *node = step->node;
+    if (step->args == NULL)
+        return node->version; /* cannot be compared: never the same again */
+    return (uint32_t)ag_hash(ag_hash(1, node->args, node->op.layout->size), node->op.shape,
+                             sizeof node->op.shape);
 }
 
 /* Whether the newest arguments come back from an earlier time: by a quarter of the nodes more are

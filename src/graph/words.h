@@ -18,6 +18,17 @@
 
 #include "trace/op.h"
 
+/*
+ * The free words: what an exec takes anew for each launch (docs/measurements.md, "What does it take
+ * to change arguments?"). A launch with attributes has none, since attributes may depend on its
+ * shape; nor has one whose arguments the driver keeps.
+ */
+enum {
+    AG_KERNEL_FREE = 0x7f,   /* grid, block, shared memory */
+    AG_MEMSET_FREE = 0x7,    /* elements of a single row, and their width */
+    AG_COPY_FREE = 0x3 << 4, /* bytes of a copy of one dimension */
+};
+
 enum ag_kernel_word {
     AG_KERNEL_GRID = 0, /* three words */
     AG_KERNEL_BLOCK = 3,
@@ -63,11 +74,15 @@ struct ag_copy_arguments {
     uint64_t src_buffer;
 };
 
-enum ag_copy_word { /* of more than one dimension; else they are arguments */
-                    AG_COPY_DST_BUFFER_LOW,
-                    AG_COPY_DST_BUFFER_HIGH,
-                    AG_COPY_SRC_BUFFER_LOW,
-                    AG_COPY_SRC_BUFFER_HIGH,
+enum ag_copy_word {
+    /* Of more than one dimension; else the allocations are arguments. */
+    AG_COPY_DST_BUFFER_LOW,
+    AG_COPY_DST_BUFFER_HIGH,
+    AG_COPY_SRC_BUFFER_LOW,
+    AG_COPY_SRC_BUFFER_HIGH,
+    /* Of one dimension; else the size is in the extra bytes. */
+    AG_COPY_BYTES_LOW,
+    AG_COPY_BYTES_HIGH,
 };
 
 enum ag_value_word { AG_VALUE_OPERATION /* CUstreamBatchMemOpType */, AG_VALUE_FLAGS };

@@ -24,8 +24,14 @@ uint64_t ag_hash(uint64_t hash, const void *bytes, uint32_t size)
 
 void ag_op_hash(struct ag_op *op)
 {
-    uint64_t hash = mix(op->kind, (uintptr_t)op->func);
-    for (unsigned i = 0; i < AG_SHAPE_WORDS; i += 2)
-        hash = mix(hash, (uint64_t)op->shape[i] << 32 | op->shape[i + 1]);
-    op->token = ag_hash(hash, op->extra, op->extra_size);
+    uint64_t hash = ag_hash(mix((uint64_t)op->kind << 16 | op->free, (uintptr_t)op->func),
+                            op->extra, op->extra_size);
+    uint64_t free = 0;
+    for (unsigned i = 0; i < AG_SHAPE_WORDS; i++)
+        if ((op->free >> i & 1) != 0)
+            free = mix(free, op->shape[i]);
+        else
+            hash = mix(hash, op->shape[i]);
+    op->structure = hash;
+    op->token = op->free != 0 ? mix(hash, free) : hash;
 }

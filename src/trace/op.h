@@ -36,23 +36,26 @@ struct ag_layout {
 #define AG_SHAPE_WORDS 8
 
 /*
- * The structure of an op. `extra` is whatever else belongs to it, compared by bytes (a launch's
- * attributes in a normal form).
+ * An op. Its structure is all but for the words of its shape that are `free`: another call with
+ * other such words is an op of the same structure, and they are arguments like others. `extra` is
+ * whatever else belongs to it, compared by bytes (a launch's attributes in a normal form).
  */
 struct ag_op {
-    uint64_t token; /* hash of all the rest */
+    uint64_t token;     /* hash of all the rest */
+    uint64_t structure; /* hash of the structure */
     const void *func;
     const struct ag_layout *layout;
     const void *extra;
     uint32_t extra_size;
-    uint32_t kind;
+    uint16_t kind;
+    uint16_t free; /* bit n: shape[n] is an argument */
     uint32_t shape[AG_SHAPE_WORDS];
 };
 
 /* A hash of `size` bytes that goes on from another. */
 uint64_t ag_hash(uint64_t hash, const void *bytes, uint32_t size);
 
-/* Sets the token from the other fields. */
+/* Sets the two hashes from the other fields. */
 void ag_op_hash(struct ag_op *op);
 
 /* Whether an op counts towards the length that a trace must have (trace.min_length): records of
@@ -76,17 +79,33 @@ static inline uint64_t ag_op_mark(const struct ag_op *op)
     return ag_mark((enum ag_op_kind)op->kind, kernel ? op->func : NULL, kernel ? op->shape[0] : 0);
 }
 
-/* Whether two ops are the same; their tokens are not looked at. */
-static inline bool ag_op_alike(const struct ag_op *a, const struct ag_op *b)
+/* Whether the words of their shapes that are not free are equal. */
+static inline bool ag_shape_is_like(const struct ag_op *a, const struct ag_op *b)
 {
-    return a->func == b->func && a->kind == b->kind && a->layout == b->layout &&
-           a->extra_size == b->extra_size && memcmp(a->shape, b->shape, sizeof a->shape) == 0 &&
+    if (memcmp(a->shape, b->shape, sizeof a->shape) == 0)
+        return true;
+    uint32_t differs = 0;
+    for (unsigned i = 0; i < AG_SHAPE_WORDS; i++)
+        differs |= (uint32_t)(a->shape[i] != b->shape[i]) << i;
+    return (differs & ~(uint32_t)a->free) == 0;
+}
+
+/* Whether two ops have one structure. */
+static inline bool ag_op_is_like(const struct ag_op *a, const struct ag_op *b)
+{
+    return a->structure == b->structure && a->func == b->func && a->kind == b->kind &&
+           a->free == b->free && a->layout == b->layout && a->extra_size == b->extra_size &&
+           ag_shape_is_like(a, b) &&
            (a->extra_size == 0 || memcmp(a->extra, b->extra, a->extra_size) == 0);
 }
 
-static inline bool ag_op_same(const struct ag_op *a, const struct ag_op *b)
+/* Whether two ops are the same, free words included; their hashes are not looked at. */
+static inline bool ag_op_alike(const struct ag_op *a, const struct ag_op *b)
 {
-    return a->token == b->token && ag_op_alike(a, b);
+    return a->func == b->func && a->kind == b->kind && a->free == b->free &&
+           a->layout == b->layout && a->extra_size == b->extra_size &&
+           memcmp(a->shape, b->shape, sizeof a->shape) == 0 &&
+           (a->extra_size == 0 || memcmp(a->extra, b->extra, a->extra_size) == 0);
 }
 
 #endif

@@ -213,7 +213,7 @@ struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op
     bool unseen = ag_recorder_is_unseen(rec);
     struct ag_node *node = ag_recorder_find(rec, op);
     if (node == NULL && !ag_recorder_rests(rec) && !is_full(rec)) {
-        uint64_t path = ag_path(rec->cursor->path, op->token);
+        uint64_t path = ag_path(rec->cursor->path, op->structure);
         bool novel = (unseen || rec->tree.used >= AG_NODES_FREE) && !ag_tree_met(&rec->tree, path);
         if (unseen || novel)
             return step_unseen(rec, op, path);

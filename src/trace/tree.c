@@ -43,7 +43,7 @@ static void more_buckets(struct ag_tree *tree)
     for (uint32_t i = 0; i < count; i++)
         for (struct ag_node *node = old[i], *next; node != NULL; node = next) {
             next = node->bucket;
-            struct ag_node **bucket = bucket_of(tree, node->parent, node->op.token);
+            struct ag_node **bucket = bucket_of(tree, node->parent, node->op.structure);
             node->bucket = *bucket;
             *bucket = node;
         }
@@ -100,8 +100,8 @@ void ag_tree_free(struct ag_tree *tree)
 
 struct ag_node *ag_tree_find(struct ag_tree *tree, struct ag_node *parent, const struct ag_op *op)
 {
-    struct ag_node *node = *bucket_of(tree, parent, op->token);
-    while (node != NULL && !(node->parent == parent && ag_op_same(&node->op, op)))
+    struct ag_node *node = *bucket_of(tree, parent, op->structure);
+    while (node != NULL && !(node->parent == parent && ag_op_is_like(&node->op, op)))
         node = node->bucket;
     return node;
 }
@@ -148,12 +148,12 @@ struct ag_node *ag_tree_add(struct ag_tree *tree, struct ag_node *parent, const 
     node->op = *op;
     node->op.extra = extra;
     node->parent = parent;
-    node->path = ag_path(parent->path, op->token);
+    node->path = ag_path(parent->path, op->structure);
     node->depth = parent->depth + 1;
     node->weight = (uint16_t)(parent->weight + ag_op_weight(op));
     if (tree->used > tree->mask)
         more_buckets(tree);
-    struct ag_node **bucket = bucket_of(tree, parent, op->token);
+    struct ag_node **bucket = bucket_of(tree, parent, op->structure);
     node->bucket = *bucket;
     *bucket = node;
     tree->used++;

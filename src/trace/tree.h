@@ -15,8 +15,11 @@
 struct ag_trace; /* the owner's; see ag_node.trace */
 struct ag_head;  /* the owner's; see ag_node.head */
 
+enum { AG_BAD = 1, AG_BAD_SHAPE = 2 };
+
 struct ag_node {
-    struct ag_op op; /* op.extra is the node's own copy */
+    struct ag_op
+        op; /* with the free words of the last call here; op.extra is the node's own copy */
     struct ag_node *parent;
     struct ag_node *next; /* the child that was taken last, or NULL: the prediction */
     struct ag_trace *trace;
@@ -26,7 +29,9 @@ struct ag_node {
     uint64_t path;   /* hash of the ops on the path from the root to here */
     uint16_t depth;  /* ops on that path; 0 for the root */
     uint16_t weight; /* the sum of their ag_op_weight() */
-    bool bad;        /* its call has failed once: no trace may contain it */
+    uint8_t
+        bad; /* its call has failed: no trace may contain it. AG_BAD_SHAPE: because of its shape */
+    bool taken;       /* the driver has taken an eager call with its present shape; the owner's */
     uint8_t failures; /* times that no graph could be made of the path to here; the owner's */
     uint8_t late;     /* times that the program paused here while ops were held; the recorder's */
     uint8_t late_at;  /* when it last did, in units of AG_PAUSE_OPS; the recorder's */
@@ -79,9 +84,9 @@ struct ag_node *ag_tree_find(struct ag_tree *tree, struct ag_node *node, const s
 struct ag_node *ag_tree_add(struct ag_tree *tree, struct ag_node *node, const struct ag_op *op);
 
 /* The hash of the path that goes on with an op, or ends (0) behind another. */
-static inline uint64_t ag_path(uint64_t before, uint64_t token)
+static inline uint64_t ag_path(uint64_t before, uint64_t structure)
 {
-    return ag_hash(before, &token, sizeof token);
+    return ag_hash(before, &structure, sizeof structure);
 }
 
 /* Whether this path has been met before; marks it as met. The answer "yes" may be wrong: by chance
@@ -115,6 +120,18 @@ void ag_node_set_trace(struct ag_node *node, struct ag_trace *trace);
 
 /* Makes room for the node's arguments. False: no memory. */
 bool ag_node_arguments(struct ag_node *node);
+
+/* Takes the free words of a call's shape into the node. A difference raises the version. */
+static inline void ag_node_reshape(struct ag_node *node, const struct ag_op *op)
+{
+    if (memcmp(node->op.shape, op->shape, sizeof op->shape) == 0)
+        return;
+    memcpy(node->op.shape, op->shape, sizeof op->shape);
+    node->op.token = op->token;
+    node->taken = false;
+    node->bad &= (uint8_t)~AG_BAD_SHAPE;
+    node->version++;
+}
 
 /*
  * Takes the arguments of a call into the node, from pointers to each. What is equal is not

@@ -40,7 +40,7 @@ TEST(a_token_depends_on_every_part_of_the_structure)
     for (unsigned i = 0; i < n; i++)
         for (unsigned j = 0; j < n; j++) {
             CHECK((ops[i].token == ops[j].token) == (i == j));
-            CHECK(ag_op_same(&ops[i], &ops[j]) == (i == j));
+            CHECK(ag_op_is_like(&ops[i], &ops[j]) == (i == j));
         }
 }
 
