@@ -2,6 +2,7 @@
 /* Describing calls: attributes in a normal form, argument pointers, layouts. */
 #include "engine/describe.h"
 
+#include "config/config.h"
 #include "driver/driver.h"
 #include "engine/engine.h"
 #include "graph/attribute.h"
@@ -95,7 +96,8 @@ bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *ca
     } else if (function->layout.count != 0 && call->params == NULL &&
                (call->extra == NULL || !fields_of(to, call->extra, &function->layout)))
         return false;
-    to->op.free = function->kept || call->shape.nattrs != 0 ? 0 : AG_KERNEL_FREE;
+    bool free = ag_opt.graph_shapes && !function->kept && call->shape.nattrs == 0;
+    to->op.free = free ? AG_KERNEL_FREE : 0;
     return true;
 }
 
@@ -149,7 +151,7 @@ bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *ca
     to->op.shape[AG_MEMSET_HEIGHT] = (uint32_t)call->height;
     if (call->height == 1) {
         to->op.layout = &memset_layout;
-        to->op.free = AG_MEMSET_FREE;
+        to->op.free = ag_opt.graph_shapes ? AG_MEMSET_FREE : 0;
         to->arguments.memset.dst = call->dst;
         to->arguments.memset.value = call->value;
         to->fields[0] = &to->arguments.memset.dst;
@@ -248,7 +250,7 @@ bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,
         split(&to->op.shape[AG_COPY_BYTES_LOW], p->WidthInBytes);
         p->WidthInBytes = 0;
         to->op.layout = &copy_layout;
-        to->op.free = AG_COPY_FREE;
+        to->op.free = ag_opt.graph_shapes ? AG_COPY_FREE : 0;
         to->arguments.copy.dst = p->dstDevice;
         to->arguments.copy.src =
             p->srcMemoryType == CU_MEMORYTYPE_HOST ? (uint64_t)p->srcHost : p->srcDevice;

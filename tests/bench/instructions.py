@@ -23,7 +23,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 LENGTH, WARMUP, ITERATIONS = 32, 24, 24  # as in paths.cu
 NO_TRACES = {"AUTOGRAPH_TRACE_HOT": "1000"}
-RESTING = {"AUTOGRAPH_TRACE_MEMORY": "256"}  # full before the measurement, and the recorder rests
+FIXED = {"AUTOGRAPH_GRAPH_SHAPES": "false"}  # what has another size is another op
+RESTING = {**FIXED, "AUTOGRAPH_TRACE_MEMORY": "256"}  # full before the measurement, and the recorder rests
 SET = {"AUTOGRAPH_GRAPH_VARIANTS": "1"}  # it is not looked whether arguments come back, as 1,000 times of 1,024
 DISABLED = {"AUTOGRAPH_DISABLE": "1"}
 
@@ -46,9 +47,9 @@ CASES = {
     "whole-driver-changing": Case("whole-driver-changing", SET, LENGTH, "the same, arguments change"),
     "recorded-runtime": Case("held-runtime", NO_TRACES, what="recorded, no trace yet"),
     "recorded-driver": Case("held-driver", NO_TRACES, what="recorded, no trace yet"),
-    "novel-runtime": Case("novel-runtime", {}, LENGTH, "recorded, never seen before"),
-    "novel-driver": Case("novel-driver", {}, LENGTH, "recorded, never seen before"),
-    "novel-events": Case("novel-events", {}, LENGTH, "recorded, one of 300, behind what was never seen"),
+    "novel-runtime": Case("novel-runtime", FIXED, LENGTH, "recorded, never seen before"),
+    "novel-driver": Case("novel-driver", FIXED, LENGTH, "recorded, never seen before"),
+    "novel-events": Case("novel-events", FIXED, LENGTH, "recorded, one of 300, behind what was never seen"),
     "await": Case("await", {}, LENGTH, "recorded, a wait for what another thread's open sequence has recorded"),
     "resting-runtime": Case("novel-runtime", RESTING, LENGTH, "passed through, recorder rests"),
     "resting-driver": Case("novel-driver", RESTING, LENGTH, "passed through, recorder rests"),
