@@ -185,7 +185,7 @@ CUgraphExecUpdateResult work_may_become(const struct work *old, const struct wor
             (priorities && old->kernel.attrs.priority != now->kernel.attrs.priority))
             return CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
         return CU_GRAPH_EXEC_UPDATE_SUCCESS;
-    case WORK_MEMSET:
+    case WORK_MEMSET: /* of one row: any width and element (H100, driver 580) */
         if (of_two_contexts(old->memset.owner, now->memset.owner) ||
             old->memset.device != now->memset.device || old->memset.height != now->memset.height)
             return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
@@ -194,7 +194,7 @@ CUgraphExecUpdateResult work_may_become(const struct work *old, const struct wor
              old->memset.pitch != now->memset.pitch))
             return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
         return CU_GRAPH_EXEC_UPDATE_SUCCESS;
-    case WORK_COPY:
+    case WORK_COPY: /* of one row: any size; no change between host and device (H100, driver 580) */
         if (old->copy.ctx != now->copy.ctx || old->copy.src.type != now->copy.src.type ||
             old->copy.dst.type != now->copy.dst.type ||
             of_two_contexts(old->copy.src.owner, now->copy.src.owner) ||

@@ -22,7 +22,7 @@ static CUresult kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3 *p, struct work *w)
     if (p->func) {             /* kern does not count then */
         r = ctx_current(&ctx); /* without one a real driver crashes */
         if (r == CUDA_SUCCESS)
-            r = function_get(p->func, &f, NULL);
+            r = function_get(p->func, &f, NULL); /* a CUkernel, cast: 400 (H100, driver 580) */
     } else {
         k = obj_get(OBJ_KERNEL, p->kern);
         r = k ? ctx_named(p->ctx, &ctx) : CUDA_ERROR_INVALID_HANDLE;
