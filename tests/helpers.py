@@ -130,6 +130,7 @@ Run = collections.namedtuple("Run", "stdout stderr report log")
 # busy the machine is.
 PATIENT = {"AUTOGRAPH_HOLD_BOUND_US": "10000000"}
 HELD = {**PATIENT, "AUTOGRAPH_TRACE_LENGTH": "fixed"}
+OWN_SHAPES = {"AUTOGRAPH_GRAPH_SHAPES": "false"}  # so loops of other grids want graphs of their own
 HASTY = {"AUTOGRAPH_HOLD_BOUND_US": None}  # as in real life
 
 

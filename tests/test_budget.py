@@ -21,7 +21,7 @@ def run(tmp_path, ops, phases, streams=1, rounds=1, launch_us=0, instantiate_us=
     done = helpers.run_logged(command, env={"AGSIM_CALLS": tmp_path / "calls", "AGSIM_DELAY_US": 0,
                                             "AGSIM_LAUNCH_US": launch_us,
                                             "AGSIM_INSTANTIATE_US": instantiate_us,
-                                            "AUTOGRAPH_TRACE_LENGTH": "fixed",
+                                            "AUTOGRAPH_TRACE_LENGTH": "fixed", **helpers.OWN_SHAPES,
                                             "AUTOGRAPH_TRACE_UNROLL": 128, **env})
     assert (done.stdout, done.stderr, done.log) == (plain.stdout, "", plain.log)
     assert done.report["errors"] == 0

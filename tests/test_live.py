@@ -12,7 +12,7 @@ import helpers
 
 LIMIT = 60  # seconds, then the program's own alarm ends it
 # Short traces get hot soon, and their loops are held over several rounds.
-SHORT = {"AUTOGRAPH_TRACE_UNROLL": 9}
+SHORT = {"AUTOGRAPH_TRACE_UNROLL": 9, **helpers.OWN_SHAPES}
 HELD = helpers.HELD
 BOUND = 50_000  # microseconds: so long that it cannot be mistaken for a busy machine
 SLACK = 5_000_000

@@ -6,7 +6,8 @@ import helpers
 LOOP, NOVEL = 2 * 60 * 16, 3000
 
 
-FIXED = {"AGSIM_DELAY_US": 0, "AUTOGRAPH_TRACE_MEMORY": 256, "AUTOGRAPH_TRACE_LENGTH": "fixed"}
+FIXED = {"AGSIM_DELAY_US": 0, "AUTOGRAPH_TRACE_MEMORY": 256, "AUTOGRAPH_TRACE_LENGTH": "fixed",
+         **helpers.OWN_SHAPES}
 
 
 def test_a_loop_that_comes_back_is_replayed_at_once():

@@ -15,7 +15,7 @@ LIVES = 600
 
 def live(scenario, env=None):
     command = [compiled.program("live_young"), scenario]
-    env = {**helpers.HELD, **WAITS, **(env or {})}
+    env = {**helpers.HELD, **helpers.OWN_SHAPES, **WAITS, **(env or {})}
     plain = helpers.run_logged(command, preload=False, env=env)
     done = helpers.run_logged(command, env=env)
     assert (done.stdout, done.stderr, done.log) == (plain.stdout, "", plain.log)

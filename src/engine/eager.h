@@ -13,8 +13,8 @@ static inline void ag_eager_start(struct ag_stream *stream)
     atomic_store_explicit(&stream->eager.bare, true, memory_order_relaxed);
 }
 
-/* The last op that went out eagerly is at this node; NULL: the op has none. The driver has taken the
-   op before it, which has not been forgotten. */
+/* The last op that went out eagerly is at this node; NULL: the op has none. The driver has taken
+   the op before it, which has not been forgotten. */
 static inline void ag_eager_is(struct ag_stream *stream, struct ag_node *node)
 {
     struct ag_node *before = stream->eager.last;

@@ -128,6 +128,15 @@ static bool takes(const struct ag_node *node, bool predicted, const struct ag_op
     return LIKELY(equal) || op->kind != AG_OP_KERNEL || fits(op);
 }
 
+/* Whether the op can be held at that node (NULL: it has none) behind what is held. */
+static bool can_hold(struct ag_stream *stream, struct ag_node *node, bool predicted,
+                     const struct ag_described *call)
+{
+    return node != NULL && ag_node_leads(node) && takes(node, predicted, &call->op) &&
+           ag_described_is_certain(call, &stream->answers) &&
+           (LIKELY(!ag_node_is_kept(node)) || keep(stream, node, call->from));
+}
+
 /* Whether the op is held behind the cursor. `predicted`: its node there, or NULL: not known. */
 static bool hold(struct ag_stream *stream, struct ag_node *predicted, struct ag_described *call)
 {
@@ -138,10 +147,8 @@ static bool hold(struct ag_stream *stream, struct ag_node *predicted, struct ag_
         node = ag_recorder_find(rec, &call->op);
     if (head && UNLIKELY(stream->trial.timed.head != NULL))
         ag_trial_arrived(stream);
-    bool able = (head || ag_sequence_holds(stream)) && node != NULL && ag_node_leads(node) &&
-                takes(node, node == predicted, &call->op) &&
-                ag_described_is_certain(call, &stream->answers) &&
-                (LIKELY(!ag_node_is_kept(node)) || keep(stream, node, call->from));
+    bool able =
+        (head || ag_sequence_holds(stream)) && can_hold(stream, node, node == predicted, call);
     if (head)
         able = begin(stream, able ? node : NULL, &call->op);
     if (able) {

@@ -22,16 +22,21 @@ uint64_t ag_hash(uint64_t hash, const void *bytes, uint32_t size)
     return hash;
 }
 
+/* Of two words, the bits of those that are not free, by which are: the first, the second. */
+static const uint64_t fixed[4] = {UINT64_MAX, UINT64_MAX << 32, UINT32_MAX, 0};
+
 void ag_op_hash(struct ag_op *op)
 {
-    uint64_t hash = ag_hash(mix((uint64_t)op->kind << 16 | op->free, (uintptr_t)op->func),
-                            op->extra, op->extra_size);
-    uint64_t free = 0;
-    for (unsigned i = 0; i < AG_SHAPE_WORDS; i++)
-        if ((op->free >> i & 1) != 0)
-            free = mix(free, op->shape[i]);
-        else
-            hash = mix(hash, op->shape[i]);
-    op->structure = hash;
-    op->token = op->free != 0 ? mix(hash, free) : hash;
+    uint64_t token = mix((uint64_t)op->kind << 16 | op->free, (uintptr_t)op->func);
+    if (op->extra_size != 0)
+        token = ag_hash(token, op->extra, op->extra_size);
+    uint64_t structure = token;
+    for (unsigned i = 0; i < AG_SHAPE_WORDS; i += 2) {
+        uint64_t words = (uint64_t)op->shape[i + 1] << 32 | op->shape[i];
+        token = mix(token, words);
+        if (op->free != 0)
+            structure = mix(structure, words & fixed[op->free >> i & 3]);
+    }
+    op->token = token;
+    op->structure = op->free != 0 ? structure : token;
 }
