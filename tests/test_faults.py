@@ -213,14 +213,14 @@ def test_scenario_replays(scenario):
 
 
 def test_freed_memory_is_no_error(monkeypatch):
-    """When a trace could be made, the memory that its memsets named is gone, and it names no other:
-    the sequence stays eager."""
+    """When the sequence has ended, the memory that its memsets named is gone, and it names no other: the graph
+    is made while the memory lives, before it is freed the next time."""
     monkeypatch.setitem(SCENARIOS, "temporaries", {})
     want, got = plain("temporaries"), run("temporaries")
     assert (got.status, got.stdout, got.stderr) == (0, want.stdout, "")
     assert order("allocations", got.log) == order("allocations", want.log)
-    assert got.calls["cuPointerGetAttributes"] > 0 and "cuGraphCreate" not in got.calls
-    assert got.report["traces"] == errors(got.report) == 0
+    assert got.calls["cuPointerGetAttributes"] > 0
+    assert got.report["replays"] > 0 and errors(got.report) == 0
 
 
 def test_a_launch_tells_of_a_refused_op():

@@ -90,6 +90,7 @@ unsigned ag_execs_want_none(struct ag_stream *stream, struct ag_node *wanted[AG_
         memcpy(wanted, stream->execs.wanted, sizeof stream->execs.wanted);
     atomic_fetch_sub(&ag_wanted_traces, count);
     stream->execs.wanted_count = 0;
+    stream->execs.living = NULL;
     return count;
 }
 

@@ -51,6 +51,14 @@ bool ag_execs_is_wanted(const struct ag_stream *stream, const struct ag_node *le
 /* The leaf is wanted from now on, if the list has room. The node must live as long as it is. */
 void ag_execs_want(struct ag_stream *stream, struct ag_node *leaf);
 
+/* The sequence that ends at the leaf is hot, and some memory of its ops was free when it ended: a
+   trace is made when the sequence has come again and is about to free memory. The node must live.
+ */
+static inline void ag_execs_want_living(struct ag_stream *stream, struct ag_node *leaf)
+{
+    stream->execs.living = leaf;
+}
+
 /* No leaf is wanted any more. Writes those that were to `wanted` (NULL: nowhere), and returns their
    number. */
 unsigned ag_execs_want_none(struct ag_stream *stream, struct ag_node *wanted[AG_WANTED]);

@@ -153,6 +153,8 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
             ag_variant_refused(leaf->trace);
         else if (result != CUDA_ERROR_NOT_READY)
             ag_make_failed(leaf);
+        if (result == CUDA_SUCCESS && !leaf->bad)
+            ag_execs_want_living(stream, leaf);
         return;
     }
     static _Atomic uint32_t number;
@@ -211,4 +213,21 @@ void ag_make_wanted(struct ag_stream *stream)
     for (unsigned i = 0; i < count; i++)
         if (!wanted[i]->bad && (wanted[i]->trace == NULL || ag_variant_wanted(wanted[i]->trace)))
             make(stream, wanted[i], true);
+}
+
+void ag_make_living(struct ag_stream *stream)
+{
+    struct ag_node *leaf = stream->execs.living, *node = leaf;
+    bool pushed;
+    while (node->depth > stream->recorder.cursor->depth)
+        node = node->parent;
+    if (node != stream->recorder.cursor)
+        return;
+    stream->execs.living = NULL;
+    ag_depth++;
+    if (leaf->trace == NULL && ag_context_enter(stream->id.context, &pushed)) {
+        make(stream, leaf, false);
+        ag_context_leave(pushed);
+    }
+    ag_depth--;
 }

@@ -17,4 +17,10 @@ void ag_make_wanted(struct ag_stream *stream);
    meanwhile, or be of another kind than its graph's. A trace is tried again, but not for ever. */
 void ag_make_failed(struct ag_node *leaf);
 
+/* The program is about to free memory in the stream, whose open sequence goes out eagerly: makes
+   the trace that needs memory alive (ag_execs_want_living()), if the sequence is on the way to its
+   leaf.
+ */
+void ag_make_living(struct ag_stream *stream);
+
 #endif

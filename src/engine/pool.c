@@ -4,6 +4,7 @@
 
 #include "driver/driver.h"
 #include "engine/enter.h"
+#include "engine/make.h"
 #include "engine/sequence.h"
 #include "engine/submit.h"
 #include "observe/callsite.h"
@@ -79,6 +80,8 @@ bool ag_engine_free(CUdeviceptr address, CUstream handle, bool ptsz)
     struct ag_stream *stream = ag_enter(handle, ptsz, current, false);
     if (stream == NULL)
         return false;
+    if (UNLIKELY(stream->execs.living != NULL) && stream->seq.held == 0)
+        ag_make_living(stream);
     bool waits = stream->seq.held != 0 && stream->id.context->ctx == current &&
                  free_is_certain(stream, address) && ag_sequence_free(stream, address);
     if (!waits && stream->seq.held != 0)

@@ -112,7 +112,8 @@ struct ag_execs {
     uint64_t starved;                  /* hot sequences that found no exec */
     struct ag_node *wanted[AG_WANTED]; /* leaves of hot sequences that wait for an exec */
     unsigned wanted_count;
-    CUevent placeholder; /* for events that have been destroyed; NULL: not needed yet */
+    struct ag_node *living; /* the leaf of a hot sequence that needs its memory alive; or NULL */
+    CUevent placeholder;    /* for events that have been destroyed; NULL: not needed yet */
 };
 
 enum ag_pace_known { AG_PACE_UNKNOWN, AG_PACE_DOUBTED /* measured once only */, AG_PACE_KNOWN };
