@@ -60,6 +60,37 @@ static bool fields_of(struct ag_described *to, void **extra, const struct ag_lay
     return true;
 }
 
+/* Where the arguments of the launch are. False: that is not known. */
+static bool describe_arguments(struct ag_described *to, const struct ag_kernel_call *call,
+                               const struct ag_function *function)
+{
+    to->from = call->params;
+    if (function->kept) {
+        bool without = call->params == NULL;
+        to->op.shape[AG_KERNEL_FLAGS] |=
+            AG_KERNEL_KEPT | (without ? AG_KERNEL_WITHOUT_ARGUMENTS : 0);
+        return !without || call->extra == NULL; /* not one buffer, whose layout is not known */
+    }
+    return function->layout.count == 0 || call->params != NULL ||
+           (call->extra != NULL && fields_of(to, call->extra, &function->layout));
+}
+
+/* The attributes of the launch that belong to its op; false: some cannot be held. */
+static bool describe_attributes(struct ag_described *to, const struct ag_kernel_call *call,
+                                bool *limited)
+{
+    *limited = true;
+    if (call->shape.nattrs == 0)
+        return true;
+    int kept = normalise(to->attrs, call->attrs, call->shape.nattrs);
+    if (kept < 0)
+        return false;
+    to->op.extra = to->attrs;
+    to->op.extra_size = (uint32_t)((size_t)kept * sizeof to->attrs[0]);
+    *limited = kept == 0 || !ag_attributes_have_limit(to->attrs, (uint32_t)kept);
+    return true;
+}
+
 bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *call,
                         const struct ag_function *function)
 {
@@ -73,32 +104,15 @@ bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *ca
         .kind = AG_OP_KERNEL,
     };
     memcpy(to->op.shape, &call->shape, sizeof to->op.shape);
-    int kept = 0;
-    if (call->shape.nattrs != 0) {
-        kept = normalise(to->attrs, call->attrs, call->shape.nattrs);
-        if (kept < 0)
-            return false;
-        to->op.extra = to->attrs;
-        to->op.extra_size = (uint32_t)((size_t)kept * sizeof to->attrs[0]);
-    }
     uint32_t number;
-    bool limited = kept == 0 || !ag_attributes_have_limit(to->attrs, (uint32_t)kept);
-    if (!ag_setting_number(function, limited ? call->shape.shared : 0, &number))
+    bool limited;
+    if (!describe_attributes(to, call, &limited) ||
+        !ag_setting_number(function, limited ? call->shape.shared : 0, &number))
         return false;
     to->op.shape[AG_KERNEL_FLAGS] |= number << AG_KERNEL_SETTING;
-    to->from = call->params;
-    if (function->kept) {
-        bool without = call->params == NULL;
-        if (without && call->extra != NULL)
-            return false; /* one buffer, of which the layout is not known */
-        to->op.shape[AG_KERNEL_FLAGS] |=
-            AG_KERNEL_KEPT | (without ? AG_KERNEL_WITHOUT_ARGUMENTS : 0);
-    } else if (function->layout.count != 0 && call->params == NULL &&
-               (call->extra == NULL || !fields_of(to, call->extra, &function->layout)))
-        return false;
     bool free = ag_opt.graph_shapes && !function->kept && call->shape.nattrs == 0;
     to->op.free = free ? AG_KERNEL_FREE : 0;
-    return true;
+    return describe_arguments(to, call, function);
 }
 
 /* -- Memsets --------------------------------------------------------------- */
@@ -229,6 +243,36 @@ static bool pitch_is_good(size_t pitch, size_t row)
     return pitch == 0 || (pitch >= row && pitch <= INT32_MAX); /* CU_DEVICE_ATTRIBUTE_MAX_PITCH */
 }
 
+/* Whether it is a copy of one dimension, from and to addresses as they are. */
+static bool is_plain(const CUDA_MEMCPY3D *p)
+{
+    return p->Height == 1 && p->Depth == 1 &&
+           (p->srcXInBytes | p->srcY | p->srcZ | p->dstXInBytes | p->dstY | p->dstZ) == 0;
+}
+
+/* Such a copy: its addresses and its size are arguments. False: the driver may refuse it. */
+static bool describe_plain(struct ag_described *to, CUDA_MEMCPY3D *p)
+{
+    if (!pitch_is_good(p->srcPitch, p->WidthInBytes) ||
+        !pitch_is_good(p->dstPitch, p->WidthInBytes))
+        return false;
+    p->srcPitch = p->dstPitch = p->srcHeight = p->dstHeight = 0;
+    split(&to->op.shape[AG_COPY_BYTES_LOW], p->WidthInBytes);
+    p->WidthInBytes = 0;
+    to->op.layout = &copy_layout;
+    to->op.free = ag_opt.graph_shapes ? AG_COPY_FREE : 0;
+    to->arguments.copy.dst = p->dstDevice;
+    to->arguments.copy.src =
+        p->srcMemoryType == CU_MEMORYTYPE_HOST ? (uint64_t)p->srcHost : p->srcDevice;
+    to->fields[0] = &to->arguments.copy.dst;
+    to->fields[1] = &to->arguments.copy.src;
+    to->fields[2] = &to->arguments.copy.dst_buffer;
+    to->fields[3] = &to->arguments.copy.src_buffer;
+    p->dstDevice = p->srcDevice = 0;
+    p->srcHost = NULL;
+    return true;
+}
+
 bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,
                       struct ag_answers **answers)
 {
@@ -240,32 +284,12 @@ bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,
                           synchronizes(p->srcDevice))))
         return false;
     to->op = (struct ag_op){.kind = AG_OP_COPY, .extra = p, .extra_size = sizeof *p};
-    bool is_row = p->Height == 1 && p->Depth == 1 &&
-                  (p->srcXInBytes | p->srcY | p->srcZ | p->dstXInBytes | p->dstY | p->dstZ) == 0;
-    if (is_row) {
-        if (!pitch_is_good(p->srcPitch, p->WidthInBytes) ||
-            !pitch_is_good(p->dstPitch, p->WidthInBytes))
-            return false;
-        p->srcPitch = p->dstPitch = p->srcHeight = p->dstHeight = 0;
-        split(&to->op.shape[AG_COPY_BYTES_LOW], p->WidthInBytes);
-        p->WidthInBytes = 0;
-        to->op.layout = &copy_layout;
-        to->op.free = ag_opt.graph_shapes ? AG_COPY_FREE : 0;
-        to->arguments.copy.dst = p->dstDevice;
-        to->arguments.copy.src =
-            p->srcMemoryType == CU_MEMORYTYPE_HOST ? (uint64_t)p->srcHost : p->srcDevice;
-        to->fields[0] = &to->arguments.copy.dst;
-        to->fields[1] = &to->arguments.copy.src;
-        to->fields[2] = &to->arguments.copy.dst_buffer;
-        to->fields[3] = &to->arguments.copy.src_buffer;
-        p->dstDevice = p->srcDevice = 0;
-        p->srcHost = NULL;
-    } else {
-        to->op.layout = &nothing;
-        split(&to->op.shape[AG_COPY_DST_BUFFER_LOW], to->arguments.copy.dst_buffer);
-        split(&to->op.shape[AG_COPY_SRC_BUFFER_LOW], to->arguments.copy.src_buffer);
-    }
     to->from = to->fields;
+    if (is_plain(p))
+        return describe_plain(to, p);
+    to->op.layout = &nothing;
+    split(&to->op.shape[AG_COPY_DST_BUFFER_LOW], to->arguments.copy.dst_buffer);
+    split(&to->op.shape[AG_COPY_SRC_BUFFER_LOW], to->arguments.copy.src_buffer);
     return true;
 }
 

@@ -66,35 +66,54 @@ static __attribute__((noinline)) void launch_unfollowed(const struct ag_kernel_c
     AG_NOTE(ag_note_kernel(NULL, call));
 }
 
+/* The op that is predicted, and whether the launch is that op. */
+static INLINE bool is_predicted(const struct ag_stream *stream, const struct ag_kernel_call *call,
+                                CUcontext current, struct ag_node **node)
+{
+    *node = stream->recorder.cursor->next;
+    return is_same(*node, call) && stream->id.context->ctx == current;
+}
+
+/* The launch is not the predicted op: what has to be submitted before because of its events goes
+   out, and its function is loaded if it is new. Gives the stream's lock back meanwhile, and returns
+   the state that is locked in the end, where the launch may be the predicted op after all
+   (*function is NULL then). NULL: there is no state any more. */
+static INLINE struct ag_stream *prepare(struct ag_stream *stream, const struct ag_kernel_call *call,
+                                        CUcontext current, struct ag_node **node,
+                                        const struct ag_function **function)
+{
+    bool learnt = false, settled = call->attrs == NULL;
+    for (;;) {
+        bool settles = UNLIKELY(!settled) && atomic_load(&ag_event_streams) != 0;
+        if (!settles && ((*function = ag_function_find(call->func, current)) != NULL || learnt))
+            return stream;
+        ag_stream_unlock(stream);
+        if (settles)
+            settle_events(call);
+        else
+            ag_engine_barrier_load(call->func);
+        settled |= settles;
+        learnt |= !settles;
+        stream = ag_enter_op(call->stream, call->ptsz, current);
+        if (stream == NULL || is_predicted(stream, call, current, node))
+            return stream;
+    }
+}
+
 bool ag_engine_kernel(const struct ag_kernel_call *call)
 {
     CUcontext current = call->current != NULL ? call->current : ag_engine_current(call->stream);
-    struct ag_stream *stream;
-    struct ag_node *node;
     const struct ag_function *function = NULL;
-    bool same, learnt = false, settled = call->attrs == NULL;
-    for (;;) {
-        stream = ag_enter_op(call->stream, call->ptsz, current);
-        if (UNLIKELY(stream == NULL)) {
-            launch_unfollowed(call, current);
-            return false;
-        }
-        node = stream->recorder.cursor->next;
-        same = is_same(node, call) && stream->id.context->ctx == current;
-        if (LIKELY(same))
-            break; /* it is known, and need not be described */
-        if (UNLIKELY(!settled) && atomic_load(&ag_event_streams) != 0) {
-            ag_stream_unlock(stream);
-            settle_events(call);
-            settled = true;
-            continue;
-        }
-        function = ag_function_find(call->func, current);
-        if (function != NULL || learnt)
-            break;
-        ag_stream_unlock(stream);
-        ag_engine_barrier_load(call->func);
-        learnt = true;
+    struct ag_node *node;
+    struct ag_stream *stream = ag_enter_op(call->stream, call->ptsz, current);
+    bool same = LIKELY(stream != NULL) && is_predicted(stream, call, current, &node);
+    if (UNLIKELY(!same && stream != NULL)) {
+        stream = prepare(stream, call, current, &node, &function);
+        same = stream != NULL && function == NULL && is_predicted(stream, call, current, &node);
+    }
+    if (UNLIKELY(stream == NULL)) {
+        launch_unfollowed(call, current);
+        return false;
     }
     AG_NOTE(ag_note_kernel(stream, call));
     bool held = false;

@@ -31,12 +31,14 @@ void ag_op_hash(struct ag_op *op)
     if (op->extra_size != 0)
         token = ag_hash(token, op->extra, op->extra_size);
     uint64_t structure = token;
+    for (unsigned i = 0; i < AG_SHAPE_WORDS; i += 2)
+        token = mix(token, (uint64_t)op->shape[i + 1] << 32 | op->shape[i]);
+    op->token = op->structure = token;
+    if (op->free == 0)
+        return;
     for (unsigned i = 0; i < AG_SHAPE_WORDS; i += 2) {
         uint64_t words = (uint64_t)op->shape[i + 1] << 32 | op->shape[i];
-        token = mix(token, words);
-        if (op->free != 0)
-            structure = mix(structure, words & fixed[op->free >> i & 3]);
+        structure = mix(structure, words & fixed[op->free >> i & 3]);
     }
-    op->token = token;
-    op->structure = op->free != 0 ? structure : token;
+    op->structure = structure;
 }
