@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: MIT
 """What the programs of the frameworks measure by; they themselves need a GPU."""
+import importlib.machinery
+import importlib.util
 import json
+import subprocess
 import sys
 
+import pytest
+
 import helpers
+
+FRAMEWORKS = helpers.SOURCE / "tests/frameworks"
 
 PROGRAM = """
 import ctypes, sys
@@ -27,7 +34,7 @@ print(in_turn.timed("memsets", step, 400, cuda.cuCtxSynchronize))
 
 def test_steps_are_timed_in_turn_with_the_library_paused(tmp_path):
     report = tmp_path / "report.json"
-    command = [sys.executable, "-P", "-c", PROGRAM, helpers.SOURCE / "tests/frameworks"]
+    command = [sys.executable, "-P", "-c", PROGRAM, FRAMEWORKS]
     without = helpers.run(command, preload=False)
     done = helpers.run(command, env={"AUTOGRAPH_REPORT": report, "AUTOGRAPH_TRACE_TRIAL": "false"})
     assert done.stdout == without.stdout == f"{20 + 400 + 16 * 50}\n"
@@ -37,3 +44,110 @@ def test_steps_are_timed_in_turn_with_the_library_paused(tmp_path):
             ["memsets", "memsets, in turn, active", "memsets, in turn, paused"]
     ops = json.loads(report.read_text())["ops"]
     assert 16 * 600 < ops["replayed"] <= 16 * 820 and ops["total"] >= 16 * 1220 - 16 * 400
+
+
+# -- Irregular programs ---------------------------------------------------------------
+
+# A step sets memory; the program's file says what else.
+FAKE = """
+import ctypes, os, runpy, sys, zlib
+LIBRARY, FIXED = bool(os.environ.get("LD_PRELOAD")), os.environ.get("AUTOGRAPH_GRAPH_SHAPES") == "false"
+cuda = ctypes.CDLL("libcuda.so.1")
+def memsets(sizes):
+    context, memory = ctypes.c_void_p(), ctypes.c_uint64()
+    for status in (cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0),
+                   cuda.cuCtxSetCurrent(context), cuda.cuMemAlloc_v2(ctypes.byref(memory), 1 << 20)):
+        assert status == 0
+    steps = 0
+    def step():
+        nonlocal steps
+        steps += 1
+        for k in range(8):
+            size = sizes(steps + k)
+            assert cuda.cuMemsetD32Async(memory, ctypes.c_uint(steps * k), ctypes.c_size_t(size), None) == 0
+    def result():
+        data = (ctypes.c_ubyte * 4096)()
+        assert cuda.cuMemcpyDtoH_v2(data, memory, 4096) == 0
+        return zlib.crc32(bytes(data))
+    return step, cuda.cuCtxSynchronize, result
+def constant():
+    return memsets(lambda _: 64)
+def varied():
+    return memsets(lambda number: 64 + number * 37 % 500)
+def missing():
+    raise ImportError("there is no such package")
+def wrong():
+    step, wait, result = constant()
+    return step, wait, lambda: result() ^ FIXED
+def odd():
+    step, wait, result = constant()
+    return step, wait, os.getpid
+def dies():
+    step, wait, result = constant()
+    return lambda: LIBRARY and os._exit(7), wait, result
+def ill():
+    raise ValueError("whatever preloads")
+PROGRAMS = {each.__name__: each for each in (constant, varied, missing, wrong, odd, dies, ill)}
+if __name__ == "__main__":
+    runpy.run_path(SERVE)["serve"](PROGRAMS[sys.argv[1]])
+"""
+
+
+def irregular(place, *only, status=0, words=()):
+    """The script on fake programs: its rows by name, and what it printed."""
+    programs = place / "programs.py"
+    programs.write_text(FAKE.replace("SERVE)", f"{str(FRAMEWORKS / 'irregular_steps.py')!r})"))
+    command = [sys.executable, FRAMEWORKS / "irregular", "--programs", programs, "--library", helpers.library(),
+               "--json", place / "rows", "--seconds", "0.05", "--warm-up", "0.01", "--only", ",".join(only), *words]
+    done = subprocess.run(command, env=helpers.environment(preload=False), capture_output=True, text=True,
+                          timeout=4 * helpers.TIMEOUT, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    return {row["program"]: row for row in json.loads((place / "rows").read_text())}, done.stdout
+
+
+@pytest.mark.skipif(bool(helpers.config()["sanitize"]), reason="the programs need the sanitizer's runtime first")
+def test_irregular_programs_take_turns(tmp_path):
+    """Each way has as many steps in each round."""
+    rows, text = irregular(tmp_path, "constant", "varied")
+    for name in ("constant", "varied"):
+        row = rows[name]
+        assert row["results"] == "equal" and f"| {name} | equal |" in text
+        assert all(set(each) == {"without", "again", "library", "fixed"} for each in row["rounds"])
+        assert sum(each["without"] for each in row["rounds"]) >= 0.05
+        assert set(row["replayed"]) == {"library", "fixed"} and None not in row["replayed"].values()
+        assert min(row["us"].values()) > 0 and min(row["speed_up"].values()) > 0
+
+
+@pytest.mark.skipif(bool(helpers.config()["sanitize"]), reason="the programs need the sanitizer's runtime first")
+def test_irregular_programs_that_cannot_be_compared(tmp_path):
+    """Only what the library does is its fault."""
+    rows, text = irregular(tmp_path, "missing", status=2)
+    assert not rows and "missing is left out: there is no such package" in text
+    rows, text = irregular(tmp_path, "constant", "ill", "odd", "missing")
+    assert {name: row["results"] for name, row in rows.items()} == {"constant": "equal", "odd": "unstable"}
+    assert "ill fails without: status 1:" in text and "ValueError: whatever preloads" in text
+    rows, text = irregular(tmp_path, "wrong", status=1)
+    assert rows["wrong"]["results"] == "DIFFERENT" and "| wrong | DIFFERENT |" in text
+    rows, text = irregular(tmp_path, "dies", status=1)
+    assert not rows and ("dies fails library: status 7" in text or "dies fails fixed: status 7" in text)
+    rows, text = irregular(tmp_path, "constant", words=["--limit", "0"], status=2)
+    assert not rows and "constant is left out: the time is over" in text
+
+
+def test_an_irregular_program_that_does_not_answer(tmp_path):
+    """It is ended, and what it said is shown."""
+    loader = importlib.machinery.SourceFileLoader("irregular", str(FRAMEWORKS / "irregular"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("irregular", loader))
+    loader.exec_module(module)
+    options = type("Options", (), {"timeout": 0.01, "programs": "-c", "preload": tmp_path})
+    process = module.Process("without", "import time; time.sleep(1000)", options, tmp_path)
+    with pytest.raises(module.Failed, match="without: status -9"):
+        process.begin()
+    process.kill()
+
+
+def test_the_list_of_irregular_programs():
+    """The real ones have no test here; their list needs no package."""
+    done = subprocess.run([sys.executable, FRAMEWORKS / "irregular", "--only", "none", "--library", sys.executable],
+                          capture_output=True, text=True, timeout=helpers.TIMEOUT, check=False)
+    assert done.returncode == 2 and "irregular_steps.py has no none" in done.stderr
