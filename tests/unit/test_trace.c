@@ -22,7 +22,7 @@ static struct ag_op kernel(unsigned number)
 
 /* -- Ops ------------------------------------------------------------------ */
 
-TEST(a_token_depends_on_every_part_of_the_structure)
+TEST(a_token_depends_on_every_part_of_an_op)
 {
     struct ag_op ops[AG_SHAPE_WORDS + 5];
     unsigned n = 0;
@@ -44,7 +44,80 @@ TEST(a_token_depends_on_every_part_of_the_structure)
         }
 }
 
+/* A kernel whose grid and shared memory are free. */
+static struct ag_op shaped(unsigned number, uint32_t grid, uint32_t shared)
+{
+    struct ag_op op = kernel(number);
+    op.free = 1 << 0 | 1 << 6;
+    op.shape[0] = grid;
+    op.shape[6] = shared;
+    ag_op_hash(&op);
+    return op;
+}
+
+TEST(free_words_are_in_the_token_and_not_in_the_structure)
+{
+    struct ag_op op = shaped(0, 1, 0);
+    for (unsigned i = 0; i < AG_SHAPE_WORDS; i++) {
+        struct ag_op other = op;
+        other.shape[i] += 1;
+        ag_op_hash(&other);
+        bool free = op.free >> i & 1;
+        CHECK(other.token != op.token && !ag_op_alike(&other, &op));
+        CHECK((other.structure == op.structure) == free && ag_op_is_like(&other, &op) == free);
+    }
+    struct ag_op less = op;
+    less.free = 1 << 0;
+    ag_op_hash(&less);
+    CHECK(less.structure != op.structure && !ag_op_is_like(&less, &op) && !ag_op_alike(&less, &op));
+    less.structure = op.structure; /* as by chance */
+    CHECK(!ag_op_is_like(&less, &op) && !ag_op_is_like(&op, &less));
+}
+
 /* -- Tree ----------------------------------------------------------------- */
+
+TEST(one_node_stands_for_all_free_words)
+{
+    struct ag_tree tree = {0};
+    CHECK(ag_tree_init(&tree, 1000));
+    struct ag_op a = shaped(0, 1, 0), b = kernel(1);
+    struct ag_node *na = ag_tree_add(&tree, &tree.root, &a);
+    struct ag_node *nb = ag_tree_add(&tree, na, &b);
+    uint64_t path = nb->path;
+    for (unsigned i = 0; i < 500; i++) { /* more nodes: the buckets grow meanwhile */
+        struct ag_op same = shaped(0, 2 + i, i), other = shaped(2 + i, 2, 0);
+        CHECK(ag_tree_find(&tree, &tree.root, &same) == na);
+        ag_node_reshape(na, &same);
+        CHECK(!ag_tree_find(&tree, &tree.root, &other));
+        CHECK(ag_tree_add(&tree, &tree.root, &other));
+    }
+    struct ag_op fixed = kernel(0);
+    fixed.shape[0] = na->op.shape[0];
+    ag_op_hash(&fixed);
+    CHECK(!ag_tree_find(&tree, &tree.root, &fixed)); /* without free words: another structure */
+    CHECK(tree.used == 502 && ag_tree_find(&tree, na, &b) == nb && nb->path == path);
+    ag_tree_free(&tree);
+}
+
+TEST(a_node_takes_the_free_words_of_a_call)
+{
+    struct ag_tree tree = {0};
+    CHECK(ag_tree_init(&tree, 100));
+    struct ag_op one = shaped(0, 1, 0), two = shaped(0, 2, 64);
+    struct ag_node *node = ag_tree_add(&tree, &tree.root, &one);
+    node->taken = true;
+    node->bad = AG_BAD_SHAPE;
+    uint32_t version = node->version;
+    ag_node_reshape(node, &one);
+    CHECK(node->version == version && node->taken && node->bad == AG_BAD_SHAPE);
+    ag_node_reshape(node, &two);
+    CHECK(ag_op_alike(&node->op, &two) && node->op.token == two.token);
+    CHECK(node->version == version + 1 && !node->taken && node->bad == 0);
+    node->bad = AG_BAD | AG_BAD_SHAPE;
+    ag_node_reshape(node, &one);
+    CHECK(node->version == version + 2 && node->bad == AG_BAD); /* bad whatever its shape */
+    ag_tree_free(&tree);
+}
 
 TEST(sequences_share_their_prefix)
 {
