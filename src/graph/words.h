@@ -20,7 +20,7 @@
 
 /*
  * The free words: what an exec takes anew for each launch (docs/measurements.md, "What does it take
- * to change arguments?"). A launch with attributes has none, since attributes may depend on its
+ * to change a shape?"). A launch with attributes has none, since attributes may depend on its
  * shape; nor has one whose arguments the driver keeps.
  */
 enum {
