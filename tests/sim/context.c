@@ -222,6 +222,7 @@ CUresult sim_cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice dev)
         r = CUDA_ERROR_OUT_OF_MEMORY;
     else if (!ctx->o.alive) {
         ctx->o.gen++;
+        ctx->made = 0; /* its streams went with its last life */
         ctx->flags = sim.devices[dev].primary_flags;
         ctx->o.alive = true;
         r = ctx_start(ctx);
