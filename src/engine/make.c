@@ -223,7 +223,7 @@ void ag_make_living(struct ag_stream *stream)
         node = node->parent;
     if (node != stream->recorder.cursor)
         return;
-    stream->execs.living = NULL;
+    ag_execs_want_living(stream, NULL);
     ag_depth++;
     if (leaf->trace == NULL && ag_context_enter(stream->id.context, &pushed)) {
         make(stream, leaf, false);
