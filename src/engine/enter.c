@@ -10,29 +10,33 @@
 
 /* -- Young streams --------------------------------------------------------------- */
 
-/* A stream that has no state and is not young: whether it is from now on. */
-static bool begin_young(CUstream handle, CUcontext current)
+/* A stream that has no state and is not young: its place if it is from now on, or NULL. */
+static struct ag_young *begin_young(CUstream handle, CUcontext current)
 {
     struct ag_context *context = ag_context_peek(current);
     CUcontext ctx;
     unsigned flags;
     if (context == NULL || atomic_load_explicit(&context->young, memory_order_relaxed) == 0 ||
         AG_NOTING() || ag_captures_about() || ag_stream_peek(handle, false, current) != NULL ||
-        !ag_thread_watch() || !ag_handle_learn(handle, &ctx, &flags) || ctx != current ||
-        !ag_young_begin(handle, context, !(flags & CU_STREAM_NON_BLOCKING)))
-        return false;
-    if (ag_stream_peek(handle, false, current) == NULL)
-        return true;
+        !ag_thread_watch() || !ag_handle_learn(handle, &ctx, &flags) || ctx != current)
+        return NULL;
+    struct ag_young *young = ag_young_begin(handle, context, !(flags & CU_STREAM_NON_BLOCKING));
+    if (young == NULL || ag_stream_peek(handle, false, current) == NULL)
+        return young;
     ag_young_leave(handle);
-    return false;
+    return NULL;
 }
 
 bool ag_enter_young_slow(CUstream handle, bool ptsz, CUcontext current)
 {
     bool behind;
     if (current == NULL || ag_stream_is_default(handle) ||
-        ag_stream_is_found(ag_stream_slot(handle), handle, ptsz, current) ||
-        !(ag_young_has(handle) || begin_young(handle, current)) || !ag_young_op(handle, &behind))
+        ag_stream_is_found(ag_stream_slot(handle), handle, ptsz, current))
+        return false;
+    struct ag_young *young = ag_young_find(handle);
+    if (young == NULL)
+        young = begin_young(handle, current);
+    if (young == NULL || !ag_young_op(young, handle, &behind))
         return false;
     if (behind)
         ag_order_before_unknown(handle, ptsz, current);

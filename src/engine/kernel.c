@@ -59,7 +59,7 @@ static __attribute__((noinline)) void launch_unfollowed(const struct ag_kernel_c
 {
     if (current == NULL && !ag_stream_is_default(call->stream))
         ag_enter_unfollowed(); /* no context is needed where there is a handle */
-    if (ag_young_has(call->stream) && ag_anything_held()) {
+    if (ag_anything_held() && ag_young_has(call->stream)) {
         settle_events(call);
         ag_engine_barrier_load(call->func);
     }

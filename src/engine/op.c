@@ -38,11 +38,13 @@ static void record(struct ag_stream *stream, const struct ag_described *call)
         return;
     }
     ag_sequence_turn(stream, AG_RECORDING);
-    if (!ag_recorder_is_unseen(rec))
-        ag_node_reshape(node, &call->op);
-    /* Memset and copy nodes are made with addresses that are good now; kernels need none. */
-    if (call->op.kind != AG_OP_KERNEL && !ag_recorder_is_unseen(rec) && ag_node_arguments(node))
-        ag_node_store(node, call->from);
+    if (!ag_recorder_is_unseen(rec)) {
+        if (call->op.free != 0)
+            ag_node_reshape(node, &call->op);
+        /* Memset and copy nodes are made with addresses that are good now; kernels need none. */
+        if (call->op.kind != AG_OP_KERNEL && ag_node_arguments(node))
+            ag_node_store(node, call->from);
+    }
     if (ag_op_ends(stream, node))
         ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
 }

@@ -68,13 +68,6 @@ bool ag_sequence_watch(struct ag_stream *stream)
     return stream->seq.watched = ag_watchdog_watch();
 }
 
-void ag_sequence_has_events(struct ag_stream *stream)
-{
-    if (!stream->seq.events)
-        atomic_fetch_add(&ag_event_streams, 1);
-    stream->seq.events = true;
-}
-
 void ag_sequence_be_curious(struct ag_stream *stream, bool curious)
 {
     if (atomic_load_explicit(&stream->seq.curious, memory_order_relaxed) == curious)

@@ -48,7 +48,12 @@ bool ag_sequence_free(struct ag_stream *stream, CUdeviceptr address);
 bool ag_sequence_watch(struct ag_stream *stream);
 
 /* The open sequence has a record of an event or a wait for one: counted in ag_event_streams. */
-void ag_sequence_has_events(struct ag_stream *stream);
+static inline void ag_sequence_has_events(struct ag_stream *stream)
+{
+    if (!stream->seq.events)
+        atomic_fetch_add(&ag_event_streams, 1);
+    stream->seq.events = true;
+}
 
 /* The sequence's records and waits have been submitted: nobody looks for them any more. */
 static inline void ag_sequence_settles_events(struct ag_stream *stream)

@@ -62,7 +62,7 @@ static struct ag_young *next_of(CUstream handle, unsigned *i)
     return NULL;
 }
 
-static struct ag_young *find(CUstream handle)
+struct ag_young *ag_young_find(CUstream handle)
 {
     unsigned i = 0;
     if (ag_self.young != NULL && !ag_stream_is_default(handle) && has(ag_self.young, handle))
@@ -93,7 +93,7 @@ static void remove_place(struct ag_young *young, CUstream handle)
     atomic_fetch_add_explicit(&ag_unfollowed_ops, ops, memory_order_relaxed);
 }
 
-bool ag_young_begin(CUstream handle, struct ag_context *context, bool blocking)
+struct ag_young *ag_young_begin(CUstream handle, struct ag_context *context, bool blocking)
 {
     for (unsigned i = 0, first = first_place(handle); i < PROBES; i++) {
         struct ag_young *young = place(first, i);
@@ -108,17 +108,13 @@ bool ag_young_begin(CUstream handle, struct ag_context *context, bool blocking)
         atomic_store_explicit(&young->blocking, blocking, memory_order_relaxed);
         atomic_store_explicit(&young->thread, NULL, memory_order_relaxed);
         atomic_store(handle_of(young), handle);
-        ag_self.young = young;
-        return true;
+        return ag_self.young = young;
     }
-    return false;
+    return NULL;
 }
 
-bool ag_young_op(CUstream handle, bool *behind)
+bool ag_young_op(struct ag_young *young, CUstream handle, bool *behind)
 {
-    struct ag_young *young = find(handle);
-    if (young == NULL)
-        return false;
     uint32_t ops = atomic_load_explicit(&young->ops, memory_order_relaxed);
     if (ops >= AG_FEW_OPS) /* it lasts */
         return false;
@@ -153,7 +149,7 @@ void ag_young_waited_for(CUstream handle, uint32_t issued)
 
 bool ag_young_has(CUstream handle)
 {
-    return find(handle) != NULL;
+    return ag_young_find(handle) != NULL;
 }
 
 void ag_young_leave(CUstream handle)

@@ -25,15 +25,18 @@
 
 #include "engine/stream.h"
 
-/* A stream of the context is young from now on. False: there is no room. The caller looks for a
+/* The place of a young stream in the table; NULL: the stream is not young. */
+struct ag_young *ag_young_find(CUstream handle);
+
+/* A stream of the context is young from now on. NULL: there is no room. The caller looks for a
    state of the stream before and behind. Whoever gives it one at the same time takes its place
    away, or the caller sees the state. */
-bool ag_young_begin(CUstream handle, struct ag_context *context, bool blocking);
+struct ag_young *ag_young_begin(CUstream handle, struct ag_context *context, bool blocking);
 
-/* Whether the stream is young: counts the op, and the caller lets it pass, after what is held and
-   must precede it: `behind` becomes true if there is something of that kind. No lock may be held.
- */
-bool ag_young_op(CUstream handle, bool *behind);
+/* Whether the young stream does not last yet: counts the op, and the caller lets it pass, after
+   what is held and must precede it. *behind, if the op passes: something of that kind is held. No
+   lock may be held. */
+bool ag_young_op(struct ag_young *young, CUstream handle, bool *behind);
 
 /* The stream has got a state: it is not young any more. */
 void ag_young_leave(CUstream handle);

@@ -117,6 +117,8 @@ static void set_anchor(struct ag_recorder *rec, uint64_t token, bool again, bool
         rec->reach *= 2;
     rec->anchor = token;
     rec->chain = 0;
+    if (lost)
+        rec->stride = rec->unroll;
     rec->came = again;
 }
 
@@ -125,7 +127,7 @@ void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
     if (__builtin_expect(rec->rest_later != 0, 0) && !ag_recorder_rests(rec))
         rest_for(rec, rec->rest_later);
     bool anchor = token == rec->anchor;
-    bool again = rec->rounded || (anchor && rec->chain >= rec->unroll);
+    bool again = rec->rounded || (anchor && rec->chain >= rec->stride);
     if (rec->ended != NULL && !again)
         again = onward(rec, rec->ended) && anchor;
     rec->ended = NULL;
@@ -275,6 +277,25 @@ static void barred(struct ag_recorder *rec, struct ag_node *node, uint32_t min_l
         rec->too_short = 0;
 }
 
+/* A sequence of so many ops has ended. Where many are recorded and not replayed the iterations of a
+   loop may differ, and so do all unrolled ones: then it is cut in each iteration. */
+static void weigh(struct ag_recorder *rec, uint32_t ops)
+{
+    if (rec->fruitless == ops) { /* it has been replayed */
+        rec->vain -= rec->vain < ops ? rec->vain : ops;
+        rec->streak += ops;
+        if (__builtin_expect(rec->streak >= AG_UNROLL_AGAIN, 0))
+            rec->stride = rec->unroll;
+        return;
+    }
+    rec->streak = 0;
+    rec->vain += AG_VAIN_WEIGHT * ops;
+    if (__builtin_expect(rec->vain >= AG_VAIN, 0)) {
+        rec->vain = AG_VAIN;
+        rec->stride = rec->came ? 1 : rec->stride;
+    }
+}
+
 struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t hot,
                                 uint32_t min_length)
 {
@@ -291,6 +312,8 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     rec->run += node->depth;
     if (barrier)
         barred(rec, node, min_length);
+    if (!barrier && node->depth > 1) /* or it is not the recorder that cuts */
+        weigh(rec, node->depth);
     if (rec->fruitless >= AG_FRUITLESS)
         rest(rec, &rec->rest_next, AG_REST_MOST, AG_REST_GROWS);
     else if (ag_recorder_rests(rec) && rec->fruitless >= AG_REST_VAIN)
@@ -314,7 +337,9 @@ void ag_recorder_waited(struct ag_recorder *rec, uint32_t length)
 void ag_recorder_resize(struct ag_recorder *rec, uint32_t unroll, uint32_t length)
 {
     rec->max_length = length < 2 ? 2 : length;
+    bool rolled = rec->stride < rec->unroll;
     rec->unroll = unroll < rec->max_length ? unroll : rec->max_length;
+    rec->stride = rolled ? 1 : rec->unroll;
     if (rec->limit > rec->max_length)
         rec->limit = rec->max_length;
 }

@@ -10,6 +10,8 @@
  *    first op after a barrier. If it does not come back it is no op of the loop, and another op
  *    becomes the anchor: soon at first, later after more ops. So sequences soon fall on the same
  * ops again after anything has come in between;
+ *  - before the anchor each time, if there has been no replay for a while: the iterations of a loop
+ *    may differ, and so do all unrolled ones, while some single ones recur;
  *  - before the anchor, when it has come round four times at the same distance, if the owner asks.
  *    So a short loop need not be repeated hundreds of times before it is replayed. Where barriers
  *    come so often that they end sequences anyway, this does not apply. If the anchor belonged to
@@ -63,6 +65,9 @@ struct ag_recorder {
     uint32_t run, last_run; /* ops since the last barrier, and between the two barriers before */
     bool brief;            /* the last two runs were equally long, and one sequence can hold them */
     uint32_t unroll;       /* ops */
+    uint32_t stride;       /* ops from the anchor on, before it ends a sequence: `unroll`, or 1 */
+    uint32_t streak;       /* ops replayed since a sequence was recorded */
+    uint32_t vain;         /* ops recorded, by AG_VAIN_WEIGHT, less ops replayed since */
     uint32_t max_length;   /* ops */
     uint32_t limit;        /* ops that the open sequence, or the next one, may have */
     _Atomic uint32_t rest; /* ops that are left of a rest; 0: it records. In a rest no node is
@@ -163,7 +168,7 @@ bool ag_recorder_goes_on(struct ag_recorder *rec);
 /* Whether the open sequence ends before this op. */
 static inline bool ag_recorder_cuts(const struct ag_recorder *rec, const struct ag_op *op)
 {
-    return op->token == rec->anchor && rec->chain + rec->cursor->depth >= rec->unroll;
+    return op->token == rec->anchor && rec->chain + rec->cursor->depth >= rec->stride;
 }
 
 /* Whether the returns of this op are to be counted: it is the head of the open sequence, and the

@@ -112,6 +112,30 @@ TEST(loop_behind_others_is_hot_soon)
     }
 }
 
+/* One op of eight is one of four by chance, and unrolled iterations never recur. So single ones
+   become sequences. When nothing is recorded any more for long, loops are unrolled again. */
+TEST(loop_whose_iterations_differ_is_not_unrolled)
+{
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 4096, 64, 128));
+    struct ag_node *hot = NULL;
+    unsigned random = 1, i = 0;
+    while (hot == NULL && i < 8 * 1024) {
+        random = i % 8 == 0 ? random * 1664525u + 1013904223u : random;
+        hot = feed(&rec, i % 8 == 3 ? 100 + random / 65536 % 4 : i % 8);
+        i++;
+    }
+    CHECK(hot != NULL && hot->depth == 8 && rec.stride == 1);
+    CHECK(i > AG_VAIN / AG_VAIN_WEIGHT && i < 2 * AG_VAIN / AG_VAIN_WEIGHT);
+    for (i = 0; i < AG_UNROLL_AGAIN + 64; i++) {
+        CHECK(i > AG_UNROLL_AGAIN / 2 || rec.stride == 1);
+        ag_recorder_paid(&rec, 1); /* each sequence counts as replayed */
+        (void)feed(&rec, i % 8);
+    }
+    CHECK(rec.stride == 64);
+    ag_tree_free(&rec.tree);
+}
+
 /* An anchor that has come round stays, whatever else does. */
 TEST(anchor_that_comes_round_stays)
 {
