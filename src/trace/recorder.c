@@ -296,6 +296,15 @@ static void weigh(struct ag_recorder *rec, uint32_t ops)
     }
 }
 
+/* The recorder rests where recording has not paid for long. */
+static inline void rest_if_fruitless(struct ag_recorder *rec)
+{
+    if (rec->fruitless >= AG_FRUITLESS)
+        rest(rec, &rec->rest_next, AG_REST_MOST, AG_REST_GROWS);
+    else if (ag_recorder_rests(rec) && rec->fruitless >= AG_REST_VAIN)
+        rest_from_all(rec);
+}
+
 struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t hot,
                                 uint32_t min_length)
 {
@@ -312,12 +321,9 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     rec->run += node->depth;
     if (barrier)
         barred(rec, node, min_length);
-    if (!barrier && node->depth > 1) /* or it is not the recorder that cuts */
+    else if (node->depth > 1) /* or it is not the recorder that cuts */
         weigh(rec, node->depth);
-    if (rec->fruitless >= AG_FRUITLESS)
-        rest(rec, &rec->rest_next, AG_REST_MOST, AG_REST_GROWS);
-    else if (ag_recorder_rests(rec) && rec->fruitless >= AG_REST_VAIN)
-        rest_from_all(rec);
+    rest_if_fruitless(rec);
     if (node == &rec->unseen) {
         (void)ag_tree_met(&rec->tree, ag_path(node->path, 0));
         return NULL;
