@@ -292,7 +292,7 @@ static void weigh(struct ag_recorder *rec, uint32_t ops)
     rec->vain += AG_VAIN_WEIGHT * ops;
     if (__builtin_expect(rec->vain >= AG_VAIN, 0)) {
         rec->vain = AG_VAIN;
-        rec->stride = rec->came ? 1 : rec->stride;
+        rec->stride = rec->came && AG_STRIDE < rec->unroll ? AG_STRIDE : rec->stride;
     }
 }
 
@@ -345,7 +345,7 @@ void ag_recorder_resize(struct ag_recorder *rec, uint32_t unroll, uint32_t lengt
     rec->max_length = length < 2 ? 2 : length;
     bool rolled = rec->stride < rec->unroll;
     rec->unroll = unroll < rec->max_length ? unroll : rec->max_length;
-    rec->stride = rolled ? 1 : rec->unroll;
+    rec->stride = rolled && AG_STRIDE < rec->unroll ? AG_STRIDE : rec->unroll;
     if (rec->limit > rec->max_length)
         rec->limit = rec->max_length;
 }

@@ -63,16 +63,16 @@ struct ag_recorder {
     bool rounded;    /* the last sequence ended because its head had come round often enough */
     uint32_t ops;    /* of all sequences, since the recorder was made */
     uint32_t run, last_run; /* ops since the last barrier, and between the two barriers before */
-    bool brief;            /* the last two runs were equally long, and one sequence can hold them */
-    uint32_t unroll;       /* ops */
-    uint32_t stride;       /* ops from the anchor on, before it ends a sequence: `unroll`, or 1 */
-    uint32_t streak;       /* ops replayed since a sequence was recorded */
-    uint32_t vain;         /* ops recorded, by AG_VAIN_WEIGHT, less ops replayed since */
-    uint32_t max_length;   /* ops */
-    uint32_t limit;        /* ops that the open sequence, or the next one, may have */
-    _Atomic uint32_t rest; /* ops that are left of a rest; 0: it records. In a rest no node is
-                              added, and ops that begin no trace may pass unseen. The thread that
-                              issues the ops reads and writes this without the lock, too */
+    bool brief;      /* the last two runs were equally long, and one sequence can hold them */
+    uint32_t unroll; /* ops */
+    uint32_t stride; /* ops from the anchor on, before it ends a sequence: `unroll`, or AG_STRIDE */
+    uint32_t streak; /* ops replayed since a sequence was recorded */
+    uint32_t vain;   /* ops recorded, by AG_VAIN_WEIGHT, less ops replayed since */
+    uint32_t max_length;      /* ops */
+    uint32_t limit;           /* ops that the open sequence, or the next one, may have */
+    _Atomic uint32_t rest;    /* ops that are left of a rest; 0: it records. In a rest no node is
+                                 added, and ops that begin no trace may pass unseen. The thread that
+                                 issues the ops reads and writes this without the lock, too */
     _Atomic uint64_t heads;   /* the ag_op_mark()s of ops that do not pass in a rest: they may begin
                                  traces */
     uint32_t rest_next;       /* ops of the next rest */
