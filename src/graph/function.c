@@ -198,6 +198,18 @@ const struct ag_function *ag_function_find(CUfunction handle, CUcontext ctx)
     return find_slow(handle, ctx);
 }
 
+/* Copies a function with its layout, all of which is constant but for what ag_limits_launched()
+   changes at any time. */
+static void copy_to(struct ag_function *to, const struct ag_function *from)
+{
+    size_t size = sizeof *from + from->layout.count * sizeof from->layout.field[0];
+    size_t at = offsetof(struct ag_function, limits.launched);
+    size_t behind = at + sizeof from->limits.launched;
+    memcpy(to, from, at);
+    atomic_store(&to->limits.launched, atomic_load(&from->limits.launched));
+    memcpy((char *)to + behind, (const char *)from + behind, size - behind);
+}
+
 struct ag_function *ag_function_copy(CUfunction handle, CUcontext ctx)
 {
     struct ag_function *copy = NULL;
@@ -208,7 +220,7 @@ struct ag_function *ag_function_copy(CUfunction handle, CUcontext ctx)
             sizeof *copy + entry->function.layout.count * sizeof *entry->function.layout.field;
         copy = malloc(size);
         if (copy != NULL)
-            memcpy(copy, &entry->function, size);
+            copy_to(copy, &entry->function);
     }
     pthread_mutex_unlock(&lock);
     return copy;
@@ -376,8 +388,10 @@ static void renew(struct entry *entry, void *data)
         return;
     size_t size = sizeof *entry + old->layout.count * sizeof old->layout.field[0];
     struct entry *fresh = malloc(size);
-    if (fresh != NULL)
-        memcpy(fresh, entry, size);
+    if (fresh != NULL) {
+        memcpy(fresh, entry, offsetof(struct entry, function));
+        copy_to(&fresh->function, old);
+    }
     renewal->stamp = retire(entry, renewal->stamp);
     if (fresh != NULL && renewal->begin(&fresh->function))
         add(fresh);
