@@ -13,18 +13,27 @@ static inline void ag_eager_start(struct ag_stream *stream)
     atomic_store_explicit(&stream->eager.bare, true, memory_order_relaxed);
 }
 
+/* The driver has taken the op at that node: its shape is good. */
+static inline void ag_eager_taken(struct ag_node *node)
+{
+    node->taken = true;
+    node->bad &= (uint8_t)~AG_BAD_SHAPE;
+    if (node->op.kind == AG_OP_KERNEL && node->op.layout != NULL)
+        ag_limits_launched(&ag_function_of(node->op.layout)->limits,
+                           &node->op.shape[AG_KERNEL_BLOCK]);
+}
+
 /* The last op that went out eagerly is at this node; NULL: the op has none. The driver has taken
-   the op before it, which has not been forgotten. */
+   the op before it, which has not been forgotten, if this thread issued it: the call of another
+   thread may still be under way, and fail. */
 static inline void ag_eager_is(struct ag_stream *stream, struct ag_node *node)
 {
-    struct ag_node *before = stream->eager.last;
-    if (before != NULL && __builtin_expect(!before->taken, 0)) {
-        before->taken = true;
-        if (before->op.kind == AG_OP_KERNEL && before->op.layout != NULL)
-            ag_limits_launched(&ag_function_of(before->op.layout)->limits,
-                               &before->op.shape[AG_KERNEL_BLOCK]);
-    }
-    stream->eager.last = node;
+    struct ag_eager *eager = &stream->eager;
+    if (eager->last != NULL && __builtin_expect(!eager->last->taken, 0) &&
+        eager->thread == &ag_self)
+        ag_eager_taken(eager->last);
+    eager->last = node;
+    eager->thread = &ag_self;
 }
 
 /* The last op has failed, its node goes, or whether it fails says nothing of any other. */

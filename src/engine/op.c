@@ -22,6 +22,16 @@ static bool hurries(struct ag_stream *stream, const struct ag_op *op)
            rec->cursor->weight >= ag_opt.trace_min_length && ag_recorder_rounds(rec);
 }
 
+/* -- Shapes ------------------------------------------------------------------------ */
+
+/* Whether the driver takes any launch of this shape. */
+static bool fits(const struct ag_op *op)
+{
+    const uint32_t *shape = op->shape;
+    return ag_shape_fits(&ag_function_of(op->layout)->limits, &shape[AG_KERNEL_GRID],
+                         &shape[AG_KERNEL_BLOCK], shape[AG_KERNEL_SHARED]);
+}
+
 /* -- Recording --------------------------------------------------------------------- */
 
 /* The op goes out eagerly: records it. */
@@ -37,10 +47,11 @@ static void record(struct ag_stream *stream, const struct ag_described *call)
         ag_stream_end(stream, true, AG_REASON_SEQUENCE_END);
         return;
     }
-    ag_sequence_turn(stream, AG_RECORDING);
+    ag_sequence_open(stream);
     if (!ag_recorder_is_unseen(rec)) {
-        if (call->op.free != 0)
-            ag_node_reshape(node, &call->op);
+        if (call->op.free != 0 && ag_node_reshape(node, &call->op) &&
+            call->op.kind == AG_OP_KERNEL && !fits(&call->op))
+            node->bad |= AG_BAD_SHAPE; /* until the driver has taken it */
         /* Memset and copy nodes are made with addresses that are good now; kernels need none. */
         if (call->op.kind != AG_OP_KERNEL && ag_node_arguments(node))
             ag_node_store(node, call->from);
@@ -112,14 +123,6 @@ static bool begin(struct ag_stream *stream, struct ag_node *node, const struct a
     return node != NULL && ag_hold_begins(stream, node);
 }
 
-/* Whether the driver takes any launch of this shape. */
-static bool fits(const struct ag_op *op)
-{
-    const uint32_t *shape = op->shape;
-    return ag_shape_fits(&ag_function_of(op->layout)->limits, &shape[AG_KERNEL_GRID],
-                         &shape[AG_KERNEL_BLOCK], shape[AG_KERNEL_SHARED]);
-}
-
 /* Whether the driver takes the op at a node that leads to a trace, where it may have taken another
    shape. What else it might refuse is looked at by ag_described_is_certain(). */
 static bool takes(const struct ag_node *node, bool predicted, const struct ag_op *op)
@@ -155,7 +158,7 @@ static bool hold(struct ag_stream *stream, struct ag_node *predicted, struct ag_
         able = begin(stream, able ? node : NULL, &call->op);
     if (able) {
         if (node != predicted)
-            ag_node_reshape(node, &call->op);
+            (void)ag_node_reshape(node, &call->op);
         ag_node_store(node, call->from);
         ag_op_hold(stream, node);
     }

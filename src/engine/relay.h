@@ -2,13 +2,13 @@
 /*
  * Relays: another way for what a per-thread default stream holds.
  *
- * A per-thread default stream has no handle that another thread could use. When the watchdog or
- * another thread's barrier must submit what such a stream holds, it goes into the stream's `relay`,
- * a blocking stream of ours, behind the event `mark`, which the owner recorded when the hold began;
- * and before the owner uses its stream again, it records the event `done` there and makes its
- * stream wait for that, or waits itself where it cannot be recorded. (Not sooner: a record is a
- * further entry in a queue of the device, and would hold up those behind it.) Both streams are
- * blocking, so the legacy stream's implicit ordering is the same for either.
+ * A per-thread default stream has no handle that another thread could use. Where the watchdog or
+ * another thread's barrier must submit what this stream holds, the ops go into its `relay`, a
+ * blocking stream of ours. They go behind the event `mark`, which the owner recorded when the hold
+ * began. Before the owner uses its stream again, it records the event `done` in the relay and makes
+ * its stream wait for that. Where `done` cannot be recorded the owner waits itself. (Not sooner: a
+ * record takes a place in a queue of the device, and holds up what is behind it.) Both streams are
+ * blocking, so CUDA orders either with the legacy stream.
  *
  * All functions want the stream's lock.
  */

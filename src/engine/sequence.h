@@ -22,6 +22,13 @@
    HOLDING takes for granted that what was held has been submitted. */
 void ag_sequence_turn(struct ag_stream *stream, enum ag_state to);
 
+/* BETWEEN: an op comes, and a sequence is open from now on. */
+static inline void ag_sequence_open(struct ag_stream *stream)
+{
+    if (stream->seq.state == AG_BETWEEN)
+        ag_sequence_turn(stream, AG_RECORDING);
+}
+
 /* Whether the open sequence is held. */
 static inline bool ag_sequence_holds(const struct ag_stream *stream)
 {

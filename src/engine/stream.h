@@ -200,6 +200,7 @@ struct ag_copies {
 /* eager.h: ops that went out eagerly. */
 struct ag_eager {
     struct ag_node *last; /* node of the last one; NULL: it has none */
+    const void *thread;   /* that issued it */
     _Atomic bool bare;    /* nothing has been recorded since an op that cannot be held */
 };
 

@@ -121,16 +121,18 @@ void ag_node_set_trace(struct ag_node *node, struct ag_trace *trace);
 /* Makes room for the node's arguments. False: no memory. */
 bool ag_node_arguments(struct ag_node *node);
 
-/* Takes the free words of a call's shape into the node. A difference raises the version. */
-static inline void ag_node_reshape(struct ag_node *node, const struct ag_op *op)
+/* Takes the free words of a call's shape into the node. A difference, which it returns, raises the
+   version. */
+static inline bool ag_node_reshape(struct ag_node *node, const struct ag_op *op)
 {
     if (memcmp(node->op.shape, op->shape, sizeof op->shape) == 0)
-        return;
+        return false;
     memcpy(node->op.shape, op->shape, sizeof op->shape);
     node->op.token = op->token;
     node->taken = false;
     node->bad &= (uint8_t)~AG_BAD_SHAPE;
     node->version++;
+    return true;
 }
 
 /*

@@ -2,7 +2,10 @@
 /* Shapes along each limit of a device and a function: zero, below it, at it, above it. */
 #include "graph/shape.h"
 
+#include <pthread.h>
+
 #include "driver/driver.h"
+#include "engine/eager.h"
 #include "unit/test.h"
 
 /* -- A driver ------------------------------------------------------------------ */
@@ -230,4 +233,41 @@ TEST(what_the_driver_does_not_tell)
     unknown = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
     learn();
     CHECK(!known);
+}
+
+/* -- Launches that prove a shape --------------------------------------------------- */
+
+_Thread_local struct ag_thread ag_self;
+
+static struct ag_function function;
+static struct ag_stream stream;
+static struct ag_node first, second;
+
+static void *launch_first(void *unused)
+{
+    (void)unused;
+    ag_eager_is(&stream, &first);
+    return NULL;
+}
+
+static bool is_proven(void)
+{
+    return first.taken && first.bad == 0 && function.limits.launched != 0;
+}
+
+/* A call of another thread may still be under way when this thread issues an op, and fail. */
+TEST(a_launch_is_proven_by_the_next_of_its_thread)
+{
+    pthread_t thread;
+    first.op = (struct ag_op){.kind = AG_OP_KERNEL, .layout = &function.layout};
+    first.op.shape[AG_KERNEL_BLOCK] = first.op.shape[AG_KERNEL_BLOCK + 1] = 1;
+    first.bad = AG_BAD_SHAPE;
+    CHECK(pthread_create(&thread, NULL, launch_first, NULL) == 0);
+    pthread_join(thread, NULL);
+    ag_eager_is(&stream, &second);
+    CHECK(!is_proven());
+    ag_eager_is(&stream, &first);
+    CHECK(!is_proven());
+    ag_eager_is(&stream, &second);
+    CHECK(is_proven());
 }
