@@ -225,7 +225,8 @@ void ag_make_living(struct ag_stream *stream)
         return;
     ag_execs_want_living(stream, NULL);
     ag_depth++;
-    if (leaf->trace == NULL && ag_context_enter(stream->id.context, &pushed)) {
+    if (leaf->trace == NULL && ag_node_is_good(leaf) &&
+        ag_context_enter(stream->id.context, &pushed)) {
         make(stream, leaf, false);
         ag_context_leave(pushed);
     }

@@ -237,14 +237,6 @@ struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op
     return node;
 }
 
-static bool may_become_trace(const struct ag_node *node)
-{
-    for (; node->parent != NULL; node = node->parent)
-        if (node->bad)
-            return false;
-    return true;
-}
-
 /* One more sequence or op that cannot become a trace. During a rest that says nothing. */
 static void count_too_short(struct ag_recorder *rec)
 {
@@ -331,7 +323,7 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     if (node->weight < min_length || node->trace != NULL || ++node->ends < hot)
         return NULL;
     node->ends = 0;
-    return may_become_trace(node) ? node : NULL;
+    return ag_node_is_good(node) ? node : NULL;
 }
 
 void ag_recorder_waited(struct ag_recorder *rec, uint32_t length)

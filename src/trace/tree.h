@@ -115,6 +115,14 @@ static inline bool ag_node_leads(const struct ag_node *node)
     return node->trace != NULL || node->below != 0;
 }
 
+/* Whether a trace of the path to this node may be made: no call of it has failed. */
+static inline bool ag_node_is_good(const struct ag_node *node)
+{
+    while (node->parent != NULL && node->bad == 0)
+        node = node->parent;
+    return node->parent == NULL;
+}
+
 /* Gives or takes a node's trace (NULL), keeping the counts of the nodes above. */
 void ag_node_set_trace(struct ag_node *node, struct ag_trace *trace);
 
