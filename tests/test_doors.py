@@ -247,13 +247,13 @@ def test_every_exported_function_is_reached(built, how):
 
 
 def test_nothing_is_asked_while_nothing_is_held(built):
-    out = built.run(OPEN, "hold 0", "handle cuMemcpyDtoH_v2_ptds", "call 1", "events", "hold 2", "call 1",
+    out = built.run(OPEN, "hold 0", "handle cuMemcpyHtoD_v2_ptds", "call 1", "events", "hold 2", "call 1",
                     "events")
     assert [line for line in out if line.startswith("events")] == \
         ["events: ", "events: wait((nil), 1, host_wait) "]
 
 
-@pytest.mark.parametrize("name,event", [("cuMemcpyDtoH_v2_ptds", "wait((nil), 1, host_wait)"),
+@pytest.mark.parametrize("name,event", [("cuMemcpyHtoD_v2_ptds", "wait((nil), 1, host_wait)"),
                                         ("cuStreamSynchronize", "wait(0x1, 0, host_wait)")])
 def test_who_wants_to_know_hears_of_barriers(built, name, event):
     """By thunks and by doors, although nothing is held."""
@@ -323,6 +323,22 @@ def test_ops_without_a_stream_reach_the_engine(built, name, event, barrier, suff
     assert held[-2:] == ["call: 0", f"events: {event}"]
     assert eager[-1] == f"events: {event}{barrier}"
     assert eager[-2].split()[2:4] == [name + suffix, "119"]
+
+
+@pytest.mark.parametrize("name, ptsz, read, barrier", [
+    (f"{name}{suffix}", ptsz, read, barrier)
+    for name, suffixes, read, barrier in [
+        ("cuMemcpyDtoH_v2", ["", "_ptds"], "(nil) {} blocks", "wait((nil), {}, host_wait)"),
+        ("cuMemcpyDtoHAsync_v2", ["", "_ptsz"], "0x4 {}", "stream(0x4, {}, stream_barrier)")]
+    for ptsz, suffix in enumerate(suffixes)])
+def test_read_backs_reach_the_engine(built, name, ptsz, read, barrier):
+    """Before those that the engine does not take goes what is held."""
+    out = built.run(OPEN, f"handle {name}", "accept 1", CALL, "events", "accept 0", CALL, "events", "hold 1", CALL,
+                    "events")
+    read, barrier = (text.format(ptsz) for text in (f"read(0x77, 0x2, 3, {read}) ", barrier))
+    assert out[2:4] == ["call: 0", f"events: {read}"]
+    assert out[4].split()[2:4] == [name, "119"] and out[5] == f"events: {read}read_eager(3) "
+    assert out[7] == f"events: {read}{barrier} read_eager(3) "
 
 
 @pytest.mark.parametrize("suffix", ["", "_ptsz"])
@@ -845,7 +861,7 @@ def test_two_names_of_one_function(built):
     """The stricter class holds whichever name is asked for."""
     pairs = [("cuMemHostGetFlags", "cuMemFreeHost", "all(barrier)"),
              ("cuStreamGetPriority", "cuStreamQuery", "stream(0x77, 0, stream_barrier)"),
-             ("cuMemcpyDtoHAsync", "cuMemcpyDtoHAsync_v2", "stream(0x4, 0, stream_barrier)"),
+             ("cuMemcpyDtoHAsync", "cuMemcpyDtoHAsync_v2", "all(barrier)"),
              ("cuMemcpy2DAsync", "cuMemcpyAtoHAsync_v2", "all(barrier)"),
              ("cuLaunchKernel", "cuLaunchKernel_ptsz", "all(barrier)"),
              ("cuStreamGetFlags", "cuStreamDestroy_v2", "stream_destroy(0x77)"),

@@ -27,6 +27,7 @@ HEADERS = {
     "engine/life.c": ("engine/engine.h", "defines calls of doors only"),
     "engine/passing.c": ("engine/engine.h", "defines calls of doors only"),
     "engine/pool.c": ("engine/engine.h", "defines calls of doors only"),
+    "engine/read.c": ("engine/engine.h", "defines calls of doors only"),
     "preload/bypass.c": ("preload/preload.h", "one header for all doors"),
     "preload/capture.c": ("preload/door.h", "doors, which no header declares"),
     "preload/configuration.c": ("preload/runtime.h", "doors of the runtime"),

@@ -56,6 +56,12 @@
     X(cuStreamWriteValue64_v2)                                                                     \
     X(cuStreamWaitValue32_v2)                                                                      \
     X(cuStreamWaitValue64_v2)                                                                      \
+    X(cuMemHostAlloc)                                                                              \
+    X(cuMemFreeHost)                                                                               \
+    X(cuMemHostGetDevicePointer_v2)                                                                \
+    X(cuModuleLoadData)                                                                            \
+    X(cuModuleUnload)                                                                              \
+    X(cuModuleGetFunction)                                                                         \
     X(cuPointerGetAttributes)                                                                      \
     X(cuMemGetAddressRange_v2)                                                                     \
     X(cuKernelGetFunction)                                                                         \

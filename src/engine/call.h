@@ -51,6 +51,17 @@ struct ag_copy_call {
     bool blocks; /* as of a memset */
 };
 
+/* A copy of one dimension to the host, for which the host waits: if it has no stream (`blocks`)
+   always, else if `dst` is pageable memory. */
+struct ag_read_call {
+    void *dst;
+    CUdeviceptr src;
+    size_t bytes;
+    CUstream stream;
+    bool ptsz;
+    bool blocks;
+};
+
 /* A record of an event in a stream, or a stream's wait for it; both without flags. */
 struct ag_event_call {
     CUevent event;

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/fetch.h"
+
 /* Order of CUDA's implicit synchronization: CUDA driver API, "Stream synchronization behavior". */
 enum ag_stream_kind {
     AG_STREAM_BLOCKING,    /* explicit; ordered with the legacy stream */
@@ -49,9 +51,10 @@ struct ag_context {
     _Atomic unsigned starved; /* hot sequences that found no exec */
     _Atomic unsigned left;    /* streams that were destroyed, perhaps with work left in them */
     _Atomic unsigned
-        settled;         /* of these, how many before the program last waited for the context */
-    _Atomic bool green;  /* it may be current to one thread at a time (CUDA driver API, Green
-                            Contexts): no other thread can submit what is held there */
+        settled;        /* of these, how many before the program last waited for the context */
+    _Atomic bool green; /* it may be current to one thread at a time (CUDA driver API, Green
+                           Contexts): no other thread can submit what is held there */
+    struct ag_fetch fetch;
     _Atomic int refused; /* error of a held op that no call of the program has returned yet; or 0 */
 };
 

@@ -112,6 +112,18 @@ bool ag_engine_event(const struct ag_event_call *call);
 bool ag_engine_value(const struct ag_value_call *call);
 
 /*
+ * What has become of a read-back (fetch.h). DONE: the bytes are at their place. RECORDED: the door
+ * calls the driver, for an op that goes out eagerly. NOT: it is no op, and the door calls the
+ * driver behind a barrier; or the driver has an error to tell.
+ */
+enum ag_read { AG_READ_NOT, AG_READ_RECORDED, AG_READ_DONE };
+enum ag_read ag_engine_read(const struct ag_read_call *call);
+
+/* The driver has copied so many bytes to the host, which may have waited: this may be a safe point.
+ */
+void ag_engine_read_eager(size_t bytes);
+
+/*
  * cuMemFreeAsync. It has no place in a trace. True: its stream holds ops, and the free goes out
  * behind them; memory may be freed later than the program asks. False: the door calls the driver.
  * (An allocation needs no such function: it may overtake held ops, since it can only take memory

@@ -59,7 +59,7 @@ void ag_enter_unfollowed(void)
 {
     atomic_fetch_add_explicit(&ag_unfollowed_ops, 1, memory_order_relaxed);
     if (atomic_load(&ag_hold_bans) == 0) /* or it will not run now */
-        atomic_store(&ag_unfollowed_kernels, true);
+        ag_issuer_launches_unseen();
 }
 
 /* The thread goes on from this stream to another one of the context, which may share its queue:

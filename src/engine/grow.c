@@ -81,6 +81,19 @@ static bool promote(void)
     return all;
 }
 
+/* Loads the kernel for read-backs in the current context, if it is wanted there. */
+static void fetch(void)
+{
+    struct ag_context *context = ag_context_peek(ag_context_current());
+    CUstreamCaptureMode mode;
+    if (context == NULL || !ag_fetch_is_wanted(&context->fetch) || !ag_query_relax(&mode))
+        return;
+    ag_depth++;
+    ag_fetch_load(&context->fetch, context->ctx);
+    ag_depth--;
+    ag_query_unrelax(mode);
+}
+
 static void grow(void)
 {
     if (!promote() || !all_idle())
@@ -98,6 +111,7 @@ static void grow(void)
         }
         ag_stream_unlock(stream);
     }
+    fetch();
 }
 
 void ag_engine_waited(void)
@@ -169,7 +183,7 @@ void ag_engine_waited_for(CUstream handle, uint64_t issued)
 
 void ag_engine_launch_unseen(void)
 {
-    atomic_store(&ag_unfollowed_kernels, true);
+    ag_issuer_launches_unseen();
 }
 
 void ag_engine_stream_used(CUstream handle, bool ptsz)
@@ -179,7 +193,7 @@ void ag_engine_stream_used(CUstream handle, bool ptsz)
         return;
     struct ag_stream *stream = ag_stream_find(handle, ptsz, current);
     if (stream == NULL) {
-        ag_engine_launch_unseen();
+        ag_issuer_launches_unseen();
         return;
     }
     if (atomic_load_explicit(&stream->issuer.thread, memory_order_relaxed) != &ag_self)

@@ -16,12 +16,22 @@ void ag_issuer_takes_over(struct ag_stream *stream)
 {
     static const void *_Atomic first;
     const void *thread = NULL;
-    if (!ag_many_threads && !atomic_compare_exchange_strong(&first, &thread, &ag_self) &&
-        thread != &ag_self)
+    bool second = !ag_many_threads && !atomic_compare_exchange_strong(&first, &thread, &ag_self) &&
+                  thread != &ag_self;
+    if (second)
         ag_many_threads = true;
     ag_stream_touch(stream);
     atomic_store(&stream->issuer.thread, &ag_self);
     ag_issuer_wait_for_growth();
+    ag_fetch_wait(&stream->id.context->fetch, second ? NULL : stream);
+}
+
+void ag_issuer_launches_unseen(void)
+{
+    const struct ag_context *context = ag_context_peek(ag_context_current());
+    atomic_store(&ag_unfollowed_kernels, true);
+    if (context != NULL)
+        ag_fetch_wait(&context->fetch, NULL);
 }
 
 void ag_issuer_ends(struct ag_stream *stream, const void *thread)

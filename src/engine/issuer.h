@@ -50,7 +50,7 @@ static inline void ag_issuer_passed(struct ag_stream *stream)
 
 /* The calling thread issues the stream's ops from now on, where another thread did. It may have the
    stream's lock. Waits while another thread makes more execs: these wait for running kernels, and
-   this thread must bring no further kernel meanwhile. */
+   this thread must bring no further kernel meanwhile. Waits for a read-back, too (fetch.h). */
 void ag_issuer_takes_over(struct ag_stream *stream);
 
 /* More than one thread has taken over a stream. */
@@ -77,6 +77,10 @@ static inline void ag_issuer_launches(struct ag_stream *stream)
 {
     atomic_fetch_add_explicit(&stream->issuer.used, 1, memory_order_relaxed);
 }
+
+/* The calling thread is about to issue work in a stream without a state, or one that is not known.
+ */
+void ag_issuer_launches_unseen(void);
 
 /* The program has waited for the first `issued` of the stream's ops and graphs. */
 static inline void ag_issuer_waited(struct ag_stream *stream, uint64_t issued)

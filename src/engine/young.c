@@ -82,6 +82,7 @@ static void take_over(struct ag_young *young)
         return;
     atomic_store(&young->thread, &ag_self);
     ag_issuer_wait_for_growth();
+    ag_fetch_wait(&atomic_load(&young->context)->fetch, NULL);
 }
 
 static void remove_place(struct ag_young *young, CUstream handle)

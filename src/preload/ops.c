@@ -93,6 +93,18 @@ static CUDA_MEMCPY3D rows(const CUDA_MEMCPY2D *copy)
     };
 }
 
+/* Before a copy to the host that is no op. */
+static void read_barrier(const char *name, CUstream stream, bool ptsz, bool blocks)
+{
+    AG_NOTE(ag_note_barrier(name, 0));
+    if (!ag_anything_held() && atomic_load(&ag_curious_streams) == 0)
+        return;
+    if (blocks)
+        ag_engine_barrier_wait(stream, ptsz, AG_REASON_HOST_WAIT);
+    else
+        ag_engine_barrier_stream(stream, ptsz, AG_REASON_STREAM_BARRIER);
+}
+
 /* -- The doors ------------------------------------------------------------ */
 
 #include "preload/ops_doors.inc"

@@ -119,6 +119,18 @@ bool ag_engine_copy(const struct ag_copy_call *c)
     return door_accept;
 }
 
+enum ag_read ag_engine_read(const struct ag_read_call *c)
+{
+    NOTE("read(%p, %#llx, %zu, %p %d%s) ", c->dst, c->src, c->bytes, (void *)c->stream, c->ptsz,
+         c->blocks ? " blocks" : "");
+    return door_accept ? AG_READ_DONE : AG_READ_NOT;
+}
+
+void ag_engine_read_eager(size_t bytes)
+{
+    NOTE("read_eager(%zu) ", bytes);
+}
+
 bool ag_engine_event(const struct ag_event_call *c)
 {
     NOTE("%s(%p, %p %d) ", c->wait ? "wait_event" : "record", (void *)c->event, (void *)c->stream,

@@ -333,6 +333,31 @@ static void read_back(void)
         turn(1);
 }
 
+/* The host waits for the copy, since its destination is pageable, and decides by what it reads. */
+static void number_back(void)
+{
+    uint32_t words[2];
+    eight();
+    OK(cuMemcpyDtoHAsync(words, front, sizeof words, stream));
+    seen = seen * 31 + words[1];
+    if (words[0] % 3 == 0)
+        turn(1);
+}
+
+/* Several numbers, of other places and sizes each time, one behind the other. */
+static void numbers_back(void)
+{
+    uint32_t words[64];
+    eight();
+    for (uint32_t k = 0; k < 3; k++) {
+        uint32_t n = 1 + draw(70 + k) % 64;
+        OK(cuMemcpyDtoHAsync(words, at(k % 2 ? front : back, draw(80 + k) % 512),
+                             n * sizeof words[0], stream));
+        for (uint32_t i = 0; i < n; i++)
+            seen = seen * 31 + words[i];
+    }
+}
+
 static void two_streams(void)
 {
     for (uint32_t k = 0; k < KERNELS; k++)
@@ -509,23 +534,23 @@ static const struct {
     void (*one)(void); /* in place of one kernel, */
     void (*all)(void); /* or of all */
 } words[] = {
-    {ONE(regular)},         {ONE(grid)},          {ONE(block)},
-    {ONE(shared)},          {ONE(function)},      {ONE(left_out)},
-    {ONE(times)},           {ONE(memset_value)},  {ONE(memset_size)},
-    {ONE(memset_place)},    {ONE(memset_width)},  {ONE(copy_size)},
-    {ONE(copy_place)},      {ONE(anything)},      {ALL(grids)},
-    {ALL(functions)},       {ALL(batches)},       {ALL(tokens)},
-    {ALL(halving)},         {ALL(triangle)},      {ALL(nested)},
-    {ALL(left_early)},      {ALL(trees)},         {ALL(shuffled)},
-    {ALL(phases)},          {ALL(worklist)},      {ALL(pinned_up)},
-    {ALL(pinned_up_late)},  {ALL(pinned_down)},   {ALL(pageable_up)},
-    {ALL(read_back)},       {ALL(two_streams)},   {ALL(fork_and_join)},
-    {ALL(host_function)},   {ALL(allocate)},      {ALL(polled)},
-    {ALL(setters)},         {ALL(timed)},         {ALL(timed_and_read)},
-    {ALL(context_current)}, {ALL(asked)},         {ALL(memory_made)},
-    {ALL(events_made)},     {ALL(streams_made)},  {ALL(waits_for_each)},
-    {ALL(asks_after_each)}, {ALL(context_waits)}, {ALL(large_down)},
-    {ALL(places)},
+    {ONE(regular)},        {ONE(grid)},           {ONE(block)},
+    {ONE(shared)},         {ONE(function)},       {ONE(left_out)},
+    {ONE(times)},          {ONE(memset_value)},   {ONE(memset_size)},
+    {ONE(memset_place)},   {ONE(memset_width)},   {ONE(copy_size)},
+    {ONE(copy_place)},     {ONE(anything)},       {ALL(grids)},
+    {ALL(functions)},      {ALL(batches)},        {ALL(tokens)},
+    {ALL(halving)},        {ALL(triangle)},       {ALL(nested)},
+    {ALL(left_early)},     {ALL(trees)},          {ALL(shuffled)},
+    {ALL(phases)},         {ALL(worklist)},       {ALL(pinned_up)},
+    {ALL(pinned_up_late)}, {ALL(pinned_down)},    {ALL(pageable_up)},
+    {ALL(read_back)},      {ALL(number_back)},    {ALL(numbers_back)},
+    {ALL(two_streams)},    {ALL(fork_and_join)},  {ALL(host_function)},
+    {ALL(allocate)},       {ALL(polled)},         {ALL(setters)},
+    {ALL(timed)},          {ALL(timed_and_read)}, {ALL(context_current)},
+    {ALL(asked)},          {ALL(memory_made)},    {ALL(events_made)},
+    {ALL(streams_made)},   {ALL(waits_for_each)}, {ALL(asks_after_each)},
+    {ALL(context_waits)},  {ALL(large_down)},     {ALL(places)},
 };
 
 static void loop(unsigned word, bool wait, uint32_t steps)

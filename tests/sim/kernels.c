@@ -10,7 +10,9 @@ static void mix(const struct agsim_launch *l, void **params)
 {
     uint32_t *buf = (uint32_t *)ARG(0, uint64_t), n = ARG(1, uint32_t), k = ARG(2, uint32_t);
     uint64_t threads = (uint64_t)l->grid[0] * l->block[0];
-    for (uint32_t i = 0; i < n && i < threads; i++)
+    if (!buf)
+        agsim_fail(CUDA_ERROR_ILLEGAL_ADDRESS);
+    for (uint32_t i = 0; buf && i < n && i < threads; i++)
         buf[i] = buf[i] * 1664525u + k;
 }
 
@@ -91,16 +93,26 @@ static void shape(const struct agsim_launch *l, void **params)
     out[1] = hash;
 }
 
+/* The library's own kernel for read-backs (src/engine/fetch.c): a word, and the bytes 16 behind it.
+ */
+static void fetch(const struct agsim_launch *l, void **params)
+{
+    (void)l;
+    uint32_t *place = (uint32_t *)ARG(1, uint64_t);
+    memcpy(place + 4, (const void *)ARG(0, uint64_t), ARG(2, uint32_t));
+    *place = 1;
+}
+
 agsim_kernel_fn *builtin_kernel(const char *name)
 {
     static const struct {
         const char *name;
         agsim_kernel_fn *body;
-    } all[] = {{"ag_mix", mix},           {"ag_axpy", axpy},   {"ag_copy", copy},
-               {"ag_struct", sum_struct}, {"ag_flag", flag},   {"ag_spin", spin},
-               {"ag_nop", nop},           {"ag_many", many},   {"ag_shape", shape},
-               {"ag_bound", shape},       {"ag_exact", shape}, {"ag_fixed", shape},
-               {"ag_wide", shape},        {"ag_pair", shape},  {"ag_told", shape}};
+    } all[] = {
+        {"ag_mix", mix},     {"ag_axpy", axpy},   {"ag_copy", copy},   {"ag_struct", sum_struct},
+        {"ag_flag", flag},   {"ag_spin", spin},   {"ag_nop", nop},     {"ag_many", many},
+        {"ag_shape", shape}, {"ag_bound", shape}, {"ag_exact", shape}, {"ag_fixed", shape},
+        {"ag_wide", shape},  {"ag_pair", shape},  {"ag_told", shape},  {"autograph_fetch", fetch}};
     for (unsigned i = 0; i < COUNT(all); i++)
         if (!strcmp(all[i].name, name))
             return all[i].body;

@@ -76,12 +76,15 @@ void log_op(struct stream *s, const struct work *w, bool in_graph)
 {
     if (w->kind == WORK_GRAPH || w->kind == WORK_EMPTY)
         return; /* a graph's nodes speak for themselves */
+    if (work_is_read_back(w) && !read_back_bytes(w))
+        return; /* the first one */
     char ctx[24], kernel[400] = " name=-";
     if (s->ctx->primary)
         snprintf(ctx, sizeof ctx, "%d", s->ctx->device);
     else
         snprintf(ctx, sizeof ctx, "c%llu", (unsigned long long)s->ctx->o.id);
-    if (w->kind == WORK_KERNEL) {
+    enum work_kind kind = work_is_read_back(w) ? WORK_COPY : w->kind;
+    if (kind == WORK_KERNEL) {
         const unsigned *g = w->kernel.grid, *b = w->kernel.block;
         int priority = in_graph && s->graph_priority != PRIORITY_OF_NODES
                            ? s->graph_priority
@@ -104,7 +107,7 @@ void log_op(struct stream *s, const struct work *w, bool in_graph)
         flush();
     used += (size_t)snprintf(buffer + used, sizeof buffer - used,
                              "seq=%lu ctx=%s stream=%c%u op=%s%s args=%016llx via=%s\n", ++seq, ctx,
-                             "ULP"[s->kind], s -> number, names[w->kind], kernel,
+                             "ULP"[s->kind], s -> number, names[kind], kernel,
                              (unsigned long long)hash, in_graph ? "graph" : "eager");
     pthread_mutex_unlock(&lock);
 }

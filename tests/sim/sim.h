@@ -342,6 +342,8 @@ void work_execute(struct stream *s, struct work *w, bool in_graph);
 char *copy_row(const struct copy_side *s, size_t y, size_t z); /* its first byte */
 void work_finish(struct work *w); /* what its end means to others; locked again */
 uint64_t work_hash(const struct work *w);
+bool work_is_read_back(const struct work *w);
+uint32_t read_back_bytes(const struct work *w);
 CUresult memset_prepare(struct work *w, CUdeviceptr dst, size_t pitch, unsigned value,
                         unsigned elem, size_t width, size_t height);
 CUresult mem_op_prepare(struct work *w, const CUstreamBatchMemOpParams *m);

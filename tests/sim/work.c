@@ -72,7 +72,35 @@ CUresult work_copy(struct work *to, const struct work *from)
 
 /* -- Execution: without the lock, on a worker -- */
 
-static void run_kernel(const struct work *w)
+/* Kernels share the threads of their device, and a kernel waits until there is room for it. One
+ * that is larger than the device takes all of it. Copies and memsets need none. */
+static pthread_mutex_t room_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t room_given = PTHREAD_COND_INITIALIZER;
+static uint64_t room_taken[MAX_DEVICES];
+
+static uint64_t take_room(const struct work *w, int device)
+{
+    const uint64_t all = 132 * 2048; /* multiprocessors, and threads of each (device.c) */
+    const unsigned *g = w->kernel.grid, *b = w->kernel.block;
+    uint64_t threads = (uint64_t)g[0] * g[1] * g[2] * b[0] * b[1] * b[2];
+    uint64_t room = threads < all ? threads : all;
+    pthread_mutex_lock(&room_lock);
+    while (room_taken[device] + room > all)
+        pthread_cond_wait(&room_given, &room_lock);
+    room_taken[device] += room;
+    pthread_mutex_unlock(&room_lock);
+    return room;
+}
+
+static void give_room(uint64_t room, int device)
+{
+    pthread_mutex_lock(&room_lock);
+    room_taken[device] -= room;
+    pthread_cond_broadcast(&room_given);
+    pthread_mutex_unlock(&room_lock);
+}
+
+static void run_kernel(const struct work *w, int device)
 {
     const struct kernel_def *def = w->kernel.def;
     const struct kernel_attrs *attrs = &w->kernel.attrs;
@@ -94,7 +122,9 @@ static void run_kernel(const struct work *w)
         sim.running++;
         pthread_mutex_unlock(&sim.lock);
     }
+    uint64_t room = take_room(w, device);
     def->body(&l, params);
+    give_room(room, device);
     if (sim.graph_free || sim.lazy || sim.streams_free) {
         pthread_mutex_lock(&sim.lock);
         if (--sim.running == 0)
@@ -196,7 +226,7 @@ void work_execute(struct stream *s, struct work *w, bool in_graph)
         log_op(s, w, in_graph);
     switch (w->kind) {
     case WORK_KERNEL:
-        run_kernel(w);
+        run_kernel(w, s->ctx->device);
         break;
     case WORK_MEMSET:
         run_memset(w);
@@ -241,9 +271,36 @@ static uint64_t side_hash(uint64_t h, const struct copy_side *s, size_t height, 
     return sim_hash(h, &slice, sizeof slice);
 }
 
+/* The library's own kernel for read-backs (src/engine/fetch.c) stands for a copy to memory that is
+ * the program's own. */
+bool work_is_read_back(const struct work *w)
+{
+    return w->kind == WORK_KERNEL && !strcmp(w->kernel.def->name, "autograph_fetch");
+}
+
+uint32_t read_back_bytes(const struct work *w)
+{
+    uint32_t bytes;
+    memcpy(&bytes, w->kernel.args + w->kernel.def->param[2].offset, sizeof bytes);
+    return bytes;
+}
+
+static struct work copy_of(const struct work *w)
+{
+    struct work copy = {.kind = WORK_COPY, .copy = {.height = 1, .depth = 1}};
+    memcpy(&copy.copy.src.base, w->kernel.args, sizeof copy.copy.src.base);
+    copy.copy.width = read_back_bytes(w);
+    return copy;
+}
+
 uint64_t work_hash(const struct work *w)
 {
     uint64_t h = 0xcbf29ce484222325u;
+    struct work copy;
+    if (work_is_read_back(w)) {
+        copy = copy_of(w);
+        w = &copy;
+    }
     switch (w->kind) {
     case WORK_KERNEL:
         for (unsigned i = 0; i < w->kernel.def->nparams; i++)

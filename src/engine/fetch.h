@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Read-backs: copies of a few bytes from the device to the host, for which the host waits.
+ *
+ * A loop that reads a number back in each step pays for three things in turn: a graph, a copy by
+ * the copy engine, and the wait for it. So a read-back may be the last op of a sequence: fetch, a
+ * kernel of the library's own, writes the bytes to a place in pinned memory. The graph is launched,
+ * the host waits for the stream as it would have waited for the copy, and takes the bytes from the
+ * place.
+ *
+ * A kernel needs room on the device, and a copy does not. A kernel of another stream may fill the
+ * device, and wait for what the host does behind the copy. So a read-back is an op only while
+ * nothing else is at work in the context: no other thread issues work there, and all other streams
+ * have done what they were given. A thread that begins to issue work in another stream waits while
+ * a read-back is under way, for AG_PATIENCE_NS at most.
+ *
+ * The kernel is loaded at a safe point (grow.c), once a context has had some read-backs.
+ */
+#ifndef AG_FETCH_H
+#define AG_FETCH_H
+
+#include <cuda.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    AG_FETCH_BYTES = 16384, /* of a read-back at most: the copy engine is faster beyond */
+    AG_FETCH_THREADS = 256, /* of its block */
+};
+
+struct ag_stream;
+
+/* Where the kernel, of one block, writes to. */
+struct ag_fetched {
+    uint32_t done; /* not 0: the kernel has run */
+    uint32_t unused[3];
+    unsigned char bytes[AG_FETCH_BYTES];
+};
+
+/* What a context has for read-backs. Written by fetch.c. */
+struct ag_fetch {
+    _Atomic(CUfunction) func;               /* the kernel; NULL: it is not loaded */
+    _Atomic bool never;                     /* it cannot be loaded */
+    _Atomic uint32_t seen;                  /* read-backs before it was loaded */
+    const struct ag_stream *_Atomic reader; /* the stream that reads back; NULL: none does */
+    struct ag_fetched *place;               /* pinned memory */
+    CUevent event;                          /* behind a read-back, where others issue work, too */
+    CUdeviceptr at;                         /* where the device finds it */
+};
+
+/* Whether read-backs wait for the kernel to be loaded. */
+bool ag_fetch_is_wanted(const struct ag_fetch *fetch);
+
+/* Loads the kernel, and launches it once. At a safe point, with the context current. */
+void ag_fetch_load(struct ag_fetch *fetch, CUcontext ctx);
+
+/* The calling thread is about to issue work in this stream (NULL: in any) of the context: waits
+   while a read-back is under way in another one, for AG_PATIENCE_NS at most. What the read-back
+   waits for may wait for that work. */
+void ag_fetch_wait(const struct ag_fetch *fetch, const struct ag_stream *stream);
+
+/* The context is gone, and with it what it had. */
+void ag_fetch_forget(struct ag_fetch *fetch);
+
+#endif

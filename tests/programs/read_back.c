@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * read_back.c SCENARIO: loops that read a few bytes back from the device in each step, for which
+ * the host waits. What is read is printed as a hash, and so is each code that differs from success.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/wait.h>
+
+#include "sim_test.h"
+
+enum { STEPS = 800, N = 64, WORDS = 1 << 14 };
+
+static CUdeviceptr data;
+static volatile uint32_t *word; /* a kernel waits for it */
+static uint32_t hash;
+
+static void take(const void *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        hash = hash * 31 + ((const unsigned char *)bytes)[i];
+}
+
+static void told(const char *what, CUresult result)
+{
+    printf("%s: %d\n", what, (int)result);
+}
+
+/* Kernels, and a number that is read back. */
+static void body(CUstream stream, uint32_t step)
+{
+    uint32_t number;
+    for (uint32_t k = 0; k < 3; k++)
+        OK(launch_mix(data, N, k == 1 ? step : k, stream));
+    OK(stream == NULL ? cuMemcpyDtoH(&number, data, sizeof number)
+                      : cuMemcpyDtoHAsync(&number, data, sizeof number, stream));
+    take(&number, sizeof number);
+}
+
+static void warm(CUstream stream)
+{
+    for (uint32_t step = 0; step < STEPS; step++)
+        body(stream, step);
+}
+
+/* A kernel that leaves no room for another one, until *word is 1. */
+static void fill(CUstream stream)
+{
+    int many, each;
+    CUdeviceptr at = (CUdeviceptr)(uintptr_t)word;
+    uint32_t value = 1;
+    void *args[] = {&at, &value};
+    OK(cuDeviceGetAttribute(&many, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, dev));
+    OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&each, spin, 1024, 0));
+    OK(cuLaunchKernel(spin, (unsigned)(many * each), 1, 1, 1024, 1, 1, 0, stream, args, NULL));
+}
+
+/* -- What is read ----------------------------------------------------------- */
+
+static void legacy(void)
+{
+    warm(NULL);
+}
+
+static void named(void)
+{
+    CUstream stream;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    warm(stream);
+}
+
+/* Each size and alignment several times, so that it is held. */
+static void sizes(void)
+{
+    static const size_t size[] = {0,  1,  2,   3,    4,    5,    8,     15,    16,
+                                  17, 64, 100, 1024, 4096, 5000, 16384, 16385, 40000};
+    static unsigned char bytes[WORDS * 4];
+    warm(NULL);
+    for (unsigned n = 0; n < sizeof size / sizeof size[0]; n++)
+        for (unsigned from = 0; from < 20; from += from < 4 ? 1 : 4)
+            for (uint32_t i = 0; i < 12; i++) {
+                OK(launch_mix(data + 4 * (i % 3), N, i, NULL));
+                OK(cuMemcpyDtoH(bytes + i, data + from, size[n]));
+                take(bytes + i, size[n]);
+            }
+}
+
+/* To memory of each kind, and from each. */
+static void kinds(void)
+{
+    enum { KINDS = 5 };
+    uint32_t *at[KINDS], *registered, here[N];
+    CUdeviceptr device, managed;
+    OK(cuMemAlloc(&device, sizeof here));
+    OK(cuMemAllocManaged(&managed, sizeof here, CU_MEM_ATTACH_GLOBAL));
+    CHECK(posix_memalign((void **)&registered, 4096, 4096) == 0);
+    OK(cuMemHostRegister(registered, 4096, 0));
+    at[0] = here;
+    at[1] = (uint32_t *)(uintptr_t)host_words(N);
+    at[2] = registered;
+    at[3] = (uint32_t *)(uintptr_t)managed;
+    at[4] = (uint32_t *)(uintptr_t)device;
+    for (uint32_t i = 0; i < N; i++)
+        at[3][i] = i;
+    warm(NULL);
+    for (unsigned to = 0; to < KINDS; to++)
+        for (unsigned from = 0; from < 3; from++)
+            for (uint32_t i = 0; i < 12; i++) {
+                CUdeviceptr src = from == 0 ? data : (CUdeviceptr)(uintptr_t)at[from == 1 ? 1 : 3];
+                OK(launch_mix(data, N, i, NULL));
+                CUresult result = cuMemcpyDtoH(at[to], src, sizeof here);
+                if (result != CUDA_SUCCESS && i == 11)
+                    printf("to %u from %u: %d\n", to, from, (int)result);
+                OK(cuCtxSynchronize());
+                if (result == CUDA_SUCCESS && to != 4)
+                    take(at[to], sizeof here);
+            }
+}
+
+/* What the driver refuses, in a loop that is held. */
+static void refuses(void)
+{
+    uint32_t words[N];
+    warm(NULL);
+    told("no destination", cuMemcpyDtoH(NULL, data, 4));
+    told("no source", cuMemcpyDtoH(words, 0, 4));
+    told("beyond the end", cuMemcpyDtoH(words, data + WORDS * 4 - 8, 16));
+    body(NULL, 7);
+    told("nothing", cuMemcpyDtoH(words, data, 0));
+}
+
+/* Memory that is allocated and freed in each step. */
+static void freed(void)
+{
+    for (uint32_t step = 0; step < STEPS; step++) {
+        CUdeviceptr mine;
+        uint32_t words[4];
+        OK(cuMemAlloc(&mine, 4096));
+        OK(cuMemsetD32(mine, step, 1024));
+        OK(launch_mix(mine, N, step, NULL));
+        OK(launch_mix(mine, N, 1, NULL));
+        OK(cuMemcpyDtoH(words, mine, sizeof words));
+        OK(cuMemFree(mine));
+        take(words, sizeof words);
+    }
+}
+
+/* -- What the program asks behind it ---------------------------------------- */
+
+static void asks(void)
+{
+    CUevent event;
+    uint32_t number;
+    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    for (uint32_t step = 0; step < STEPS; step++) {
+        for (uint32_t k = 0; k < 3; k++)
+            OK(launch_mix(data, N, k, NULL));
+        if (step % 2)
+            OK(cuEventRecord(event, NULL));
+        OK(cuMemcpyDtoH(&number, data, sizeof number));
+        OK(cuStreamQuery(NULL));
+        if (step % 2)
+            OK(cuEventQuery(event));
+        take(&number, sizeof number);
+    }
+}
+
+/* A kernel of a wrong address: the read-back tells. */
+static void fails(void)
+{
+    uint32_t number;
+    CUdeviceptr nowhere = 0;
+    uint32_t n = N, k = 1;
+    void *args[] = {&nowhere, &n, &k};
+    warm(NULL);
+    for (uint32_t i = 0; i < 3; i++)
+        OK(launch_mix(data, N, i, NULL));
+    OK(cuLaunchKernel(mix, 1, 1, 1, N, 1, 1, 0, NULL, args, NULL));
+    told("behind a kernel that fails", cuMemcpyDtoH(&number, data, sizeof number));
+    told("and once more", cuMemcpyDtoH(&number, data, sizeof number));
+}
+
+/* -- What else is at work --------------------------------------------------- */
+
+/* Read-backs that come alone are held, too. Then there is no room for a kernel: a copy goes on, and
+   the host ends the kernel that fills the device. */
+static void full(void)
+{
+    CUstream other, stream;
+    uint32_t numbers[2];
+    OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (uint32_t step = 0; step < STEPS; step++) {
+        body(stream, step);
+        OK(cuMemcpyDtoHAsync(numbers, data, sizeof numbers, stream));
+        take(numbers, sizeof numbers);
+    }
+    for (uint32_t step = 0; step < 8; step++) {
+        set_word(word, 0);
+        fill(other);
+        OK(cuMemcpyDtoHAsync(numbers, data, sizeof numbers, stream));
+        set_word(word, 1);
+        take(numbers, sizeof numbers);
+        OK(cuStreamSynchronize(other));
+        body(stream, step);
+    }
+}
+
+static pthread_barrier_t both;
+
+/* Fills the device from another thread, while the first one reads back. */
+static void *filler(void *arg)
+{
+    CUstream stream = arg;
+    OK(cuCtxSetCurrent(ctx));
+    for (uint32_t step = 0; step < 60; step++) {
+        pthread_barrier_wait(&both); /* nothing waits for the word */
+        pthread_barrier_wait(&both); /* it is 0 */
+        fill(stream);
+        pthread_barrier_wait(&both); /* what must be read has been read */
+        OK(cuStreamSynchronize(stream));
+    }
+    return NULL;
+}
+
+static void full_by_thread(void)
+{
+    CUstream other, stream;
+    pthread_t thread;
+    uint32_t numbers[2];
+    OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(pthread_barrier_init(&both, NULL, 2) == 0);
+    for (uint32_t step = 0; step < STEPS; step++) {
+        body(stream, step);
+        OK(cuMemcpyDtoHAsync(numbers, data, sizeof numbers, stream));
+    }
+    CHECK(pthread_create(&thread, NULL, filler, other) == 0);
+    for (uint32_t step = 0; step < 60; step++) {
+        pthread_barrier_wait(&both);
+        set_word(word, 0);
+        pthread_barrier_wait(&both);
+        for (uint32_t i = 0; i < 8; i++) {
+            OK(cuMemcpyDtoHAsync(numbers, data, sizeof numbers, stream));
+            take(numbers, sizeof numbers);
+        }
+        pthread_barrier_wait(&both);
+        set_word(word, 1);
+        body(stream, step);
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+/* Two streams take turns, and wait for each other by the host only. */
+static void turns(void)
+{
+    CUstream streams[2];
+    for (unsigned i = 0; i < 2; i++)
+        OK(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+    for (uint32_t step = 0; step < STEPS; step++)
+        body(streams[step / 20 % 2], step);
+}
+
+static void *reader(void *arg)
+{
+    CUdeviceptr mine = data + 4096 * (CUdeviceptr)(uintptr_t)arg;
+    CUstream stream;
+    uint32_t number, sum = 0;
+    OK(cuCtxSetCurrent(ctx));
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (uint32_t step = 0; step < STEPS; step++) {
+        for (uint32_t k = 0; k < 3; k++)
+            OK(launch_mix(mine, N, k + step, stream));
+        OK(cuMemcpyDtoHAsync(&number, mine, sizeof number, stream));
+        sum = sum * 31 + number;
+    }
+    OK(cuStreamDestroy(stream));
+    return (void *)(uintptr_t)sum;
+}
+
+static void threads(void)
+{
+    enum { THREADS = 4 };
+    pthread_t thread[THREADS];
+    void *sum;
+    warm(NULL);
+    for (uintptr_t i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&thread[i], NULL, reader, (void *)i) == 0);
+    for (unsigned i = 0; i < THREADS; i++) {
+        CHECK(pthread_join(thread[i], &sum) == 0);
+        hash = hash * 31 + (uint32_t)(uintptr_t)sum;
+    }
+}
+
+/* -- What begins and ends ---------------------------------------------------- */
+
+/* Contexts that come and go, whose hosts wait by blocking. */
+static void contexts(void)
+{
+    CUdeviceptr kept = data;
+    CUfunction was = mix;
+    for (uint32_t round = 0; round < 3; round++) {
+        CUcontext mine;
+        CUmodule module;
+#if CUDA_VERSION >= 13000
+        OK(cuCtxCreate(&mine, NULL, round == 1 ? CU_CTX_SCHED_BLOCKING_SYNC : 0, dev));
+#else
+        OK(cuCtxCreate(&mine, round == 1 ? CU_CTX_SCHED_BLOCKING_SYNC : 0, dev));
+#endif
+        OK(cuModuleLoadData(&module, agsim_kernels_ptx));
+        OK(cuModuleGetFunction(&mix, module, "ag_mix"));
+        OK(cuMemAlloc(&data, WORDS * 4));
+        OK(cuMemsetD32(data, round, WORDS));
+        warm(NULL);
+        OK(cuCtxDestroy(mine));
+    }
+    OK(cuCtxSetCurrent(ctx));
+    data = kept;
+    mix = was;
+    warm(NULL);
+}
+
+static void captured(void)
+{
+    CUstream stream;
+    CUgraph graph;
+    CUgraphExec exec;
+    static uint32_t number;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    warm(stream);
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    for (uint32_t k = 0; k < 3; k++)
+        OK(launch_mix(data, N, k, stream));
+    OK(cuMemcpyDtoHAsync(&number, data, sizeof number, stream));
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    for (uint32_t i = 0; i < 8; i++) {
+        OK(cuGraphLaunch(exec, stream));
+        OK(cuStreamSynchronize(stream));
+        take(&number, sizeof number);
+        body(stream, i);
+    }
+}
+
+/* The child of a process that reads back, and the process itself behind it. */
+static void forks(void)
+{
+    int status;
+    warm(NULL);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(cuMemcpyDtoH(&status, data, 4) == CUDA_SUCCESS);
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    printf("child: %d\n", status);
+    warm(NULL);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} table[] = {{"legacy", legacy},     {"named", named},
+             {"sizes", sizes},       {"kinds", kinds},
+             {"refuses", refuses},   {"freed", freed},
+             {"asks", asks},         {"fails", fails},
+             {"full", full},         {"full_by_thread", full_by_thread},
+             {"turns", turns},       {"threads", threads},
+             {"contexts", contexts}, {"captured", captured},
+             {"forks", forks}};
+
+int main(int argc, char **argv)
+{
+    alarm(50);
+    start();
+    OK(cuMemAlloc(&data, WORDS * 4));
+    OK(cuMemsetD32(data, 1, WORDS));
+    OK(cuCtxSynchronize());
+    word = host_words(1);
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (argc == 2 && strcmp(argv[1], table[i].name) == 0) {
+            table[i].run();
+            printf("%s %08x\n", argv[1], hash);
+            return 0;
+        }
+    fprintf(stderr, "usage: read_back SCENARIO\n");
+    return 2;
+}

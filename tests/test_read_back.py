@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT
+"""Copies to the host for which the host waits, as the last op of a graph."""
+import re
+
+import pytest
+
+import compiled
+import helpers
+
+SCENARIOS = re.findall(r'\{"(\w+)", \w+\}', (compiled.PROGRAMS / "read_back.c").read_text())
+# Threads make their streams in any order; and a log tells of pinned memory where it is.
+OTHER_LOGS = ["threads", "full_by_thread", "kinds"]
+
+
+def program(scenario, log, preload, **env):
+    """What the program says, what the device executed, and how many of the copies were in graphs."""
+    clock = {"clock": compiled.clock()} if preload else {}
+    done = helpers.run([compiled.program("read_back"), scenario], preload=preload,
+                       env={"AGSIM_LOG": log, **helpers.HELD, **env}, **clock)
+    in_graphs = len(re.findall(r"op=copy .* via=graph$", log.read_text(), re.M))
+    return done.stdout, done.stderr, helpers.executed(log) if scenario not in OTHER_LOGS else None, in_graphs
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_what_is_read_back_stays(scenario, tmp_path):
+    """A program of nothing else, and what it asks, frees, breaks, fills and captures behind its read-backs."""
+    *plain, none = program(scenario, tmp_path / "plain", preload=False)
+    *library, replayed = program(scenario, tmp_path / "library", preload=True)
+    assert library == plain
+    assert (none if scenario != "captured" else 0) == 0 and replayed > 60
+
+
+def test_without_the_option_none_is_in_a_graph(tmp_path):
+    assert program("legacy", tmp_path / "log", preload=True, AUTOGRAPH_GRAPH_READ_BACKS="false")[-1] == 0
