@@ -57,10 +57,8 @@
     X(cuStreamWaitValue32_v2)                                                                      \
     X(cuStreamWaitValue64_v2)                                                                      \
     X(cuMemHostAlloc)                                                                              \
-    X(cuMemFreeHost)                                                                               \
     X(cuMemHostGetDevicePointer_v2)                                                                \
     X(cuModuleLoadData)                                                                            \
-    X(cuModuleUnload)                                                                              \
     X(cuModuleGetFunction)                                                                         \
     X(cuPointerGetAttributes)                                                                      \
     X(cuMemGetAddressRange_v2)                                                                     \

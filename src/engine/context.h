@@ -148,6 +148,6 @@ extern _Atomic long ag_most_graph_memory;
 bool ag_contexts_settled(void);
 
 extern _Atomic int ag_program_execs;       /* live graph execs of the program's own */
-extern _Atomic unsigned ag_context_errors; /* contexts that could not be entered or left */
+extern _Atomic unsigned ag_context_errors; /* errors that belong to no stream */
 
 #endif

@@ -68,28 +68,23 @@ static bool is_shared(void)
             mps != 0);
 }
 
-/* What is made here lives as long as the context. */
+/* What is made here lives as long as the context, also where something is refused: it is not tried
+   again. */
 static CUfunction load(struct ag_fetch *fetch, CUcontext ctx)
 {
     CUmodule module;
-    CUfunction func = NULL;
+    CUfunction func;
     void *place;
-    if (is_shared() || ag_real.cuModuleLoadData(&module, text) != CUDA_SUCCESS)
-        return NULL;
-    if (ag_real.cuMemHostAlloc(&place, sizeof(struct ag_fetched), CU_MEMHOSTALLOC_DEVICEMAP) !=
-        CUDA_SUCCESS)
-        place = NULL;
-    else
-        memset(place, 0, sizeof(struct ag_fetched));
-    fetch->place = place;
-    if (place == NULL ||
-        ag_real.cuMemHostGetDevicePointer_v2(&fetch->at, place, 0) != CUDA_SUCCESS ||
-        ag_real.cuEventCreate(&fetch->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS ||
+    if (is_shared() || ag_real.cuModuleLoadData(&module, text) != CUDA_SUCCESS ||
         ag_real.cuModuleGetFunction(&func, module, "autograph_fetch") != CUDA_SUCCESS ||
-        !runs(func, fetch->at, place)) { /* once: it is not tried again */
-        (void)ag_real.cuModuleUnload(module);
+        ag_real.cuEventCreate(&fetch->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS ||
+        ag_real.cuMemHostAlloc(&place, sizeof *fetch->place, CU_MEMHOSTALLOC_DEVICEMAP) !=
+            CUDA_SUCCESS)
         return NULL;
-    }
+    fetch->place = memset(place, 0, sizeof *fetch->place);
+    if (ag_real.cuMemHostGetDevicePointer_v2(&fetch->at, place, 0) != CUDA_SUCCESS ||
+        !runs(func, fetch->at, fetch->place))
+        return NULL;
     ag_function_learn(func, ctx);
     return func;
 }
@@ -100,11 +95,12 @@ bool ag_fetch_is_wanted(const struct ag_fetch *fetch)
            atomic_load(&fetch->seen) >= AG_FETCH_AFTER;
 }
 
-void ag_fetch_load(struct ag_fetch *fetch, CUcontext ctx)
+bool ag_fetch_load(struct ag_fetch *fetch, CUcontext ctx)
 {
     CUfunction func = load(fetch, ctx);
     atomic_store(&fetch->never, func == NULL);
     atomic_store(&fetch->func, func);
+    return func != NULL;
 }
 
 void ag_fetch_forget(struct ag_fetch *fetch)

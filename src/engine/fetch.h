@@ -52,8 +52,9 @@ struct ag_fetch {
 /* Whether read-backs wait for the kernel to be loaded. */
 bool ag_fetch_is_wanted(const struct ag_fetch *fetch);
 
-/* Loads the kernel, and launches it once. At a safe point, with the context current. */
-void ag_fetch_load(struct ag_fetch *fetch, CUcontext ctx);
+/* Loads the kernel, and launches it once. At a safe point, with the context current. False: the
+   driver has refused something, and read-backs stay calls. */
+bool ag_fetch_load(struct ag_fetch *fetch, CUcontext ctx);
 
 /* The calling thread is about to issue work in this stream (NULL: in any) of the context: waits
    while a read-back is under way in another one, for AG_PATIENCE_NS at most. What the read-back

@@ -89,7 +89,8 @@ static void fetch(void)
     if (context == NULL || !ag_fetch_is_wanted(&context->fetch) || !ag_query_relax(&mode))
         return;
     ag_depth++;
-    ag_fetch_load(&context->fetch, context->ctx);
+    if (!ag_fetch_load(&context->fetch, context->ctx))
+        atomic_fetch_add(&ag_context_errors, 1);
     ag_depth--;
     ag_query_unrelax(mode);
 }

@@ -98,8 +98,10 @@ static bool arrive(const struct ag_fetch *fetch, CUevent event, CUstream handle,
     CUresult result =
         event != NULL ? ag_real.cuEventSynchronize(event) : ag_real.cuStreamSynchronize(handle);
     ag_depth--;
-    if (result != CUDA_SUCCESS || place->done == 0)
+    if (result != CUDA_SUCCESS || place->done == 0) {
+        atomic_fetch_add(&ag_context_errors, 1);
         return false;
+    }
     memcpy(call->dst, (const void *)place->bytes, call->bytes);
     return true;
 }

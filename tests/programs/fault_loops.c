@@ -81,6 +81,22 @@ static void no_stream(void)
     }
 }
 
+/* Read-backs, some until they are part of graphs. */
+static void reads(void)
+{
+    uint32_t words[4];
+    for (unsigned i = 0; i < 512; i++) {
+        note(launch_mix(buffer[0], N, i, NULL));
+        note(cuMemcpyDtoH(words, buffer[0], sizeof words));
+    }
+    for (uint32_t step = 0; step < STEPS; step++) {
+        body(NULL, step);
+        note(cuMemcpyDtoH(words, buffer[0], sizeof words));
+        for (unsigned i = 0; i < 4; i++)
+            note((CUresult)words[i]);
+    }
+}
+
 static void copies(void)
 {
     CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
@@ -574,7 +590,7 @@ int main(int argc, char **argv)
         {"values", values},         {"allocations", allocations}, {"temporaries", temporaries},
         {"kernels", kernels},       {"contexts", contexts},       {"priorities", priorities},
         {"unwaited", unwaited},     {"writes", writes},           {"settings", settings},
-        {"attributes", attributes}, {"no_stream", no_stream}};
+        {"attributes", attributes}, {"no_stream", no_stream},     {"reads", reads}};
     unsigned i = 0;
     CHECK(argc == 2);
     while (i < sizeof all / sizeof all[0] && strcmp(all[i].name, argv[1]))
