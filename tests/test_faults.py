@@ -70,6 +70,9 @@ def submits(function, scenario):
 # The first launch of the kernel for read-backs is the library's own, and no op.
 OWN = ("reads", "cuLaunchKernel:*:1")
 
+# What is called only where there is a kernel for read-backs.
+OF_READS = {"cuModuleLoadData", "cuModuleGetFunction", "cuMemHostAlloc", "cuMemHostGetDevicePointer_v2"}
+
 # What is known to be wrong, and whether every run shows it.
 FAILING = {}
 
@@ -79,8 +82,10 @@ def functions():
     text = (helpers.SOURCE / "src/driver/driver.h").read_text()
     for name in re.findall(r"^ *X\((cu\w+)\)", text, flags=re.M):
         strict, reason = FAILING.get(name, (None, None))
-        yield pytest.param(name, marks=pytest.mark.xfail(strict=strict, reason=reason)
-                           if reason else ())
+        marks = [pytest.mark.xfail(strict=strict, reason=reason)] if reason else []
+        if name in OF_READS and not helpers.config()["nvcc"]:
+            marks.append(pytest.mark.skip(reason="built without nvcc"))
+        yield pytest.param(name, marks=marks)
 
 
 @functools.lru_cache(maxsize=None)

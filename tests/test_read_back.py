@@ -7,6 +7,8 @@ import pytest
 import compiled
 import helpers
 
+pytestmark = pytest.mark.skipif(not helpers.config()["nvcc"], reason="without nvcc there is no kernel for read-backs")
+
 SCENARIOS = re.findall(r'\{"(\w+)", \w+\}', (compiled.PROGRAMS / "read_back.c").read_text())
 # Threads make their streams in any order; and a log tells of pinned memory where it is.
 OTHER_LOGS = ["threads", "full_by_thread", "kinds"]

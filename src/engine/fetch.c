@@ -10,42 +10,7 @@
 #include "observe/thread.h"
 #include "trace/policy.h"
 
-/* autograph_fetch(src, place, n) copies n bytes from src to the place, 16 bytes, 4 bytes or one
-   byte at a time, by one block. PTX ISA 7.0 is older than driver 12.0. */
-static const char text[] =
-    ".version 7.0\n.target sm_50\n.address_size 64\n"
-    ".visible .entry autograph_fetch(.param .u64 src, .param .u64 place, .param .u32 n)\n"
-    "{\n"
-    "  .reg .pred %p;\n  .reg .b16 %h;\n  .reg .b32 %i, %n, %w, %x, %y, %z;\n"
-    "  .reg .b64 %at, %from, %s, %to, %t;\n"
-    "  ld.param.u64 %from, [src];\n  ld.param.u64 %to, [place];\n  ld.param.u32 %n, [n];\n"
-    "  cvta.to.global.u64 %from, %from;\n  cvta.to.global.u64 %to, %to;\n"
-    "  mov.u32 %i, %tid.x;\n"
-    "  setp.ne.u32 %p, %i, 0;\n  @%p bra COPY;\n"
-    "  mov.u32 %w, 1;\n  st.global.u32 [%to], %w;\n"
-    "COPY:\n"
-    "  add.u64 %to, %to, 16;\n"
-    "  cvt.u32.u64 %w, %from;\n  or.b32 %w, %w, %n;\n"
-    "  and.b32 %x, %w, 15;\n  setp.eq.u32 %p, %x, 0;\n  @%p bra LINES;\n"
-    "  and.b32 %x, %w, 3;\n  setp.eq.u32 %p, %x, 0;\n  @%p bra WORDS;\n"
-    "BYTES:\n"
-    "  setp.ge.u32 %p, %i, %n;\n  @%p bra DONE;\n"
-    "  cvt.u64.u32 %at, %i;\n  add.u64 %s, %from, %at;\n  add.u64 %t, %to, %at;\n"
-    "  ld.global.u8 %h, [%s];\n  st.global.u8 [%t], %h;\n"
-    "  add.u32 %i, %i, 256;\n  bra BYTES;\n"
-    "WORDS:\n  shl.b32 %i, %i, 2;\n"
-    "WORD:\n"
-    "  setp.ge.u32 %p, %i, %n;\n  @%p bra DONE;\n"
-    "  cvt.u64.u32 %at, %i;\n  add.u64 %s, %from, %at;\n  add.u64 %t, %to, %at;\n"
-    "  ld.global.u32 %w, [%s];\n  st.global.u32 [%t], %w;\n"
-    "  add.u32 %i, %i, 1024;\n  bra WORD;\n"
-    "LINES:\n  shl.b32 %i, %i, 4;\n"
-    "LINE:\n"
-    "  setp.ge.u32 %p, %i, %n;\n  @%p bra DONE;\n"
-    "  cvt.u64.u32 %at, %i;\n  add.u64 %s, %from, %at;\n  add.u64 %t, %to, %at;\n"
-    "  ld.global.v4.u32 {%w, %x, %y, %z}, [%s];\n  st.global.v4.u32 [%t], {%w, %x, %y, %z};\n"
-    "  add.u32 %i, %i, 4096;\n  bra LINE;\n"
-    "DONE:\n  ret;\n}\n";
+extern const uint32_t ag_fetch_image[]; /* fetch_image.S */
 
 /* One launch, which copies nothing: whatever the driver puts off until then is done. */
 static bool runs(CUfunction func, CUdeviceptr at, volatile const struct ag_fetched *place)
@@ -75,7 +40,7 @@ static CUfunction load(struct ag_fetch *fetch, CUcontext ctx)
     CUmodule module;
     CUfunction func;
     void *place;
-    if (is_shared() || ag_real.cuModuleLoadData(&module, text) != CUDA_SUCCESS ||
+    if (ag_real.cuModuleLoadData(&module, ag_fetch_image) != CUDA_SUCCESS ||
         ag_real.cuModuleGetFunction(&func, module, "autograph_fetch") != CUDA_SUCCESS ||
         ag_real.cuEventCreate(&fetch->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS ||
         ag_real.cuMemHostAlloc(&place, sizeof *fetch->place, CU_MEMHOSTALLOC_DEVICEMAP) !=
@@ -91,16 +56,17 @@ static CUfunction load(struct ag_fetch *fetch, CUcontext ctx)
 
 bool ag_fetch_is_wanted(const struct ag_fetch *fetch)
 {
-    return atomic_load(&fetch->func) == NULL && !atomic_load(&fetch->never) &&
-           atomic_load(&fetch->seen) >= AG_FETCH_AFTER;
+    return ag_fetch_image[0] != 0 && atomic_load(&fetch->func) == NULL &&
+           !atomic_load(&fetch->never) && atomic_load(&fetch->seen) >= AG_FETCH_AFTER;
 }
 
 bool ag_fetch_load(struct ag_fetch *fetch, CUcontext ctx)
 {
-    CUfunction func = load(fetch, ctx);
+    bool shared = is_shared();
+    CUfunction func = shared ? NULL : load(fetch, ctx);
     atomic_store(&fetch->never, func == NULL);
     atomic_store(&fetch->func, func);
-    return func != NULL;
+    return shared || func != NULL;
 }
 
 void ag_fetch_forget(struct ag_fetch *fetch)

@@ -5,7 +5,7 @@ engine_sources = \
 	src/engine/clock.c src/engine/clock.h src/engine/context.c src/engine/context.h src/engine/copies.c \
 	src/engine/copies.h src/engine/credit.c src/engine/credit.h src/engine/describe.c src/engine/describe.h \
 	src/engine/eager.h src/engine/engine.h src/engine/enter.c src/engine/enter.h src/engine/event.c src/engine/event.h \
-	src/engine/execs.c src/engine/execs.h src/engine/failure.c src/engine/failure.h src/engine/fetch.c src/engine/fetch.h src/engine/find.c src/engine/find.h \
+	src/engine/execs.c src/engine/execs.h src/engine/failure.c src/engine/failure.h src/engine/fetch.c src/engine/fetch.h src/engine/fetch_image.S src/engine/find.c src/engine/find.h \
 	src/engine/grow.c src/engine/handle.c src/engine/handle.h src/engine/hold.c src/engine/hold.h src/engine/hot.c \
 	src/engine/hot.h src/engine/issuer.c src/engine/issuer.h src/engine/kernel.c src/engine/late.c src/engine/late.h \
 	src/engine/life.c src/engine/lock.c src/engine/lock.h src/engine/make.c src/engine/make.h src/engine/memory.c \
@@ -19,3 +19,15 @@ engine_sources = \
 	src/graph/variant.c src/graph/variant.h src/graph/words.h \
 	src/trace/op.c src/trace/op.h src/trace/policy.def src/trace/policy.h src/trace/recorder.c src/trace/recorder.h \
 	src/trace/tree.c src/trace/tree.h
+
+# The kernel for read-backs, for each kind of device that the compiler knows. Without a compiler read-backs stay calls.
+$(libautograph_la_OBJECTS): src/engine/fetch.fatbin
+CLEANFILES += src/engine/fetch.fatbin
+EXTRA_DIST += src/engine/fetch.ptx
+
+src/engine/fetch.fatbin: $(top_srcdir)/src/engine/fetch.ptx
+if HAVE_NVCC
+	$(AM_V_GEN)$(MKDIR_P) src/engine && $(NVCC) -fatbin -arch=all-major -o $@ '$(top_srcdir)/src/engine/fetch.ptx'
+else
+	$(AM_V_GEN)$(MKDIR_P) src/engine && printf '\0\0\0\0' > $@
+endif

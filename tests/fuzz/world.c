@@ -168,7 +168,7 @@ static CUcontext kept[MOST_CONTEXTS];
 /* As many read-backs in a used context as it takes until they are part of graphs. */
 static void read_often(struct thread *t, const struct api *call)
 {
-    enum { TIMES = 520 };
+    enum { TIMES = 260 };
     CUdeviceptr word;
     uint32_t value;
     MUST(t, call->cuMemAlloc(&word, sizeof value));

@@ -85,7 +85,7 @@ static void no_stream(void)
 static void reads(void)
 {
     uint32_t words[4];
-    for (unsigned i = 0; i < 512; i++) {
+    for (unsigned i = 0; i < 256; i++) {
         note(launch_mix(buffer[0], N, i, NULL));
         note(cuMemcpyDtoH(words, buffer[0], sizeof words));
     }

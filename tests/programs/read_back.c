@@ -10,7 +10,7 @@
 
 #include "sim_test.h"
 
-enum { STEPS = 800, N = 64, WORDS = 1 << 14 };
+enum { STEPS = 600, N = 64, WORDS = 1 << 14 };
 
 static CUdeviceptr data;
 static volatile uint32_t *word; /* a kernel waits for it */
