@@ -56,8 +56,8 @@ static CUfunction load(struct ag_fetch *fetch, CUcontext ctx)
 
 bool ag_fetch_is_wanted(const struct ag_fetch *fetch)
 {
-    return ag_fetch_image[0] != 0 && atomic_load(&fetch->func) == NULL &&
-           !atomic_load(&fetch->never) && atomic_load(&fetch->seen) >= AG_FETCH_AFTER;
+    return ag_fetch_image[0] != 0 && !ag_fetch_is_ready(fetch) && !atomic_load(&fetch->never) &&
+           atomic_load(&fetch->seen) >= AG_FETCH_AFTER;
 }
 
 bool ag_fetch_load(struct ag_fetch *fetch, CUcontext ctx)
@@ -77,11 +77,15 @@ void ag_fetch_forget(struct ag_fetch *fetch)
     atomic_store(&fetch->reader, NULL);
 }
 
-void ag_fetch_wait(const struct ag_fetch *fetch, const struct ag_stream *stream)
+void ag_fetch_wait(struct ag_fetch *fetch, const struct ag_stream *stream)
 {
     const struct ag_stream *reader;
     uint64_t looks = AG_PATIENCE_NS / AG_PATIENCE_LOOK_NS;
-    while ((reader = atomic_load(&fetch->reader)) != NULL && reader != stream && looks-- > 0 &&
-           atomic_load(&ag_hold_bans) == 0)
-        ag_thread_pause(AG_PATIENCE_LOOK_NS);
+    while ((reader = atomic_load(&fetch->reader)) != NULL && reader != stream &&
+           !atomic_load(&fetch->never) && atomic_load(&ag_hold_bans) == 0) {
+        if (looks-- == 0)
+            atomic_store(&fetch->never, true);
+        else
+            ag_thread_pause(AG_PATIENCE_LOOK_NS);
+    }
 }

@@ -40,14 +40,20 @@ struct ag_fetched {
 
 /* What a context has for read-backs. Written by fetch.c. */
 struct ag_fetch {
-    _Atomic(CUfunction) func;               /* the kernel; NULL: it is not loaded */
-    _Atomic bool never;                     /* it cannot be loaded */
-    _Atomic uint32_t seen;                  /* read-backs before it was loaded */
+    _Atomic(CUfunction) func; /* the kernel; NULL: it is not loaded */
+    _Atomic bool never;       /* it cannot be loaded, or must not be launched any more */
+    _Atomic uint32_t seen;    /* read-backs before it was loaded */
     const struct ag_stream *_Atomic reader; /* the stream that reads back; NULL: none does */
     struct ag_fetched *place;               /* pinned memory */
     CUevent event;                          /* behind a read-back, where others issue work, too */
     CUdeviceptr at;                         /* where the device finds it */
 };
+
+/* Whether the kernel can be launched. */
+static inline bool ag_fetch_is_ready(const struct ag_fetch *fetch)
+{
+    return atomic_load(&fetch->func) != NULL && !atomic_load(&fetch->never);
+}
 
 /* Whether read-backs wait for the kernel to be loaded. */
 bool ag_fetch_is_wanted(const struct ag_fetch *fetch);
@@ -57,9 +63,9 @@ bool ag_fetch_is_wanted(const struct ag_fetch *fetch);
 bool ag_fetch_load(struct ag_fetch *fetch, CUcontext ctx);
 
 /* The calling thread is about to issue work in this stream (NULL: in any) of the context: waits
-   while a read-back is under way in another one, for AG_PATIENCE_NS at most. What the read-back
-   waits for may wait for that work. */
-void ag_fetch_wait(const struct ag_fetch *fetch, const struct ag_stream *stream);
+   while a read-back is under way in another one, for AG_PATIENCE_NS at most: what the read-back
+   waits for may wait for that work. After a wait in vain the context has no more read-backs. */
+void ag_fetch_wait(struct ag_fetch *fetch, const struct ag_stream *stream);
 
 /* The context is gone, and with it what it had. */
 void ag_fetch_forget(struct ag_fetch *fetch);

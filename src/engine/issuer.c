@@ -28,7 +28,7 @@ void ag_issuer_takes_over(struct ag_stream *stream)
 
 void ag_issuer_launches_unseen(void)
 {
-    const struct ag_context *context = ag_context_peek(ag_context_current());
+    struct ag_context *context = ag_context_peek(ag_context_current());
     atomic_store(&ag_unfollowed_kernels, true);
     if (context != NULL)
         ag_fetch_wait(&context->fetch, NULL);

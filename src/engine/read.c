@@ -114,7 +114,7 @@ static enum ag_read read_back(struct ag_stream *stream, const struct ag_read_cal
     CUstream handle = stream->id.handle;
     const struct ag_stream *none = NULL;
     enum ag_read read = AG_READ_NOT;
-    bool reads = stream->id.kind != AG_STREAM_PER_THREAD && atomic_load(&fetch->func) != NULL &&
+    bool reads = stream->id.kind != AG_STREAM_PER_THREAD && ag_fetch_is_ready(fetch) &&
                  atomic_compare_exchange_strong(&fetch->reader, &none, stream);
     CUevent event = NULL;
     if (reads && is_alone(stream)) {
@@ -138,7 +138,7 @@ enum ag_read ag_engine_read(const struct ag_read_call *call)
     CUcontext current = ag_engine_current(call->stream);
     struct ag_stream *stream = ag_stream_peek(call->stream, call->ptsz, current);
     if (stream == NULL || call->bytes == 0 || call->bytes > AG_FETCH_BYTES ||
-        atomic_load(&stream->id.context->fetch.func) == NULL || !is_of_host(call))
+        !ag_fetch_is_ready(&stream->id.context->fetch) || !is_of_host(call))
         return AG_READ_NOT;
     stream = ag_enter(call->stream, call->ptsz, current, false);
     return stream != NULL ? read_back(stream, call, current) : AG_READ_NOT;
