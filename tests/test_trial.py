@@ -93,6 +93,18 @@ def test_where_both_are_equal_trials_are_few(tmp_path):
     assert 0 < data["trials"] <= 2 * math.log2(10000)
 
 
+def test_what_falls_behind_the_sequence_counts(tmp_path):
+    """A replay of a single kernel is faster than its launch, and makes the program's own graph slower."""
+    def own_graph(steps, **env):
+        return report_of(tmp_path, [compiled.program("own_graph"), steps],
+                         {"AGSIM_LAUNCH_US": 20, "AGSIM_GRAPH_LAUNCH_US": 10, **env})
+
+    data = own_graph(2000)
+    assert share(data) > 0.8 and data["given_up"] == 0  # it has been audited, too
+    data = own_graph(2000, AGSIM_SWITCH_US=100)
+    assert data["given_up"] == 2 and share(data) < 0.2  # either head makes it slower by itself
+
+
 def test_report_tells_why(tmp_path):
     assert run(tmp_path, 500, **SLOW_GRAPHS)["given_up"]
     text = autograph("report", tmp_path / "report.json").stdout

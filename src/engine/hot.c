@@ -21,6 +21,7 @@ _Thread_local struct ag_current ag_current __attribute__((tls_model("initial-exe
 _Atomic unsigned ag_changes = 1;
 _Thread_local const char *ag_cause __attribute__((tls_model("initial-exec")));
 const char ag_cause_kernel[] = "cuLaunchKernel";
+_Thread_local struct ag_done ag_done __attribute__((tls_model("initial-exec")));
 _Thread_local struct ag_passing ag_passing __attribute__((tls_model("initial-exec")));
 
 _Atomic int ag_hold_bans;

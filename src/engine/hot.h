@@ -164,6 +164,15 @@ extern _Thread_local const char *ag_cause __attribute__((tls_model("initial-exec
 extern const char ag_cause_kernel[];
 
 /*
+ * What the calling thread has done that says where its laps begin (trial.h).
+ * Raised: by the doors of such calls (preload/). Never lowered.
+ */
+extern _Thread_local struct ag_done {
+    uint32_t waits;  /* calls for which the host may wait */
+    uint32_t graphs; /* launches of the program's own graphs */
+} ag_done __attribute__((tls_model("initial-exec")));
+
+/*
  * What ag_engine_passes() found out about the stream whose op the calling thread let pass last: it
  * makes the next ops cheap. A stale entry does no harm. Where nothing is held and no sequence is
  * open any op may pass; only its stream may learn less.

@@ -43,7 +43,7 @@ static void record(struct ag_stream *stream, const struct ag_described *call)
     ag_eager_is(stream, node);
     if (node == NULL) { /* the tree may have been pruned */
         (void)ag_execs_want_none(stream, NULL);
-        ag_trial_drop(stream);
+        ag_trial_forget(stream);
         ag_stream_end(stream, true, AG_REASON_SEQUENCE_END);
         return;
     }

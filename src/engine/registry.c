@@ -269,7 +269,7 @@ void ag_stream_drop_pointers(struct ag_stream *stream)
     stream->counters.errors += ag_keep_free(&stream->keep) != CUDA_SUCCESS;
     (void)ag_execs_want_none(stream, NULL);
     ag_eager_forget(stream);
-    ag_trial_drop(stream);
+    ag_trial_forget(stream);
     ag_recorder_drop(&stream->recorder);
 }
 

@@ -152,10 +152,21 @@ struct ag_timed {
     bool eager;           /* it goes out eagerly, to be compared with held ones */
 };
 
+/* A window of a trial, or several: of what counts. */
+struct ag_window {
+    uint64_t ns, ops;
+    uint64_t least; /* ns for an op in the fastest part */
+};
+
 /* trial.c: whether it pays to hold the sequences of a head. */
 struct ag_trials {
     struct ag_timed timed;
-    uint32_t won; /* trials in a row that replay has won */
+    uint32_t won;             /* trials in a row that replay has won */
+    struct ag_node *leader;   /* the head whose turns all heads take; NULL: each takes its own */
+    struct ag_window laps[2]; /* held, eager: of the last pair of a leader's windows */
+    uint32_t pairs;           /* of leaders' windows, so far */
+    uint64_t spent;           /* ns that recording took in the leader's lap, where it is eager */
+    uint32_t disturbed;       /* times that something took time that is not the program's */
 };
 
 /* audit.c: whether it pays to follow the stream. */

@@ -10,6 +10,13 @@
  *    are cut at the same places either way, and a wait behind a sequence counts for it. Which way
  *    comes first changes from pair to pair, so that what happens every n-th time falls to both.
  *
+ * What a replay costs may come later: the GPU begins late, or the program's own graph is launched
+ * later, and the program finds out when it waits. So laps are timed, too, where the thread launches
+ * graphs of its own, or waits, every few sequences: a lap goes from the first sequence behind such
+ * a launch, or wait, to the next. One head leads, and all heads of the stream take turns with it:
+ * in a lap all are held, or none is. A head loses a pair in which laps were slower. What holding
+ * saves in its sequences must be found in the laps, or the look alone decides nothing.
+ *
  * If holding is not faster in nearly all pairs the head is given up: its traces are destroyed, and
  * its sequences are eager for some time, twice as long after each lost trial. Then they become hot
  * again, and there is another trial. If holding is faster the next trial comes much later. Single
@@ -29,17 +36,28 @@
 #include "engine/clock.h"
 #include "engine/stream.h"
 
+/* Where laps begin: at each sequence, or behind what the thread does. */
+enum ag_lap { AG_LAP_SEQUENCE, AG_LAP_WAIT, AG_LAP_GRAPH };
+
 struct ag_trial {
     bool on;                 /* it is under way */
     uint8_t pair, won, lost; /* pairs of windows that are over; of these, won and lost by holding */
     uint8_t second;          /* 1: in the second window of the pair */
-    uint8_t begun;           /* sequences that have begun in the window */
+    uint8_t begun;           /* laps that have begun in the window */
+    uint8_t repeats;         /* of the head in the lap */
+    bool follows;            /* it takes turns with another head */
     uint16_t length;         /* the recorder's max_length when the trial started */
     uint64_t others;         /* for single ops: what other threads had issued by then */
-    struct ag_window {
-        uint64_t ns, ops; /* of all sequences that count */
-        uint64_t least;   /* ns for an op in the fastest of them */
-    } window[2], all[2];  /* [0] held, [1] eager; of this pair, and of the pairs before */
+
+    struct ag_window window[2], all[2]; /* held, eager: of its sequences in this pair, and before */
+    struct ag_window laps[2];           /* held, eager: of whole laps in this pair, if it leads */
+
+    enum ag_lap lap;
+    uint32_t mark;      /* of the thread, when the lap began: its waits, or its graphs */
+    uint64_t began;     /* the lap: when, ns; 0: none has begun */
+    uint64_t ops;       /* the stream's ops by then */
+    uint32_t disturbed; /* the stream's count by then */
+    uint32_t pairs;     /* the leaders' pairs that it has taken part in, if it follows */
 };
 
 /* A head's sequences go out eagerly for a while, and do not count. */
@@ -55,8 +73,13 @@ struct ag_head {
 
     uint32_t replays;      /* until the next trial; 0: it is under way, or there are no trials */
     uint32_t replays_next; /* `replays` after a trial that replay wins */
-    struct ag_rest lost;   /* because a trial is lost: the head is given up */
-    uint32_t longest;      /* ops of its longest trace; traces of a few rounds do not count */
+    struct ag_put_off {
+        const void *thread; /* that put off the trial, and what it had done by then */
+        uint32_t replays;   /* until then */
+        uint32_t waits, graphs;
+    } put_off;           /* the next trial */
+    struct ag_rest lost; /* because a trial is lost: the head is given up */
+    uint32_t longest;    /* ops of its longest trace; traces of a few rounds do not count */
     struct ag_trial trial;
 };
 
@@ -80,11 +103,24 @@ enum ag_trial_verdict ag_trial_of(struct ag_stream *stream, struct ag_node *head
 /* The head may become hot again at once: the whole stream rests instead. */
 void ag_trial_forgives(struct ag_node *head);
 
-/* The sequence that is being timed does not count: something took time that is not the program's,
-   or its nodes go away. */
+/* The sequence that is being timed does not count: it is not held as planned. */
 static inline void ag_trial_drop(struct ag_stream *stream)
 {
     stream->trial.timed.head = NULL;
+}
+
+/* Nor does the lap: something takes time that is not the program's. */
+static inline void ag_trial_disturb(struct ag_stream *stream)
+{
+    ag_trial_drop(stream);
+    stream->trial.disturbed++;
+}
+
+/* Nodes of the stream may go away. */
+static inline void ag_trial_forget(struct ag_stream *stream)
+{
+    ag_trial_drop(stream);
+    stream->trial.leader = NULL;
 }
 
 /* The sequence has ended after so many ops. */

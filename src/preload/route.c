@@ -535,6 +535,7 @@ ag_thunk_barrier(const struct ag_slot *slot, const uintptr_t *registers, const u
         ag_engine_barrier_stream((CUstream)argument, slot->ptsz, AG_REASON_STREAM_BARRIER);
         break;
     case AG_CLASS_DEFAULT_STREAM:
+        ag_done.waits++;
         ag_engine_barrier_wait(NULL, slot->ptsz, AG_REASON_HOST_WAIT);
         break;
     case AG_CLASS_DEVICE_COPY:

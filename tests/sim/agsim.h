@@ -26,6 +26,7 @@
  *                           streams, which wait for that (a real driver does so when it has no
  * more) AGSIM_LAUNCH_US=N       the launch of a kernel keeps its thread busy for so long (0),
  *   AGSIM_GRAPH_LAUNCH_US=N and that of a graph,
+ *   AGSIM_SWITCH_US=N       in addition that of a graph of eight nodes or more, behind another one,
  *   AGSIM_INSTANTIATE_US=N  its instantiation,
  *   AGSIM_POINTER_US=N      and questions about what lies at an address
  *   CUDA_DEVICE_MAX_CONNECTIONS=N  the queues that a context's streams share (8, at most 32): in

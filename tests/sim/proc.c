@@ -268,6 +268,7 @@ CUresult sim_cuInit(unsigned flags)
         sim.delay_us = (unsigned)sim_env_number("AGSIM_DELAY_US", 2);
         sim.launch_us = (unsigned)sim_env_number("AGSIM_LAUNCH_US", 0);
         sim.graph_launch_us = (unsigned)sim_env_number("AGSIM_GRAPH_LAUNCH_US", 0);
+        sim.switch_us = (unsigned)sim_env_number("AGSIM_SWITCH_US", 0);
         sim.instantiate_us = (unsigned)sim_env_number("AGSIM_INSTANTIATE_US", 0);
         sim.pointer_us = (unsigned)sim_env_number("AGSIM_POINTER_US", 0);
         sim.graph_free = (unsigned)sim_env_number("AGSIM_GRAPH_FREE", 0);

@@ -166,7 +166,7 @@ struct sim {
     int version;
     uint64_t seed;
     unsigned delay_us;
-    unsigned launch_us, graph_launch_us, instantiate_us, pointer_us;
+    unsigned launch_us, graph_launch_us, switch_us, instantiate_us, pointer_us;
     unsigned graph_free;   /* execs a context has memory for; 0: no limit */
     unsigned streams_free; /* streams that a context gives without a wait; 0: no limit */
     unsigned connections;  /* queues of a context */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "config/config.h"
+#include "engine/hot.h"
 #include "engine/trial.h"
 #include "observe/log.h"
 #include "unit/test.h"
@@ -26,6 +27,7 @@ void ag_log(enum ag_log_level level, const char *format, ...)
 }
 
 _Thread_local struct ag_thread ag_self;
+_Thread_local struct ag_done ag_done;
 static struct ag_stream others = {.issuer.thread = &others}; /* of another thread */
 
 struct ag_stream *ag_stream_all(void)
@@ -44,6 +46,22 @@ static unsigned
     slow_pairs;      /* bit n: eager sequences of 16 ops are slow in pair n behind the look */
 static bool in_step; /* with another thread */
 
+/* Sequences of a lap; 0: the thread never waits. Behind the last one come ops of another
+   head, which take so long, and then a wait, or a launch of a graph of the program's own. */
+static unsigned of_lap;
+static uint64_t rest_ns, behind_ns; /* the latter for each held sequence before */
+static bool own_graphs;
+
+static void lap_ends(struct ag_stream *stream, unsigned held)
+{
+    if (stream->trial.timed.head != NULL)
+        ag_trial_arrived(stream);
+    now += rest_ns + held * behind_ns;
+    stream->counters.ops += 4;
+    ag_done.waits++;
+    ag_done.graphs += own_graphs;
+}
+
 /* A stream that runs sequences of `ops` ops, replayed in so many ns where they are held, until the
    trial is over. Whether holding has won. */
 static bool wins(uint32_t ops, uint64_t held_ns, uint64_t eager_ns)
@@ -61,6 +79,7 @@ static bool wins(uint32_t ops, uint64_t held_ns, uint64_t eager_ns)
     given_up = 0;
     eager = 0;
     replays = 0;
+    unsigned held_before = 0;
     ag_trial_made(&stream, &trace);
     for (unsigned i = 0; i < 10000 && stream.counters.trials == 0; i++) {
         if (stream.trial.timed.head != NULL)
@@ -80,9 +99,15 @@ static bool wins(uint32_t ops, uint64_t held_ns, uint64_t eager_ns)
         if (!held && eager++ == pauses_in)
             now += pause_ns;
         stream.trial.timed.ops += ops;
+        stream.counters.ops += ops;
+        held_before += held;
         replays += !head.head->trial.on;
         if (held)
             ag_trial_submitted(&head, true);
+        if (of_lap != 0 && i % of_lap == of_lap - 1) {
+            lap_ends(&stream, held_before);
+            held_before = 0;
+        }
     }
     free(head.head);
     return stream.counters.trials == 1 && given_up == 0;
@@ -174,4 +199,141 @@ TEST(a_pause_of_the_machine_does_not_decide)
         CHECK(!wins(2, 63000, 60000));
     }
     pause_ns = 0;
+}
+
+TEST(what_falls_behind_the_next_head_counts)
+{
+    rest_ns = 300000;
+    for (unsigned i = 0; i < 2; i++) {
+        own_graphs = i != 0;
+        for (of_lap = 1; of_lap < 8; of_lap++) {
+            behind_ns = 0;
+            CHECK(wins(1, 6000, 8000) && wins(16, 20000, 60000) && wins(64, 20000, 200000));
+            behind_ns = 2000; /* what is saved is lost again: no sequence is slower */
+            CHECK(wins(1, 6000, 8000));
+            behind_ns = 26000;
+            CHECK(!wins(1, 6000, 8000));
+            behind_ns = 80000;
+            CHECK(!wins(16, 20000, 60000) && !wins(2, 8000, 60000));
+        }
+    }
+    of_lap = 9; /* too many: each is timed by itself */
+    CHECK(wins(1, 6000, 8000));
+    of_lap = 0;
+    own_graphs = false;
+}
+
+/* -- Heads that take turns with another one --------------------------------- */
+
+static struct two {
+    struct ag_stream stream;
+    struct ag_node head[2];
+    struct ag_trace trace[2];
+    unsigned held[2], lost[2]; /* sequences; verdicts */
+} two;
+
+static void begin_two(void)
+{
+    memset(&two, 0, sizeof two);
+    two.stream.recorder.max_length = 64;
+    for (unsigned i = 0; i < 2; i++) {
+        two.head[i] = (struct ag_node){.depth = 1, .below = 1, .trace = &two.trace[i]};
+        two.trace[i] = (struct ag_trace){.leaf = &two.head[i], .length = 2};
+        two.trace[i].next = two.stream.execs.traces;
+        two.stream.execs.traces = &two.trace[i];
+        ag_trial_made(&two.stream, &two.trace[i]);
+    }
+}
+
+static void end_two(void)
+{
+    for (unsigned i = 0; i < 2; i++)
+        free(two.head[i].head);
+}
+
+/* Two ops of the head, in 2 us less if they are held; whether they are. */
+static bool two_ops(unsigned i)
+{
+    if (two.stream.trial.timed.head != NULL)
+        ag_trial_arrived(&two.stream);
+    enum ag_trial_verdict verdict = ag_trial_of(&two.stream, &two.head[i]);
+    bool is_held = verdict == AG_TRIAL_HOLD || verdict == AG_TRIAL_KEEP;
+    two.lost[i] += verdict == AG_TRIAL_GIVE_UP;
+    two.held[i] += is_held;
+    now += is_held ? 6000 : 8000;
+    two.stream.trial.timed.ops += 2;
+    two.stream.counters.ops += 2;
+    if (is_held)
+        ag_trial_submitted(&two.head[i], true);
+    return is_held;
+}
+
+/* Laps of both heads, or of the second one; whichever is held, something takes so long behind. */
+static void laps_of_two(unsigned count, unsigned first, uint64_t late_ns)
+{
+    while (count-- > 0) {
+        bool any = false;
+        for (unsigned i = first; i < 2; i++)
+            any |= two_ops(i);
+        now += 50000 + (any ? late_ns : 0);
+        ag_done.waits++;
+    }
+}
+
+TEST(heads_that_are_slower_together_are_given_up)
+{
+    begin_two();
+    laps_of_two(200, 0, 0);
+    CHECK(two.stream.counters.trials == 2 && two.lost[0] + two.lost[1] == 0);
+    CHECK(two.held[0] == two.held[1] && two.held[0] > 100);
+    end_two();
+    begin_two();
+    laps_of_two(400, 0, 10000);
+    CHECK(two.lost[0] == 1 && two.lost[1] == 1 && two.stream.counters.trials == 2);
+    end_two();
+}
+
+TEST(a_head_that_has_won_is_doubted_where_laps_are_slower)
+{
+    begin_two();
+    two.head[1].head->replays = 100000;
+    laps_of_two(800, 0, 10000);
+    CHECK(two.lost[0] == 1 && two.lost[1] == 1);
+    end_two();
+}
+
+TEST(nobody_follows_a_head_that_has_gone)
+{
+    begin_two();
+    unsigned laps = 0, before = 0;
+    do {
+        before = two.held[0];
+        laps_of_two(1, 0, 0);
+    } while (two.held[0] != before && ++laps < 100);
+    CHECK(laps < 100 && two.stream.trial.leader == &two.head[0]);
+    before = two.held[1];
+    laps_of_two(3, 1, 0);
+    CHECK(two.held[1] == before); /* it is eager as that head was */
+    laps_of_two(1000, 1, 0);
+    CHECK(two.held[1] > before + 800);
+    end_two();
+}
+
+TEST(nor_where_the_thread_does_not_wait_any_more)
+{
+    begin_two();
+    unsigned laps = 0, before = 0;
+    do {
+        before = two.held[0];
+        laps_of_two(1, 0, 0);
+    } while (two.held[0] != before && ++laps < 100);
+    CHECK(laps < 100 && two.stream.trial.leader == &two.head[0]);
+    before = two.held[1];
+    for (unsigned i = 0; i < 2000; i++)
+        (void)two_ops(1);
+    CHECK(two.held[1] == before);
+    for (unsigned i = 0; i < 1000; i++)
+        (void)two_ops(1);
+    CHECK(two.held[1] > before + 300);
+    end_two();
 }
