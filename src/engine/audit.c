@@ -4,6 +4,7 @@
 
 #include "config/config.h"
 #include "engine/clock.h"
+#include "engine/hot.h"
 #include "engine/issuer.h"
 #include "engine/trial.h"
 #include "observe/log.h"
@@ -17,6 +18,7 @@ static void mark(struct ag_stream *stream, uint32_t after)
     audit->after = after;
     audit->replayed = stream->counters.replayed;
     audit->traces = stream->counters.traces;
+    audit->graphs = ag_done.graphs;
 }
 
 /* The next look comes as soon as that of a stream in step. It is put off if the stream is not in
@@ -32,6 +34,15 @@ void ag_audit_start(struct ag_stream *stream)
     mark_look(stream);
 }
 
+/* Whether trials say little: threads are in step, or this one launches graphs of its own, and may
+   wait for those. */
+static bool trials_say_little(const struct ag_stream *stream)
+{
+    uint32_t graphs = ag_done.graphs - stream->audit.graphs;
+    uint32_t ops = stream->recorder.ops - stream->audit.since;
+    return ag_issuer_in_step(stream) || (uint64_t)graphs * AG_AUDIT_RUN_MOST > ops;
+}
+
 static bool is_in_question(const struct ag_stream *stream)
 {
     const struct ag_audit *audit = &stream->audit;
@@ -40,7 +51,8 @@ static bool is_in_question(const struct ag_stream *stream)
     return ag_opt.trace_trial && audit->since != 0 && stream->pace.runs != 0 &&
            stream->pace.runs <= (in_step ? AG_AUDIT_RUN_MOST_IN_STEP : AG_AUDIT_RUN_MOST) &&
            stream->counters.traces - audit->traces <= AG_AUDIT_SETTLED &&
-           (in_step || (stream->counters.replayed - audit->replayed) * 100 < ops * AG_AUDIT_MANY);
+           (trials_say_little(stream) ||
+            (stream->counters.replayed - audit->replayed) * 100 < ops * AG_AUDIT_MANY);
 }
 
 /* A window begins: notes the time and the number of ops that have been issued. */
@@ -68,7 +80,7 @@ static void rest(struct ag_stream *stream)
     struct ag_audit *audit = &stream->audit;
     audit->followed_ps = op_ps(stream);
     audit->rests = true;
-    ag_trial_drop(stream);
+    ag_trial_disturb(stream);
     ag_recorder_rest(&stream->recorder, audit->window, 0);
     begin(stream);
 }

@@ -3,6 +3,7 @@
 #include "config/config.h"
 #include "engine/audit.h"
 #include "engine/clock.h"
+#include "engine/hot.h"
 #include "observe/log.h"
 #include "unit/test.h"
 
@@ -12,6 +13,7 @@ static uint64_t now, dropped_since;
 static unsigned drops; /* verdicts that give up */
 struct ag_options ag_opt = {.trace_trial = true};
 _Thread_local struct ag_thread ag_self;
+_Thread_local struct ag_done ag_done;
 
 uint64_t ag_clock_now(void)
 {
@@ -34,6 +36,7 @@ static uint64_t followed_ns, rested_ns;  /* that a step takes */
 static uint64_t pause_ns, pauses_at;     /* of the machine, in this step of all */
 static unsigned steps, rested, followed; /* ops that passed, or did not, in audits */
 static bool in_step;                     /* with another thread */
+static unsigned graphs; /* of the program's own that the thread launches in each step */
 
 static void begin(void)
 {
@@ -73,6 +76,7 @@ static void step(void)
     }
     rested += stream.audit.on && passes ? STEP : 0;
     followed += stream.audit.on && !passes ? STEP : 0;
+    ag_done.graphs += graphs;
     stream.counters.replayed += passes ? 0 : replayed;
     stream.counters.replays += passes ? 0 : replayed != 0;
     stream.execs.clock = stream.counters.replays;
@@ -157,6 +161,21 @@ TEST(but_it_is_where_threads_are_in_step)
     begin();
     in_step = false; /* since the first op */
     stream.issuer.crossed = 1;
+    CHECK(audited(20000) == 0);
+    replayed = 2;
+}
+
+TEST(and_where_the_thread_launches_graphs_of_its_own)
+{
+    graphs = 1;
+    replayed = STEP;
+    CHECK(pays(10000, 11000));
+    CHECK(!pays(10000, 10000) && drops == 1);
+    begin();
+    stream.pace.runs = 200;
+    CHECK(audited(20000) == 0);
+    graphs = 0; /* since the first op */
+    begin();
     CHECK(audited(20000) == 0);
     replayed = 2;
 }
