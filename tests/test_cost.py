@@ -18,6 +18,7 @@ CEILINGS = {
     "held-runtime": 353,
     "held-runtime-changing": 361,
     "held-kernels": 353,
+    "setters": 870,
     "held-runtime13": 467,
     "held-driver": 295,
     "held-driver-changing": 303,

@@ -278,9 +278,9 @@ bool ag_engine_setter_begins(struct ag_setter *setter)
 {
     if (setter->handle != NULL)
         ag_engine_barrier_load(setter->handle); /* the questions that follow may load it */
-    if (ag_setter_repeats(setter))
+    if (ag_setter_repeats(setter, ag_context_current()))
         return false;
-    uint32_t retired = ag_setter_prepare(setter, ag_context_current());
+    uint32_t retired = ag_setter_prepare(setter);
     if (retired != 0 && ag_anything_held())
         ag_engine_barrier_all(AG_REASON_ATTRIBUTES);
     forget_functions(retired);

@@ -198,14 +198,24 @@ const struct ag_function *ag_function_find(CUfunction handle, CUcontext ctx)
     return find_slow(handle, ctx);
 }
 
-/* Copies a function with its layout, all of which is constant but for what ag_limits_launched()
-   changes at any time. */
+CUfunction ag_function_of_handle(CUfunction handle, CUcontext ctx)
+{
+    pthread_mutex_lock(&lock);
+    const struct entry *entry = find(handle, ctx);
+    CUfunction func = entry != NULL ? entry->function.func : NULL;
+    pthread_mutex_unlock(&lock);
+    return func;
+}
+
+/* Copies a function with its layout, all of which is constant but for what launches change at any
+   time. */
 static void copy_to(struct ag_function *to, const struct ag_function *from)
 {
     size_t size = sizeof *from + from->layout.count * sizeof from->layout.field[0];
-    size_t at = offsetof(struct ag_function, limits.launched);
-    size_t behind = at + sizeof from->limits.launched;
+    size_t at = offsetof(struct ag_function, limits.wanted);
+    size_t behind = offsetof(struct ag_function, limits.launched) + sizeof from->limits.launched;
     memcpy(to, from, at);
+    atomic_store(&to->limits.wanted, atomic_load(&from->limits.wanted));
     atomic_store(&to->limits.launched, atomic_load(&from->limits.launched));
     memcpy((char *)to + behind, (const char *)from + behind, size - behind);
 }
@@ -384,7 +394,8 @@ static void renew(struct entry *entry, void *data)
 {
     struct renewal *renewal = data;
     const struct ag_function *old = &entry->function;
-    if (old->settings != NULL || !atomic_load(&old->used) || !renewal->chosen(old, renewal->data))
+    if (old->settings != NULL || !ag_limits_wanted(&old->limits) ||
+        !renewal->chosen(old, renewal->data))
         return;
     size_t size = sizeof *entry + old->layout.count * sizeof old->layout.field[0];
     struct entry *fresh = malloc(size);

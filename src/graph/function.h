@@ -23,13 +23,12 @@ struct ag_function {
     CUfunction func; /* of the context it was asked in, also where the program passes a CUkernel */
     CUkernel kernel; /* the kernel that it is a function of; NULL: none, or not known */
     bool kept;       /* the layout is not known, and empty: the driver keeps the arguments */
-    _Atomic bool used;            /* some op may refer to it */
     _Atomic uint32_t retired;     /* 0: it is in use; else see ag_functions_retire() */
     struct ag_limits limits;      /* of its launches */
     int cache, context_cache;     /* CUfunc_cache: what the program set for it, and for its context;
                                      written under the lock of setting.c */
     struct ag_settings *settings; /* NULL: nothing has been set since an op first referred to it,
-                                     except that a limit was raised; constant */
+                                     except a limit that suits all ops; constant */
     struct ag_layout layout;
 };
 
@@ -39,6 +38,9 @@ struct ag_function {
  * while the caller has the lock of a stream, and until this is reset: see ag_functions_retire().
  */
 const struct ag_function *ag_function_find(CUfunction handle, CUcontext ctx);
+
+/* The function that graph nodes want for that handle; NULL: not known. The caller needs no lock. */
+CUfunction ag_function_of_handle(CUfunction handle, CUcontext ctx);
 
 /* The function whose layout that is. */
 static inline const struct ag_function *ag_function_of(const struct ag_layout *layout)

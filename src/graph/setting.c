@@ -26,6 +26,11 @@ struct ag_settings {
     struct ag_setting known[AG_MOST_SETTINGS]; /* below `count` constant */
 };
 
+struct ag_same {
+    int cache;
+    bool some, all; /* functions that are known have it */
+};
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of settings, and of moments; taken
                                                             before the table's, after a stream's */
 
@@ -76,36 +81,80 @@ static bool begin_settings(struct ag_function *function)
     return function->settings != NULL;
 }
 
-bool ag_setting_number(const struct ag_function *function, uint32_t shared, uint32_t *number)
+static inline bool number_of(const struct ag_function *function, uint32_t shared, uint32_t *number)
 {
     const struct ag_settings *settings = function->settings;
-    /* Before the settings are read: a setter looks at this mark behind its change. */
-    if (!atomic_load_explicit(&function->used, memory_order_relaxed))
-        atomic_store(&((struct ag_function *)function)->used, true);
     *number = settings != NULL ? atomic_load_explicit(&settings->now, memory_order_relaxed) : 0;
-    uint32_t limit = atomic_load_explicit(&function->limits.shared, memory_order_relaxed);
+    uint32_t limit = atomic_load(&function->limits.shared);
     return shared <= limit && (settings == NULL || *number != 0);
+}
+
+/* Before the settings are read: a setter looks at what is wanted behind its change. */
+static __attribute__((noinline)) bool grow(const struct ag_function *function, uint32_t shared,
+                                           uint32_t *number)
+{
+    ag_limits_grow(&function->limits, shared);
+    return number_of(function, shared, number);
+}
+
+bool ag_setting_number(const struct ag_function *function, uint32_t shared, uint32_t *number)
+{
+    bool known = ag_limits_know(&function->limits, shared);
+    return known ? number_of(function, shared, number) : grow(function, shared, number);
 }
 
 /* -- Setters -------------------------------------------------------------- */
 
-bool ag_setter_repeats(const struct ag_setter *setter)
+/* The driver does not tell which cache configuration a function has. */
+static void compare_cache(struct ag_function *function, void *data)
+{
+    struct ag_same *same = data;
+    same->some = true;
+    same->all &= function->settings == NULL && function->cache == same->cache;
+}
+
+static bool repeats_cache(const struct ag_setter *setter)
+{
+    struct ag_same same = {.cache = setter->value, .all = true};
+    CUfunc_cache cache;
+    if (setter->handle == NULL)
+        return ag_real.cuCtxGetCacheConfig(&cache) == CUDA_SUCCESS && (int)cache == setter->value;
+    ag_functions_visit(&setter->reach, compare_cache, &same);
+    return same.some && same.all;
+}
+
+/* Which functions the call is for. */
+static void find_reach(struct ag_setter *setter, CUcontext current)
+{
+    struct ag_reach *reach = &setter->reach;
+    *reach =
+        (struct ag_reach){.handle = setter->handle, .current = current, .kernel = setter->kernel};
+    if (!setter->kernel || current == NULL)
+        return;
+    reach->func = ag_function_of_handle(setter->handle, current);
+    if (reach->func == NULL &&
+        ag_real.cuKernelGetFunction(&reach->func, (CUkernel)setter->handle) != CUDA_SUCCESS)
+        reach->func = NULL;
+}
+
+bool ag_setter_repeats(struct ag_setter *setter, CUcontext current)
 {
     int now;
-    CUfunc_cache cache;
-    if (setter->attribute == AG_SETTING_CACHE)
-        return setter->handle == NULL && ag_real.cuCtxGetCacheConfig(&cache) == CUDA_SUCCESS &&
-               (int)cache == setter->value;
     CUfunction_attribute attribute = (CUfunction_attribute)setter->attribute;
-    if (setter->kernel)
-        return ag_real.cuKernelGetAttribute(&now, attribute, (CUkernel)setter->handle,
-                                            setter->device) == CUDA_SUCCESS &&
-               now == setter->value;
-    return get(setter->handle, attribute, &now) && now == setter->value;
+    bool cache = setter->attribute == AG_SETTING_CACHE;
+    if (!cache && setter->kernel &&
+        ag_real.cuKernelGetAttribute(&now, attribute, (CUkernel)setter->handle, setter->device) ==
+            CUDA_SUCCESS &&
+        now == setter->value)
+        return true;
+    if (!cache && !setter->kernel && get(setter->handle, attribute, &now) && now == setter->value)
+        return true;
+    find_reach(setter, current);
+    return cache && repeats_cache(setter);
 }
 
 /* Whether launches of a function that has no settings of its own would take others behind the call
-   than before. */
+   than before. A limit matters where it is less than what an op has had. */
 static bool changes(const struct ag_function *function, const void *data)
 {
     const struct ag_setter *setter = data;
@@ -113,19 +162,12 @@ static bool changes(const struct ag_function *function, const void *data)
         return setter->handle != NULL ? function->cache != setter->value
                                       : function->cache == CU_FUNC_CACHE_PREFER_NONE;
     return setter->attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ||
-           setter->value < (int)atomic_load(&function->limits.shared);
+           setter->value + 1 < (int)atomic_load(&function->limits.wanted);
 }
 
-uint32_t ag_setter_prepare(struct ag_setter *setter, CUcontext current)
+uint32_t ag_setter_prepare(struct ag_setter *setter)
 {
-    struct ag_reach *reach = &setter->reach;
-    *reach =
-        (struct ag_reach){.handle = setter->handle, .current = current, .kernel = setter->kernel};
-    if (setter->kernel &&
-        (current == NULL ||
-         ag_real.cuKernelGetFunction(&reach->func, (CUkernel)setter->handle) != CUDA_SUCCESS))
-        reach->func = NULL;
-    return ag_functions_renew(reach, changes, begin_settings, setter);
+    return ag_functions_renew(&setter->reach, changes, begin_settings, setter);
 }
 
 void ag_setter_begin(void)
@@ -137,19 +179,20 @@ void ag_setter_begin(void)
 static void has_changed(struct ag_function *function, void *data)
 {
     struct ag_setter *setter = data;
-    setter->late |=
-        function->settings == NULL && atomic_load(&function->used) && changes(function, setter);
+    (void)ag_limits_ask_shared(&function->limits, function->func); /* see ag_limits_grow() */
+    setter->late |= function->settings == NULL && ag_limits_wanted(&function->limits) &&
+                    changes(function, setter);
     if (setter->kernel && function->func == setter->reach.func)
         function->kernel = (CUkernel)setter->handle;
     if (setter->attribute == AG_SETTING_CACHE && setter->handle != NULL)
         function->cache = setter->value;
     else if (setter->attribute == AG_SETTING_CACHE)
         function->context_cache = setter->value;
-    (void)ag_limits_ask_shared(&function->limits, function->func);
     if (setter->attribute >= CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH &&
         setter->attribute <= CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)
         ag_limits_ask_cluster(&function->limits, function->func);
-    if (function->settings != NULL)
+    if (function->settings != NULL &&
+        setter->attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
         renumber(function);
 }
 

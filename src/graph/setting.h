@@ -12,9 +12,10 @@
  *   takes it when it is added to a graph, and keeps it (H200, driver 580).
  *
  * Nothing of that is looked at while a function's settings stay as they were when an op first
- * referred to it, or its limit is only raised. Other changes give the function settings of its own:
- * a number for each combination of values that it has had. The number is part of the op, and no
- * call of the program has one, so that launches of such functions are always described.
+ * referred to it, and its limit is no less than what its ops have had. Other changes give the
+ * function settings of its own: a number for each combination of values that it has had. The number
+ * is part of the op, and no call of the program has one, so that launches of such functions are
+ * always described.
  *
  * A held launch may go out when its function has other settings already. For that moment the
  * function gets back the settings that it was called with, under a lock that setters wait for.
@@ -46,17 +47,17 @@ struct ag_setting {
 };
 
 /* Whether the call would set what is set already, so that it changes nothing. The function must be
-   loaded. */
-bool ag_setter_repeats(const struct ag_setter *setter);
+   loaded. `current`: the context. */
+bool ag_setter_repeats(struct ag_setter *setter, CUcontext current);
 
 /*
- * Around a call that does change something: prepare, begin, the call, end with its result.
+ * Around a call that is no repetition: prepare, begin, the call, end with its result.
  *
  * The first returns what ag_functions_retire() returns: before the call the ops that refer to these
  * functions must be gone, and all that is held must be submitted. Between begin and end the thread
  * has a lock, and makes this call only. The end may retire functions, too.
  */
-uint32_t ag_setter_prepare(struct ag_setter *setter, CUcontext current);
+uint32_t ag_setter_prepare(struct ag_setter *setter);
 void ag_setter_begin(void);
 uint32_t ag_setter_end(struct ag_setter *setter, CUresult result);
 

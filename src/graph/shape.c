@@ -9,6 +9,7 @@ enum {
                              cuFuncGetAttribute, NON_PORTABLE_CLUSTER_SIZE_ALLOWED) */
     CLUSTER_BITS = 8,     /* of each dimension, in ag_limits.cluster */
     BLOCK_BITS = 21,      /* of each dimension, in ag_limits.launched */
+    STEP = 16,            /* bytes in which ag_limits.wanted grows: so that most ops only look */
 };
 
 #define NO_CLUSTER_FITS UINT32_MAX
@@ -32,7 +33,7 @@ bool ag_limits_ask_shared(struct ag_limits *limits, CUfunction func)
     int bytes;
     CUfunction_attribute attribute = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
     bool known = ag_real.cuFuncGetAttribute(&bytes, attribute, func) == CUDA_SUCCESS;
-    PUT(limits->shared, known && bytes > 0 ? (uint32_t)bytes : 0);
+    atomic_store(&limits->shared, known && bytes > 0 ? (uint32_t)bytes : 0);
     return known;
 }
 
@@ -92,6 +93,16 @@ bool ag_limits_ask(struct ag_limits *limits, CUfunction func)
 static uint64_t pack(const uint32_t *block)
 {
     return block[0] | (uint64_t)block[1] << BLOCK_BITS | (uint64_t)block[2] << 2 * BLOCK_BITS;
+}
+
+void ag_limits_grow(const struct ag_limits *limits, uint32_t shared)
+{
+    const uint32_t step = STEP;
+    uint32_t before = atomic_load(&limits->wanted);
+    uint32_t enough = (shared + step - 1) / step * step + 1;
+    while (before < enough && shared <= INT32_MAX &&
+           !atomic_compare_exchange_weak(&((struct ag_limits *)limits)->wanted, &before, enough))
+        continue;
 }
 
 /* Two threads at once may leave one block where there were two: then less fits than could. */

@@ -26,6 +26,8 @@ struct ag_limits {
     /* These change while others read them. */
     _Atomic uint32_t shared;   /* bytes of dynamic shared memory that a launch may ask for now */
     _Atomic uint32_t cluster;  /* that each launch has now, packed; 0: none */
+    _Atomic uint32_t wanted;   /* 1 above the bytes of dynamic shared memory that any op has had, or
+                                  a few more; 0: there was no op */
     _Atomic uint64_t launched; /* the block of the function's launches, packed; 0: there was none */
 };
 
@@ -41,6 +43,24 @@ bool ag_limits_ask(struct ag_limits *limits, CUfunction func);
    older driver does not know of clusters, and there are none. */
 bool ag_limits_ask_shared(struct ag_limits *limits, CUfunction func);
 void ag_limits_ask_cluster(struct ag_limits *limits, CUfunction func);
+
+/* An op comes with so much dynamic shared memory; more than INT32_MAX is refused. To be told before
+   the limits are looked at: who changes them looks at this behind the change. Of `limits` only an
+   atomic word changes. */
+void ag_limits_grow(const struct ag_limits *limits, uint32_t shared);
+
+/* Whether that has been told. */
+static inline bool ag_limits_know(const struct ag_limits *limits, uint32_t shared)
+{
+    return __builtin_expect(atomic_load_explicit(&limits->wanted, memory_order_relaxed) > shared,
+                            1);
+}
+
+/* Whether some op may refer to the function. */
+static inline bool ag_limits_wanted(const struct ag_limits *limits)
+{
+    return atomic_load(&limits->wanted) != 0;
+}
 
 /* The driver has taken a launch with this block. Of `limits`, which are the table's of functions,
    only an atomic word changes. */

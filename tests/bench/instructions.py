@@ -35,6 +35,7 @@ CASES = {
     "held-runtime": Case("held-runtime", what="held, constant arguments"),
     "held-runtime-changing": Case("held-runtime-changing", what="held, all arguments change"),
     "held-kernels": Case("held-kernels", what="held, 32 kernels in turn"),
+    "setters": Case("setters", what="held, and a setter of its function before it"),
     "held-runtime13": Case("held-runtime13", what="held, <<<>>> of nvcc 13"),
     "held-driver": Case("held-driver", what="held, constant arguments"),
     "held-driver-changing": Case("held-driver-changing", what="held, all arguments change"),

@@ -49,6 +49,7 @@ static const void *const mixes[LENGTH] = {
 enum door {
     RUNTIME,   /* cudaLaunchKernel */
     KERNELS,   /* the same, of a kernel for each call */
+    SETTERS,   /* one of three kernels, and before it a setter of the kernel */
     RUNTIME13, /* __cudaLaunchKernel, as code of nvcc 13 calls it */
     DRIVER,    /* cuLaunchKernel, as the static runtime gets it */
     AFTER,     /* the same, after a loop of launches with another grid */
@@ -81,6 +82,7 @@ static const struct path {
     {"held-runtime", RUNTIME, false, false, false, "matched and held"},
     {"held-runtime-changing", RUNTIME, true, false, false, "matched and held, other arguments"},
     {"held-kernels", KERNELS, false, false, false, "matched and held, a kernel for each call"},
+    {"setters", SETTERS, false, false, false, "matched and held, a setter before each"},
     {"held-runtime13", RUNTIME13, false, false, false, "matched and held"},
     {"held-driver", DRIVER, false, false, false, "matched and held"},
     {"held-driver-changing", DRIVER, true, false, false, "matched and held, other arguments"},
@@ -124,6 +126,18 @@ static cudaError_t nothing(const void *, dim3, dim3, void **, size_t, cudaStream
 }
 static __typeof__(nothing) *volatile do_nothing = nothing; /* called, not inlined */
 
+/* As in the benchmark's loop (loops.h): two set what is set, the third one alternates. */
+static void set_function(const void *kernel, unsigned k)
+{
+    if (k % 3 == 0)
+        CHECK(cudaFuncSetCacheConfig(kernel, cudaFuncCachePreferL1));
+    else if (k % 3 == 1)
+        CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 50));
+    else
+        CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   k % 2 ? 16384 : 32768));
+}
+
 static void one_call(const struct path *path, long iteration, unsigned k)
 {
     unsigned shared = path->novel ? (unsigned)(iteration * LENGTH + k + 1) : 0;
@@ -139,6 +153,10 @@ static void one_call(const struct path *path, long iteration, unsigned k)
         break;
     case KERNELS:
         CHECK(cudaLaunchKernel(mixes[k], dim3(1), dim3(1), arguments, shared, stream));
+        break;
+    case SETTERS:
+        set_function(mixes[k % 3], k);
+        CHECK(cudaLaunchKernel(mixes[k % 3], dim3(1), dim3(1), arguments, shared, stream));
         break;
     case RUNTIME13:
         LAUNCH(mix, 1, 1, shared, stream, at, size, value);
