@@ -264,6 +264,11 @@ void ag_engine_device_reset(CUdevice device);
    held. Destroys every trace that contains a function of it. */
 void ag_engine_code_gone(CUmodule module, CUlibrary library);
 
+/* Whether the driver has said before which function of the module has the name, and the function
+   has been launched: to ask again loads nothing. And that the driver has just said it. */
+bool ag_engine_is_named(CUmodule module, const char *name);
+void ag_engine_named(CUmodule module, const char *name, const CUfunction *func);
+
 /*
  * Around a call that sets something for a function, or for all functions of the current context
  * (see graph/setting.h). False: the call changes nothing, and ag_engine_setter_ends() is not to be

@@ -21,6 +21,7 @@
 #include "engine/submit.h"
 #include "engine/watchdog.h"
 #include "engine/young.h"
+#include "graph/function.h"
 #include "graph/setting.h"
 #include "observe/callsite.h"
 #include "observe/log.h"
@@ -270,6 +271,49 @@ void ag_engine_context_green(CUcontext handle)
     struct ag_context *context = ag_context_find(handle);
     if (context != NULL)
         atomic_store(&context->green, true);
+}
+
+/* -- Functions by name ----------------------------------------------------------- */
+
+/* What the driver has said of names. Names with one hash are taken for one name: of 2^64. */
+enum { NAMES = 256 };
+static struct named {
+    CUmodule module;
+    uint64_t hash; /* of the name */
+    CUfunction func;
+    unsigned changes; /* ag_changes by then */
+} named[NAMES];
+static pthread_mutex_t named_lock = PTHREAD_MUTEX_INITIALIZER; /* innermost */
+
+/* FNV-1a. */
+static uint64_t hash_of_name(const char *name)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *name != '\0'; name++)
+        hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
+    return hash;
+}
+
+bool ag_engine_is_named(CUmodule module, const char *name)
+{
+    if (name == NULL)
+        return false;
+    uint64_t hash = hash_of_name(name);
+    pthread_mutex_lock(&named_lock);
+    struct named found = named[hash % NAMES];
+    pthread_mutex_unlock(&named_lock);
+    return found.module == module && found.hash == hash && found.func != NULL &&
+           found.changes == atomic_load(&ag_changes) &&
+           ag_function_find(found.func, ag_context_current()) != NULL;
+}
+
+void ag_engine_named(CUmodule module, const char *name, const CUfunction *func)
+{
+    uint64_t hash = hash_of_name(name);
+    unsigned changes = atomic_load(&ag_changes);
+    pthread_mutex_lock(&named_lock);
+    named[hash % NAMES] = (struct named){module, hash, *func, changes};
+    pthread_mutex_unlock(&named_lock);
 }
 
 /* -- Settings ------------------------------------------------------------------ */

@@ -70,7 +70,6 @@ static void functions_by_name(void)
 {
     CUfunction again = NULL;
     note(cuModuleGetFunction(&again, mod, "ag_mix") + (again == mix));
-    note(cuModuleGetFunction(&again, mod, "ag_copy") + (again == word_copy));
 }
 
 /* -- Questions about contexts, devices, memory, streams ------------------------- */

@@ -349,6 +349,18 @@ void ag_engine_setter_ends(struct ag_setter *setter, CUresult result)
     NOTE("set(%d) ", (int)result);
 }
 
+bool ag_engine_is_named(CUmodule module, const char *name)
+{
+    (void)name;
+    return (uintptr_t)module == 3;
+}
+
+void ag_engine_named(CUmodule module, const char *name, const CUfunction *func)
+{
+    (void)name;
+    NOTE("named(%p, %p) ", (void *)module, (const void *)func);
+}
+
 bool ag_engine_limit_repeats(CUlimit limit, size_t value)
 {
     return (size_t)limit == value;
