@@ -71,6 +71,16 @@ def test_what_is_slower_is_given_up_and_tried_again(tmp_path):
         assert trace["held_ns"] > trace["eager_ns"]
 
 
+def test_a_single_op_that_is_slower_is_given_up(tmp_path):
+    """It is replayed within the call that is timed."""
+    env = {"AGSIM_LAUNCH_US": 2}
+    data = run(tmp_path, 1000, kernels=1, AGSIM_GRAPH_LAUNCH_US=3, **env)
+    assert data["given_up"] == 1 and share(data) < 0.3
+    assert data["trace_list"][0]["held_ns"] > data["trace_list"][0]["eager_ns"]
+    data = run(tmp_path, 1000, kernels=1, AGSIM_GRAPH_LAUNCH_US=1, **env)
+    assert data["given_up"] == 0 and share(data) > 0.8
+
+
 def test_what_recording_costs_does_not_count_for_holding(tmp_path):
     """Both ways ask what lies at each address, which a program without the library does not."""
     command = [compiled.program("trial_copies"), 8000]

@@ -140,10 +140,11 @@ static inline uint64_t ag_trial_clock(const struct ag_stream *stream)
 }
 
 /* Since `began` (ag_trial_clock()) the library has recorded an op. That time does not count, since
-   a head that is given up is not recorded. */
+   a head that is given up is not recorded. What it takes to hold an op counts: the op may have
+   begun a held sequence behind an eager one, and may have been replayed at once. */
 static inline void ag_trial_spent(struct ag_stream *stream, uint64_t began)
 {
-    if (__builtin_expect(began != 0, 0))
+    if (__builtin_expect(began != 0, 0) && stream->trial.timed.eager)
         stream->trial.timed.spent += ag_clock_now() - began;
 }
 
