@@ -24,6 +24,7 @@ CEILINGS = {
     "held-driver-changing": 303,
     "held-memset": 475,
     "held-copy": 810,
+    "held-upload": 1000,
     "held-event": 660,
     "whole-runtime": 402,
     "whole-runtime-changing": 520,
@@ -31,7 +32,7 @@ CEILINGS = {
     "whole-driver-changing": 462,
     "recorded-runtime": 540,
     "recorded-driver": 307,
-    "novel-runtime": 930,
+    "novel-runtime": 932,
     "novel-driver": 690,
     "novel-events": 800,
     "await": 880,
@@ -40,8 +41,9 @@ CEILINGS = {
     "resting-after": 110,
     "resting-memset": 42,
     "resting-copy": 36,
+    "resting-upload": 36,
     "resting-event": 36,
-    "upload": 41,
+    "foreign": 41,
     "later": 36,
     "disabled-runtime": 54,
     "disabled-driver": 0,
@@ -94,6 +96,6 @@ def test_instructions(name):
         assert "cuGraphLaunch" in result["driver"] and "cuLaunchKernel" not in result["driver"]
     if name in ("stream", "young", "crowd", "uploads"):
         assert "cuStreamGetFlags" not in result["driver"], "who has created a stream knows them"
-    if name.startswith(("recorded", "novel", "resting", "upload", "later")):
+    if name.startswith(("recorded", "novel", "resting", "foreign", "uploads", "later")):
         assert (LAUNCHES | {"cuMemcpyHtoDAsync_v2"}) & result["driver"].keys()
         assert "cuGraphLaunch" not in result["driver"]

@@ -281,7 +281,7 @@ PASSED = "2 3 4 5 6 7 8 9 10"
     ("cuMemsetD2D16Async", "memset(0x77, 4x5, 2, 0x3, 2, 0x6 {ptsz}) "),
     ("cuMemsetD2D32Async", "memset(0x77, 4x5, 2, 0x3, 4, 0x6 {ptsz}) "),
     ("cuMemcpyAsync", "copy(4 0x77, 4 0x2, 3x1x1, 0x4 {ptsz}) "),
-    ("cuMemcpyDtoDAsync_v2", "copy(4 0x77, 4 0x2, 3x1x1, 0x4 {ptsz}) "),
+    ("cuMemcpyDtoDAsync_v2", "copy(4 0x77, 2 0x2, 3x1x1, 0x4 {ptsz}) "),
     ("cuMemcpyHtoDAsync_v2", "copy(4 0x77, 4 0x2, 3x1x1, 0x4 {ptsz}) "),
     ("cuEventRecord", "record(0x77, 0x2 {ptsz}) "),
     ("cuStreamWaitValue32_v2", "value(1, 0x2, 0x3, 4, 0x77 {ptsz}) "),
@@ -314,7 +314,7 @@ def test_ops_reach_the_engine(built, name, event, suffix):
     ("cuMemsetD2D16_v2", "memset(0x77, 4x5, 2, 0x3, 2, (nil) {ptds}) ", "wait((nil), {ptds}, host_wait) "),
     ("cuMemsetD2D32_v2", "memset(0x77, 4x5, 2, 0x3, 4, (nil) {ptds}) ", "wait((nil), {ptds}, host_wait) "),
     ("cuMemcpy", "copy(4 0x77, 4 0x2, 3x1x1, (nil) {ptds}) ", "copy({ptds}, host_wait) "),
-    ("cuMemcpyDtoD_v2", "copy(4 0x77, 4 0x2, 3x1x1, (nil) {ptds}) ", "copy({ptds}, host_wait) "),
+    ("cuMemcpyDtoD_v2", "copy(4 0x77, 2 0x2, 3x1x1, (nil) {ptds}) ", "copy({ptds}, host_wait) "),
 ])
 @pytest.mark.parametrize("suffix", ["", "_ptds"])
 def test_ops_without_a_stream_reach_the_engine(built, name, event, barrier, suffix):

@@ -37,7 +37,7 @@ def questions(calls):
 
 def test_copies_that_cannot_be_held_pass(tmp_path):
     """Without a question, but for the first ones and one in up to 257; a loop behind them is found."""
-    uploads, steps = 2000, 200
+    uploads, steps = 1000, 200
     command = [compiled.program("foreign_copies"), uploads, steps]
     calls = tmp_path / "calls"
     env = {**FIXED, "AGSIM_CALLS": calls, "AUTOGRAPH_TRACE_MEMORY": 65536}

@@ -38,6 +38,7 @@
     X(cuStreamSynchronize)                                                                         \
     X(cuStreamWaitEvent)                                                                           \
     X(cuEventCreate)                                                                               \
+    X(cuEventQuery)                                                                                \
     X(cuEventRecord)                                                                               \
     X(cuEventSynchronize)                                                                          \
     X(cuEventDestroy_v2)                                                                           \
@@ -57,6 +58,7 @@
     X(cuStreamWaitValue32_v2)                                                                      \
     X(cuStreamWaitValue64_v2)                                                                      \
     X(cuMemHostAlloc)                                                                              \
+    X(cuMemFreeHost)                                                                               \
     X(cuMemHostGetDevicePointer_v2)                                                                \
     X(cuModuleLoadData)                                                                            \
     X(cuModuleGetFunction)                                                                         \

@@ -23,6 +23,7 @@ struct job {
     struct ag_trace *trace;
     CUevent event;
     struct ag_relay relay;
+    struct ag_pinned pinned;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows; innermost */
@@ -307,4 +308,53 @@ CUresult ag_aside_relay(struct ag_context *context, struct ag_relay *relay)
 CUresult ag_aside_destroy_relay(struct ag_context *context, const struct ag_relay *relay)
 {
     return sooner_or_later(&(struct job){.run = give_relay, .context = context, .relay = *relay});
+}
+
+/* What of it has been made. */
+static void free_pinned(const struct ag_pinned *pinned)
+{
+    for (unsigned part = 0; part < AG_STAGING_PARTS && pinned->done[part] != NULL; part++)
+        (void)ag_real.cuEventDestroy_v2(pinned->done[part]); /* new and unused */
+    if (pinned->memory != NULL)
+        (void)ag_real.cuMemFreeHost(pinned->memory);
+}
+
+static CUresult allocate_pinned(struct job *job)
+{
+    struct ag_pinned *pinned = &job->pinned;
+    CUresult result = CUDA_SUCCESS;
+    void *memory = NULL;
+    for (unsigned part = 0; part < AG_STAGING_PARTS && result == CUDA_SUCCESS; part++)
+        if ((result = ag_real.cuEventCreate(&pinned->done[part], CU_EVENT_DISABLE_TIMING)) !=
+            CUDA_SUCCESS)
+            pinned->done[part] = NULL;
+    if (result == CUDA_SUCCESS)
+        result =
+            ag_real.cuMemHostAlloc(&memory, (size_t)AG_STAGING_PARTS * AG_STAGING_PART_KB << 10, 0);
+    if (result == CUDA_SUCCESS) {
+        CUpointer_attribute name = CU_POINTER_ATTRIBUTE_BUFFER_ID;
+        unsigned long long number = 0;
+        void *value = &number;
+        pinned->memory = memory;
+        result = ag_real.cuPointerGetAttributes(1, &name, &value, (CUdeviceptr)memory);
+        pinned->buffer = number;
+    }
+    if (result == CUDA_SUCCESS)
+        return result;
+    free_pinned(pinned);
+    *pinned = (struct ag_pinned){.memory = NULL};
+    return result;
+}
+
+static void free_lost_pinned(struct job *job)
+{
+    free_pinned(&job->pinned);
+}
+
+CUresult ag_aside_pinned(struct ag_context *context, struct ag_pinned *pinned)
+{
+    struct job job = {.run = allocate_pinned, .undo = free_lost_pinned, .context = context};
+    CUresult result = run_aside(&job);
+    *pinned = job.pinned;
+    return result;
 }

@@ -19,6 +19,7 @@
 
 #include "engine/context.h"
 #include "graph/trace.h"
+#include "trace/policy.h"
 
 /* Starts the thread, once, before any of the calls below. False: there is no such thread, and the
    functions make their calls themselves. */
@@ -46,6 +47,16 @@ CUresult ag_aside_relay(struct ag_context *context, struct ag_relay *relay);
 
 /* Returns the first error. The context has one relay less. */
 CUresult ag_aside_destroy_relay(struct ag_context *context, const struct ag_relay *relay);
+
+/* Pinned memory, the driver's number of it, and events that are never timed, one for each part.
+   Whoever asks for it never gives it back. */
+struct ag_pinned {
+    unsigned char *memory; /* all parts */
+    uint64_t buffer;       /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
+    CUevent done[AG_STAGING_PARTS];
+};
+
+CUresult ag_aside_pinned(struct ag_context *context, struct ag_pinned *pinned);
 
 /* Whether a call has not come back in time: the next call would wait behind it. */
 bool ag_aside_waits(void);

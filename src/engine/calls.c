@@ -11,6 +11,7 @@
 #include "engine/observe.h"
 #include "engine/op.h"
 #include "engine/settle.h"
+#include "engine/staging.h"
 #include "engine/trial.h"
 #include "observe/callsite.h"
 
@@ -66,12 +67,24 @@ bool ag_engine_memset(const struct ag_memset_call *call)
     return stream != NULL && decide_memset(stream, call, current);
 }
 
+/* All uploads of a trace need places at one time: a sequence that has many ends before this one. */
+static void count_upload(struct ag_stream *stream, const struct ag_described *upload)
+{
+    size_t bytes = ag_words(&upload->op.shape[AG_COPY_BYTES_LOW]);
+    if (stream->recorder.cursor->depth != 0 && ag_staging_cuts(stream, bytes))
+        ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
+    ag_staging_count(stream, bytes);
+}
+
 static bool describe_copy(struct ag_stream *stream, struct ag_described *to, const void *call)
 {
     if (ag_copies_skip(stream))
         return false;
-    bool described = ag_describe_copy(to, call, &stream->answers);
+    bool described = ag_describe_copy(to, call, &stream->answers) &&
+                     (to->upload == NULL || !ag_staging_is_barred(stream));
     ag_copies_seen(stream, described);
+    if (described && to->upload != NULL)
+        count_upload(stream, to);
     return described;
 }
 

@@ -56,6 +56,10 @@ struct ag_context {
                            Contexts): no other thread can submit what is held there */
     struct ag_fetch fetch;
     _Atomic int refused; /* error of a held op that no call of the program has returned yet; or 0 */
+
+    /* Under the lock of staging.c. */
+    struct ag_ring *rings; /* that no state has any more */
+    unsigned ring_count;   /* all of the context's */
 };
 
 /* What making graphs in the context has taken and replays have not saved yet, ns; 0 or less:

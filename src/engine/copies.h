@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies that cannot be held, such as those of pageable memory. To describe a copy the driver is
- * asked about its memory. A stream that copies pageable memory all the time need not pay for that
+ * Copies that cannot be held, such as those of much pageable memory. To describe a copy the driver
+ * is asked about its memory. A stream that copies such memory all the time need not pay for that
  * each time, nor need a new stream of a thread whose last copies could not be held.
  *
  * Wants the stream's lock.

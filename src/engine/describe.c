@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "graph/attribute.h"
 #include "graph/setting.h"
+#include "trace/policy.h"
 
 _Static_assert(sizeof(struct ag_shape) == AG_SHAPE_WORDS * sizeof(uint32_t),
                "a kernel's shape is an op's shape");
@@ -201,17 +202,24 @@ static size_t extent(const CUDA_MEMCPY3D *p, size_t x, size_t y, size_t z, size_
     return ((z + p->Depth - 1) * height + y + p->Height - 1) * pitch + x + p->WidthInBytes;
 }
 
-/* Writes what is certain of the memory types into the parameters, and the allocations where they
-   matter; false: not one to be held. */
-static bool resolve(CUDA_MEMCPY3D *p, struct ag_copy_arguments *arguments,
-                    struct ag_answers **answers)
+/* Whether the call may be one from any memory to that of the device. */
+static bool is_between_memory(const CUDA_MEMCPY3D *p)
 {
     bool to_device =
         p->dstMemoryType == CU_MEMORYTYPE_DEVICE || p->dstMemoryType == CU_MEMORYTYPE_UNIFIED;
     bool from_memory = p->srcMemoryType == CU_MEMORYTYPE_HOST ||
                        p->srcMemoryType == CU_MEMORYTYPE_DEVICE ||
                        p->srcMemoryType == CU_MEMORYTYPE_UNIFIED;
-    if (!to_device || !from_memory || p->reserved0 != NULL || p->reserved1 != NULL)
+    return to_device && from_memory && p->reserved0 == NULL && p->reserved1 == NULL;
+}
+
+/* Writes what is certain of the memory types into the parameters, and the allocations where they
+   matter; false: not one to be held. */
+static bool resolve(struct ag_described *to, struct ag_answers **answers)
+{
+    CUDA_MEMCPY3D *p = &to->params;
+    struct ag_copy_arguments *arguments = &to->arguments.copy;
+    if (!is_between_memory(p))
         return false;
     CUdeviceptr src =
         p->srcMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)p->srcHost : p->srcDevice;
@@ -223,13 +231,19 @@ static bool resolve(CUDA_MEMCPY3D *p, struct ag_copy_arguments *arguments,
     if (type == 0 ||
         ag_memory_at(answers, p->dstDevice, dst_bytes, &dst_buffer) != CU_MEMORYTYPE_DEVICE)
         return false;
-    bool host = type == CU_MEMORYTYPE_HOST;
+    bool host = type != CU_MEMORYTYPE_DEVICE;
+    to->upload = NULL;
+    if (type == AG_MEMORY_PAGEABLE) {
+        if (p->srcMemoryType == CU_MEMORYTYPE_DEVICE) /* an error */
+            return false;
+        to->upload = (const void *)src;
+    }
     arguments->dst_buffer = host ? dst_buffer : 0;
     arguments->src_buffer = host ? src_buffer : 0;
-    p->srcMemoryType = type;
+    p->srcMemoryType = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
     p->dstMemoryType = CU_MEMORYTYPE_DEVICE;
-    p->srcHost = type == CU_MEMORYTYPE_HOST ? (const void *)src : NULL;
-    p->srcDevice = type == CU_MEMORYTYPE_DEVICE ? src : 0;
+    p->srcHost = host ? (const void *)src : NULL;
+    p->srcDevice = host ? 0 : src;
     p->dstHost = NULL;
     p->srcArray = p->dstArray = NULL;
     p->reserved0 = p->reserved1 = NULL;
@@ -273,18 +287,31 @@ static bool describe_plain(struct ag_described *to, CUDA_MEMCPY3D *p)
     return true;
 }
 
+/* A copy of pageable memory that takes all its bytes during the call, as it will when it is held.
+ */
+static bool describe_upload(struct ag_described *to, CUDA_MEMCPY3D *p)
+{
+    if (!is_plain(p) || p->WidthInBytes > (size_t)AG_UPLOAD_KB << 10 || !describe_plain(to, p))
+        return false;
+    to->op.shape[AG_COPY_UPLOAD] = 1;
+    to->arguments.copy.src = 0; /* until it is held */
+    return true;
+}
+
 bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,
                       struct ag_answers **answers)
 {
     CUDA_MEMCPY3D *p = &to->params;
     *p = call->params;
     if (p->WidthInBytes == 0 || p->Height == 0 || p->Depth == 0 || p->srcLOD != 0 ||
-        p->dstLOD != 0 || !resolve(p, &to->arguments.copy, answers) ||
+        p->dstLOD != 0 || !resolve(to, answers) ||
         (call->blocks && (p->srcMemoryType == CU_MEMORYTYPE_HOST || synchronizes(p->dstDevice) ||
                           synchronizes(p->srcDevice))))
         return false;
     to->op = (struct ag_op){.kind = AG_OP_COPY, .extra = p, .extra_size = sizeof *p};
     to->from = to->fields;
+    if (to->upload != NULL)
+        return describe_upload(to, p);
     if (is_plain(p))
         return describe_plain(to, p);
     to->op.layout = &nothing;
@@ -328,7 +355,8 @@ bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call
     bool wide = call->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64 ||
                 call->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
     uint64_t buffer;
-    if (ag_memory_at(answers, call->address, wide ? 8 : 4, &buffer) == 0)
+    CUmemorytype type = ag_memory_at(answers, call->address, wide ? 8 : 4, &buffer);
+    if (type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_HOST)
         return false;
     to->op = (struct ag_op){
         .kind = AG_OP_VALUE,
@@ -345,11 +373,9 @@ bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call
 
 /* -- Certainty --------------------------------------------------------------- */
 
-bool ag_described_is_certain(const struct ag_described *call, struct ag_answers **answers)
+bool ag_memset_is_certain(const struct ag_described *call, struct ag_answers **answers)
 {
     const struct ag_op *op = &call->op;
-    if (op->kind != AG_OP_MEMSET)
-        return true; /* a copy's addresses were looked up to describe it */
     CUdeviceptr dst = op->layout->count != 0 ? call->arguments.memset.dst : (CUdeviceptr)op->func;
     if ((dst & (op->shape[AG_MEMSET_WIDTH] - 1)) != 0) /* 1, 2 or 4 bytes */
         return false;

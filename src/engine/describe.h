@@ -26,6 +26,8 @@ struct ag_described {
         uint64_t value;
     } arguments;
     CUDA_MEMCPY3D params;
+    const void *upload; /* of a copy: the bytes of pageable memory that are taken when it is held;
+                           NULL: it is no such copy */
 };
 
 /* False: the op cannot be held. The context of the stream must be current. `function`: what is
@@ -41,9 +43,10 @@ bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call
 bool ag_describe_event(struct ag_described *to, const struct ag_event_call *call, uint64_t serial);
 
 /*
- * Whether the call is certain to succeed, given that its op has succeeded with other arguments. A
- * memset is if its addresses are aligned and in one allocation that lives. Every other op is.
+ * Whether a memset is certain to succeed, given that its op has succeeded with other arguments: its
+ * addresses are aligned and in one allocation that lives. Every other op that is described is
+ * certain: a copy's addresses were looked up to describe it.
  */
-bool ag_described_is_certain(const struct ag_described *call, struct ag_answers **answers);
+bool ag_memset_is_certain(const struct ag_described *call, struct ag_answers **answers);
 
 #endif

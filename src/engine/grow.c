@@ -14,6 +14,7 @@
 #include "engine/issuer.h"
 #include "engine/make.h"
 #include "engine/query.h"
+#include "engine/staging.h"
 #include "engine/young.h"
 
 static bool idle(struct ag_stream *stream)
@@ -143,8 +144,10 @@ void ag_engine_settled(CUcontext handle, unsigned left)
     if (context == NULL || left == 0)
         return;
     atomic_store(&context->settled, left);
-    if (atomic_load(&ag_unsettled) != 0)
+    if (atomic_load(&ag_unsettled) != 0) {
         ag_stream_settle(context);
+        ag_staging_settle(context);
+    }
 }
 
 /* The stream that the calling thread issued the last op of, if it remembers it, not locked. */

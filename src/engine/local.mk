@@ -12,8 +12,8 @@ engine_sources = \
 	src/engine/memory.h src/engine/observe.c src/engine/observe.h src/engine/op.c src/engine/op.h src/engine/pace.c \
 	src/engine/pace.h src/engine/passing.c src/engine/pool.c src/engine/query.c src/engine/query.h src/engine/read.c src/engine/registry.c \
 	src/engine/registry.h src/engine/relay.c src/engine/relay.h src/engine/sequence.c src/engine/sequence.h \
-	src/engine/settle.c src/engine/settle.h src/engine/stream.c src/engine/stream.h src/engine/submit.c \
-	src/engine/submit.h src/engine/thread.c src/engine/thread.h src/engine/trial.c src/engine/trial.h src/engine/watch.c \
+	src/engine/settle.c src/engine/settle.h src/engine/staging.c src/engine/staging.h src/engine/stream.c \
+	src/engine/stream.h src/engine/submit.c src/engine/submit.h src/engine/thread.c src/engine/thread.h src/engine/trial.c src/engine/trial.h src/engine/watch.c \
 	src/engine/watch.h src/engine/watchdog.c src/engine/watchdog.h src/engine/young.c src/engine/young.h \
 	src/graph/attribute.c src/graph/attribute.h src/graph/function.c src/graph/function.h src/graph/keep.c src/graph/keep.h src/graph/node.c src/graph/node.h src/graph/setting.c src/graph/setting.h src/graph/shape.c src/graph/shape.h src/graph/trace.c src/graph/trace.h \
 	src/graph/variant.c src/graph/variant.h src/graph/words.h \

@@ -16,6 +16,7 @@
 #include "engine/query.h"
 #include "engine/registry.h"
 #include "engine/relay.h"
+#include "engine/staging.h"
 #include "engine/trial.h"
 #include "graph/node.h"
 #include "graph/variant.h"
@@ -136,7 +137,7 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
     ag_trial_disturb(stream); /* what follows takes its time */
     uint64_t began = ag_clock_now();
     struct ag_trace *trace = NULL;
-    if (avoid_destroyed(stream, leaf))
+    if (avoid_destroyed(stream, leaf) && ag_staging_prepare(stream, leaf, &result))
         trace = ag_trace_build(leaf, stream->id.context->ctx, stream->id.handle, &result);
     if (trace != NULL)
         result = complete(stream, &trace);

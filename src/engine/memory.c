@@ -35,8 +35,13 @@ static bool ask(struct answer *answer, CUdeviceptr address)
         CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
         CU_POINTER_ATTRIBUTE_BUFFER_ID,        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
     void *values[] = {&answer->type, &managed, &start, &size, &id, &owner};
-    if (ag_real.cuPointerGetAttributes(6, names, values, address) != CUDA_SUCCESS || managed ||
-        address < start || address - start > size)
+    if (ag_real.cuPointerGetAttributes(6, names, values, address) != CUDA_SUCCESS || managed)
+        return false;
+    if (answer->type == 0) {
+        answer->type = AG_MEMORY_PAGEABLE;
+        return address != 0;
+    }
+    if (address < start || address - start > size)
         return false;
     answer->room = size - (address - start);
     answer->buffer = id;
@@ -91,7 +96,8 @@ CUmemorytype ag_memory_at(struct ag_answers **answers, CUdeviceptr address, size
         answer = &fresh;
     }
     *buffer = answer->buffer;
-    return bytes <= answer->room ? answer->type : 0;
+    bool within = bytes <= answer->room || answer->type == AG_MEMORY_PAGEABLE;
+    return within ? answer->type : 0;
 }
 
 bool ag_memory_holds(struct ag_answers **answers, CUdeviceptr address, size_t bytes)

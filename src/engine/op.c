@@ -8,6 +8,7 @@
 #include "engine/execs.h"
 #include "engine/failure.h"
 #include "engine/hold.h"
+#include "engine/staging.h"
 #include "engine/trial.h"
 #include "graph/function.h"
 #include "trace/policy.h"
@@ -124,7 +125,7 @@ static bool begin(struct ag_stream *stream, struct ag_node *node, const struct a
 }
 
 /* Whether the driver takes the op at a node that leads to a trace, where it may have taken another
-   shape. What else it might refuse is looked at by ag_described_is_certain(). */
+   shape. What else it might refuse is looked at by is_certain(). */
 static bool takes(const struct ag_node *node, bool predicted, const struct ag_op *op)
 {
     bool equal = predicted || memcmp(node->op.shape, op->shape, sizeof op->shape) == 0;
@@ -133,12 +134,25 @@ static bool takes(const struct ag_node *node, bool predicted, const struct ag_op
     return LIKELY(equal) || op->kind != AG_OP_KERNEL || fits(op);
 }
 
+static inline bool is_upload(const struct ag_described *call)
+{
+    return call->op.kind == AG_OP_COPY && call->upload != NULL;
+}
+
+/* Whether the driver takes the op with these arguments; and the bytes of an upload find a place. */
+static bool is_certain(struct ag_stream *stream, const struct ag_described *call)
+{
+    if (call->op.kind == AG_OP_MEMSET)
+        return ag_memset_is_certain(call, &stream->answers);
+    return LIKELY(!is_upload(call)) || ag_staging_has_room(stream, call);
+}
+
 /* Whether the op can be held at that node (NULL: it has none) behind what is held. */
 static bool can_hold(struct ag_stream *stream, struct ag_node *node, bool predicted,
                      const struct ag_described *call)
 {
     return node != NULL && ag_node_leads(node) && takes(node, predicted, &call->op) &&
-           ag_described_is_certain(call, &stream->answers) &&
+           is_certain(stream, call) &&
            (LIKELY(!ag_node_is_kept(node)) || keep(stream, node, call->from));
 }
 
@@ -159,6 +173,8 @@ static bool hold(struct ag_stream *stream, struct ag_node *predicted, struct ag_
     if (able) {
         if (node != predicted)
             (void)ag_node_reshape(node, &call->op);
+        if (UNLIKELY(is_upload(call)))
+            ag_staging_take(stream, call);
         ag_node_store(node, call->from);
         ag_op_hold(stream, node);
     }

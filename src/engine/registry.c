@@ -18,6 +18,7 @@
 #include "engine/pace.h"
 #include "engine/relay.h"
 #include "engine/sequence.h"
+#include "engine/staging.h"
 #include "engine/trial.h"
 #include "trace/policy.h"
 
@@ -306,6 +307,7 @@ void ag_stream_kill(struct ag_stream *stream)
     ag_stream_drop_pointers(stream);
     lose_stream(stream);
     ag_relay_destroy(stream);
+    ag_staging_leave(stream);
     ag_tree_clear(&stream->recorder.tree);
     ag_memory_forget(stream->answers);
     ag_issuer_ends(stream, NULL); /* who waits for the lock sees that it is another life */
@@ -347,7 +349,7 @@ void ag_stream_vacate(struct ag_stream *stream, unsigned left)
     life_ends(stream);
     stream->id.vacant = true;
     stream->id.vacated = atomic_load(&stream->id.context->starved);
-    stream->id.behind = stream->execs.traces != NULL ? left : 0;
+    stream->id.behind = stream->execs.traces != NULL || ag_staging_is_used(stream) ? left : 0;
     ag_unsettled += stream->id.behind != 0;
     atomic_fetch_add(&stream->id.life, 1);
     list_leave(stream);
@@ -364,8 +366,10 @@ bool ag_stream_forget_context(struct ag_context *context)
     const struct ag_stream *stream = ag_stream_all();
     while (stream != NULL && !(stream->id.live && stream->id.context == context))
         stream = stream->place.next;
-    if (stream == NULL)
+    if (stream == NULL) {
+        ag_staging_forget(context);
         ag_context_forget(context);
+    }
     pthread_mutex_unlock(&registry);
     return stream == NULL;
 }

@@ -105,6 +105,15 @@ struct ag_relaying {
     _Atomic bool used; /* ops went out in its name, and its owner does not wait for them yet */
 };
 
+/* staging.c: pinned memory for the bytes of held uploads. */
+struct ag_staging {
+    struct ag_ring *ring; /* NULL: none yet */
+    uint32_t taken;       /* places of ops that are held */
+    uint64_t began;       /* counters.ops when the sequence began that has: */
+    uint32_t bytes;       /* of places for its uploads so far, whether it is held or not */
+    bool barred;          /* there will be none for this state */
+};
+
 /* execs.c: the graphs of the stream's sequences. */
 struct ag_execs {
     struct ag_trace *traces;
@@ -244,6 +253,7 @@ struct ag_stream {
     struct ag_order order;
     struct ag_late late;
     struct ag_copies copies;
+    struct ag_staging staging;
     struct ag_eager eager;
     struct ag_answers *answers; /* memory.c: what the driver said of memory; NULL: nothing yet */
     struct ag_keep keep;        /* graph/keep.c: arguments of held kernels, where the driver keeps

@@ -15,6 +15,7 @@
 #include "engine/pace.h"
 #include "engine/relay.h"
 #include "engine/sequence.h"
+#include "engine/staging.h"
 #include "engine/trial.h"
 #include "graph/node.h"
 #include "graph/variant.h"
@@ -70,6 +71,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     for (unsigned i = 0; i < stream->seq.free_count; i++)
         ag_failure_refused(stream, ag_real.cuMemFreeAsync(stream->seq.frees[i], target),
                            "freeing memory");
+    ag_staging_submitted(stream, target);
     if (relay)
         ag_relay_ends(stream);
     ag_context_leave(pushed);

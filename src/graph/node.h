@@ -85,6 +85,12 @@ static inline bool ag_node_is_event(const struct ag_node *node)
     return node->op.kind == AG_OP_RECORD || node->op.kind == AG_OP_WAIT;
 }
 
+/* Whether it is a copy of pageable memory, of which the bytes are taken at the call. */
+static inline bool ag_node_is_upload(const struct ag_node *node)
+{
+    return node->op.kind == AG_OP_COPY && node->op.shape[AG_COPY_UPLOAD] != 0;
+}
+
 /* Bytes of a memset's row. */
 static inline size_t ag_memset_row(const struct ag_op *op)
 {

@@ -83,6 +83,8 @@ enum ag_copy_word {
     /* Of one dimension; else the size is in the extra bytes. */
     AG_COPY_BYTES_LOW,
     AG_COPY_BYTES_HIGH,
+    AG_COPY_UPLOAD, /* 1: of pageable memory, of which the bytes are taken at the call; src is where
+                       they are while the op is held, or 0: it has never been held */
 };
 
 enum ag_value_word { AG_VALUE_OPERATION /* CUstreamBatchMemOpType */, AG_VALUE_FLAGS };

@@ -188,6 +188,22 @@ static void submit_all(void)
         ag_engine_barrier_most(AG_REASON_BARRIER);
 }
 
+/* -- Memory of the program's own --------------------------------------------- */
+
+/* As other calls that give memory. */
+static void registers(void)
+{
+    ag_memory_changed();
+    submit_all();
+}
+
+/* Another thread may have copied from it meanwhile, as pageable memory. */
+static void registered(void *to, size_t size)
+{
+    ag_memory_changed();
+    AG_NOTE(ag_note_memory(true, AG_MEMORY_HOST, (CUdeviceptr)to, size));
+}
+
 /* -- Doors ------------------------------------------------------------------ */
 
 #include "preload/life_doors.inc"

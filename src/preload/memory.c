@@ -43,8 +43,6 @@ void *ag_memory_door(unsigned slot)
         return (void *)ag_memory_entry_cuMemAllocHost_v2;
     case AG_SLOT_cuMemHostAlloc:
         return (void *)ag_memory_entry_cuMemHostAlloc;
-    case AG_SLOT_cuMemHostRegister_v2:
-        return (void *)ag_memory_entry_cuMemHostRegister_v2;
     case AG_SLOT_cuMemFree_v2:
         return (void *)ag_memory_entry_cuMemFree_v2;
     case AG_SLOT_cuMemUnmap:

@@ -56,6 +56,9 @@ static const CUlaunchAttribute cooperative = {
    sources of host-to-device copies. */
 #define ANY CU_MEMORYTYPE_UNIFIED
 
+/* The driver refuses other addresses than its own. */
+#define NOT_PAGEABLE CU_MEMORYTYPE_DEVICE
+
 static CUDA_MEMCPY3D range(CUmemorytype dst_type, CUdeviceptr dst, CUmemorytype src_type,
                            CUdeviceptr src, size_t bytes)
 {

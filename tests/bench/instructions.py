@@ -41,6 +41,7 @@ CASES = {
     "held-driver-changing": Case("held-driver-changing", what="held, all arguments change"),
     "held-memset": Case("held-memset", what="held, cuMemsetD8Async"),
     "held-copy": Case("held-copy", what="held, device to device"),
+    "held-upload": Case("held-upload", what="held, four bytes of pageable memory"),
     "held-event": Case("held-event", what="held, cuEventRecord"),
     "whole-runtime": Case("whole-runtime", {}, LENGTH, "with replay and synchronize"),
     "whole-runtime-changing": Case("whole-runtime-changing", SET, LENGTH, "the same, arguments change"),
@@ -57,8 +58,9 @@ CASES = {
     "resting-after": Case("novel-after", RESTING, LENGTH, "the same, after a loop"),
     "resting-memset": Case("novel-memset", RESTING, LENGTH, "passed through, recorder rests"),
     "resting-copy": Case("novel-copy", RESTING, LENGTH, "passed through, recorder rests"),
+    "resting-upload": Case("novel-upload", RESTING, LENGTH, "passed through, recorder rests"),
     "resting-event": Case("novel-event", RESTING, LENGTH, "passed through, recorder rests"),
-    "upload": Case("upload", {}, LENGTH, "copies of pageable memory, which cannot be held"),
+    "foreign": Case("foreign", {}, LENGTH, "copies of managed memory, which cannot be held"),
     "later": Case("later", {}, LENGTH, "passed through, or what began a loop once, recorded in vain"),
     "disabled-runtime": Case("held-runtime", DISABLED, what="AUTOGRAPH_DISABLE=1"),
     "disabled-driver": Case("held-driver", DISABLED, what="AUTOGRAPH_DISABLE=1"),
@@ -69,7 +71,7 @@ CASES = {
     "stream": Case("stream", what="a stream created and destroyed for each launch"),
     "young": Case("stream", NO_TRACES, what="the same, where such streams have gained nothing"),
     "crowd": Case("crowd", what="the same among 300 other streams"),
-    "uploads": Case("uploads", what="a stream created and destroyed for 32 copies of pageable memory"),
+    "uploads": Case("uploads", what="a stream created and destroyed for 32 such copies"),
 }
 
 LIBRARY = "libautograph.so"

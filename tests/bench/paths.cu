@@ -55,7 +55,8 @@ enum door {
     AFTER,     /* the same, after a loop of launches with another grid */
     MEMSET,    /* cudaMemsetAsync, which comes by a driver's door; so do the next two */
     COPY,      /* cudaMemcpyAsync */
-    UPLOAD,    /* cudaMemcpyAsync from pageable memory: cannot be held */
+    UPLOAD,    /* cudaMemcpyAsync from pageable memory */
+    FOREIGN,   /* the same from managed memory: cannot be held */
     EVENT,     /* cudaEventRecord */
     EVENTS,    /* the same, while there are hundreds of others */
     AWAIT,     /* cudaStreamWaitEvent, for what another thread has recorded last in its stream */
@@ -66,8 +67,8 @@ enum door {
     BESIDE,    /* the same, while hundreds of streams have an open sequence */
     STREAM,    /* a stream of its own for each launch: create, launch, wait, destroy */
     CROWD,     /* the same, while there are hundreds of others */
-    UPLOADS,   /* a stream of its own for LENGTH uploads */
-    LATER,     /* records and uploads in turn, after a loop that begins with a record */
+    UPLOADS,   /* a stream of its own for LENGTH copies from managed memory */
+    LATER,     /* records and such copies in turn, after a loop that begins with a record */
 };
 
 static const struct path {
@@ -88,6 +89,7 @@ static const struct path {
     {"held-driver-changing", DRIVER, true, false, false, "matched and held, other arguments"},
     {"held-memset", MEMSET, false, false, false, "matched and held"},
     {"held-copy", COPY, false, false, false, "matched and held"},
+    {"held-upload", UPLOAD, false, false, false, "matched and held, from pageable memory"},
     {"held-event", EVENT, false, false, false, "matched and held"},
     {"whole-runtime", RUNTIME, false, true, false, "with replay and synchronize"},
     {"whole-runtime-changing", RUNTIME, true, true, false, "the same, other arguments"},
@@ -98,10 +100,11 @@ static const struct path {
     {"novel-after", AFTER, false, true, true, "never seen before, after a loop"},
     {"novel-memset", MEMSET, false, true, true, "never seen before"},
     {"novel-copy", COPY, false, true, true, "never seen before"},
+    {"novel-upload", UPLOAD, false, true, true, "never seen before"},
     {"novel-event", EVENT, false, true, true, "between memsets never seen before"},
     {"novel-events", EVENTS, false, true, true, "the same, one of hundreds"},
     {"await", AWAIT, false, true, false, "for what stands in another thread's open sequence"},
-    {"upload", UPLOAD, false, true, false, "from pageable memory"},
+    {"foreign", FOREIGN, false, true, false, "from managed memory"},
     {"query", QUERY, false, false, false, "barrier, nothing held"},
     {"poll", POLL, false, false, false, "the same, hundreds of other threads' streams are busy"},
     {"nothing", NOTHING, false, false, false, "a function of the program's, which does nothing"},
@@ -109,11 +112,12 @@ static const struct path {
     {"beside", BESIDE, false, false, false, "the same beside hundreds of busy streams"},
     {"stream", STREAM, false, false, false, "a stream created and destroyed for it"},
     {"crowd", CROWD, false, false, false, "the same among hundreds of streams"},
-    {"uploads", UPLOADS, false, false, false, "a stream created and destroyed for some uploads"},
+    {"uploads", UPLOADS, false, false, false, "a stream created and destroyed for some of these"},
     {"later", LATER, false, true, false, "what began a loop once, before what cannot be held"},
 };
 
-static unsigned *data;
+static unsigned pageable[SIZE];
+static unsigned *data, *managed;
 static cudaStream_t stream;
 static cudaEvent_t events[LENGTH], theirs;
 static CUfunction function;
@@ -173,13 +177,16 @@ static void one_call(const struct path *path, long iteration, unsigned k)
         CHECK(cudaMemcpyAsync(at, data + SIZE / 2, bytes, cudaMemcpyDeviceToDevice, stream));
         break;
     case UPLOAD:
-        CHECK(cudaMemcpyAsync(at, &value, sizeof(*at), cudaMemcpyHostToDevice, stream));
+        CHECK(cudaMemcpyAsync(at, pageable, bytes, cudaMemcpyHostToDevice, stream));
+        break;
+    case FOREIGN:
+        CHECK(cudaMemcpyAsync(at, managed, sizeof(*at), cudaMemcpyHostToDevice, stream));
         break;
     case LATER:
         if (k % 2 == 0)
             CHECK(cudaEventRecord(events[0], stream));
         else
-            CHECK(cudaMemcpyAsync(at, &value, sizeof(*at), cudaMemcpyHostToDevice, stream));
+            CHECK(cudaMemcpyAsync(at, managed, sizeof(*at), cudaMemcpyHostToDevice, stream));
         break;
     case EVENT:
     case EVENTS: /* records alone make no trace */
@@ -210,7 +217,7 @@ static void one_call(const struct path *path, long iteration, unsigned k)
         cudaStream_t own;
         CHECK(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
         for (unsigned i = 0; i < LENGTH; i++)
-            CHECK(cudaMemcpyAsync(at, &value, sizeof(*at), cudaMemcpyHostToDevice, own));
+            CHECK(cudaMemcpyAsync(at, managed, sizeof(*at), cudaMemcpyHostToDevice, own));
         CHECK(cudaStreamSynchronize(own));
         CHECK(cudaStreamDestroy(own));
         break;
@@ -339,6 +346,7 @@ int main(int argc, char **argv)
         return 2;
     }
     data = device_array<unsigned>(SIZE);
+    CHECK(cudaMallocManaged((void **)&managed, sizeof *managed));
     CHECK(cudaStreamCreate(&stream));
     for (auto &event : events)
         CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));

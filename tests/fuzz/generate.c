@@ -243,6 +243,7 @@ static void op_fill(struct generator *g, struct statement *s)
         memory_fill(g, s);
         s->src = any_buffer(g);
         s->how = PICK(g, 30, 20, 10, 10, 10, 8, 6, 3, 3);
+        s->mode = s->how == COPY_HTOD_PAGEABLE && chance(g, 20);
         break;
     case S_VALUE:
         memory_fill(g, s);

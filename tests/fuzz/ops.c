@@ -290,6 +290,26 @@ static void fill(uint32_t *words, uint32_t k)
         words[i] = (k + i) * 2654435761u;
 }
 
+/* Pageable memory, which the call has read when it returns: some words or, with mode 1, so many
+   that they may be too many to be held; then some of these go on to where the statement says. */
+static void upload(struct thread *t, struct lane *l, const struct statement *s, uint32_t k,
+                   CUdeviceptr to, int at, size_t bytes)
+{
+    static const uint32_t sizes[] = {LARGE_WORDS, 16 << 8, (16 << 8) - 1, 1 << 9};
+    const struct api *call = l->api;
+    if (s->mode != 1) {
+        fill(l->pageable, k);
+        MUST(t, call->cuMemcpyHtoDAsync(to, l->pageable + at, bytes, l->stream));
+        fill(l->pageable, ~k);
+        return;
+    }
+    uint32_t size = sizes[k % 4], from = k / 4 % (size - BUFFER_WORDS);
+    fill(l->heap + from, k);
+    MUST(t, call->cuMemcpyHtoDAsync(l->large, l->heap, size * sizeof *l->heap, l->stream));
+    fill(l->heap + from, ~k);
+    MUST(t, call->cuMemcpyDtoDAsync(to, word(l->large, (int)from), bytes, l->stream));
+}
+
 static void copy(struct thread *t, struct lane *l, const struct statement *said)
 {
     const struct statement now = shape_now(t, l, said), *s = &now;
@@ -315,9 +335,7 @@ static void copy(struct thread *t, struct lane *l, const struct statement *said)
                                         l->stream));
         break;
     case COPY_HTOD_PAGEABLE:
-        fill(l->pageable, k);
-        MUST(t, call->cuMemcpyHtoDAsync(to, l->pageable + at, bytes, l->stream));
-        fill(l->pageable, ~k); /* the call has read it */
+        upload(t, l, s, k, to, at, bytes);
         break;
     case COPY_DTOH:
         MUST(t, call->cuMemcpyDtoHAsync(l->pinned + PINNED_TARGET * BUFFER_WORDS + at, from, bytes,

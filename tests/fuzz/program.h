@@ -42,7 +42,7 @@
     X(KERNEL, "kernel", false)                                                                     \
     /* n: element width; how: 0 1D, 1 2D, 2 synchronous; dst; at, size: words; shape */            \
     X(MEMSET, "memset", false)                                                                     \
-    /* how: enum copy_how; dst; src; at, size: words; shape */                                     \
+    /* how: enum copy_how; dst; src; at, size: words; shape; mode: 1 a large upload */             \
     X(COPY, "copy", false)                                                                         \
     /* the lane's stream changes host memory that copies read */                                   \
     X(HOST, "host", false)                                                                         \
@@ -155,6 +155,7 @@ enum shape {
 
 enum buffer { BUFFER_STATE, BUFFER_A, BUFFER_B, BUFFER_SPARE, BUFFER_HOST, BUFFER_TEMP, BUFFERS };
 enum { BUFFER_WORDS = 32, KEPT_WORDS = 8 /* of the state: only kernels write them */ };
+enum { LARGE_WORDS = (16 << 10) / 4 + 16 /* a little more than an upload that can be held */ };
 
 enum launch_how {
     LAUNCH_PLAIN,

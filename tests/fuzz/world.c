@@ -108,6 +108,7 @@ static void lane_make(struct thread *t, struct lane *l)
     l->b = l->a + BYTES;
     MUST(t, call->cuMemAlloc(&l->spare, BYTES));
     MUST(t, call->cuMemAlloc(&l->slots, (size_t)SLOTS * BYTES));
+    MUST(t, call->cuMemAlloc(&l->large, (size_t)LARGE_WORDS * 4));
     MUST(t, call->cuMemHostAlloc((void **)&l->pinned, PINNED_AREAS * BYTES,
                                  CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
     if (l->pinned == NULL) {
@@ -146,6 +147,7 @@ static void lane_free(struct thread *t, struct lane *l)
     MUST(t, call->cuMemFree(l->state));
     MUST(t, call->cuMemFree(l->spare));
     MUST(t, call->cuMemFree(l->slots));
+    MUST(t, call->cuMemFree(l->large));
     MUST(t, call->cuMemFreeHost(l->pinned));
 }
 

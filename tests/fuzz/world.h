@@ -59,6 +59,8 @@ struct lane {
     uint32_t *pinned;
     CUdeviceptr mapped;
     uint32_t pageable[BUFFER_WORDS];
+    uint32_t heap[LARGE_WORDS];
+    CUdeviceptr large; /* as many words, which uploads from there write */
     CUevent event[2];
     unsigned event_turn;
     bool stray;      /* its last op went to the legacy stream, and a wait for its own may miss it */

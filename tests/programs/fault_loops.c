@@ -124,6 +124,31 @@ static void copies(void)
     note(cuStreamDestroy(s));
 }
 
+/* From memory that is other memory as soon as the call has returned; some are more than fits into
+   what the library has for them until the program waits. */
+static void uploads(void)
+{
+    enum { LARGE = 16 << 10 };
+    static unsigned char bytes[LARGE];
+    CUdeviceptr large;
+    CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
+    note(cuMemAlloc(&large, LARGE));
+    for (uint32_t step = 0; step < STEPS; step++) {
+        memset(bytes, (int)step, sizeof bytes);
+        note(cuMemcpyHtoDAsync(buffer[0], bytes, 4 * N, s));
+        note(launch_mix(buffer[0], N, step, s));
+        note(cuMemcpyHtoDAsync(large, bytes, LARGE, s));
+        note(cuMemcpyDtoDAsync(buffer[1] + step % 3 * 32, large + LARGE - 32, 16, s));
+        memset(bytes, 0xee, sizeof bytes);
+        note(launch_mix(buffer[1], N, 5, s));
+        if (step % 16 == 15)
+            note(cuStreamSynchronize(s));
+    }
+    note(cuStreamSynchronize(s));
+    note(cuMemFree(large));
+    note(cuStreamDestroy(s));
+}
+
 /* Two streams that take turns at the same memory, so that each event matters. */
 static void events(void)
 {
@@ -590,7 +615,8 @@ int main(int argc, char **argv)
         {"values", values},         {"allocations", allocations}, {"temporaries", temporaries},
         {"kernels", kernels},       {"contexts", contexts},       {"priorities", priorities},
         {"unwaited", unwaited},     {"writes", writes},           {"settings", settings},
-        {"attributes", attributes}, {"no_stream", no_stream},     {"reads", reads}};
+        {"attributes", attributes}, {"no_stream", no_stream},     {"reads", reads},
+        {"uploads", uploads}};
     unsigned i = 0;
     CHECK(argc == 2);
     while (i < sizeof all / sizeof all[0] && strcmp(all[i].name, argv[1]))

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* foreign_copies.c UPLOADS STEPS: twice so many uploads of pageable memory, which cannot be held,
-   and behind them in the same stream so many steps of 16 copies within the device and a
+/* foreign_copies.c UPLOADS STEPS: twice so many uploads of pageable memory, of more than can be
+   held, and behind them in the same stream so many steps of 16 copies within the device and a
    synchronize. */
 #include "sim_test.h"
 
-enum { N = 32, BODY = 16 };
+enum { N = 32, BODY = 16, LARGE = (16 << 10) / 4 + 1 };
 
 int main(int argc, char **argv)
 {
     CUdeviceptr buffer[BODY + 1];
     CUstream stream;
-    uint32_t words[N], sum = 0;
+    static uint32_t words[LARGE];
+    uint32_t sum = 0;
     CHECK(argc == 3);
     start();
     for (int i = 0; i <= BODY; i++) {
-        OK(cuMemAlloc(&buffer[i], sizeof words));
+        OK(cuMemAlloc(&buffer[i], i < 2 ? sizeof words : N * 4));
         OK(cuMemsetD32(buffer[i], (unsigned)i, N));
     }
     OK(cuCtxSynchronize());
@@ -27,11 +28,11 @@ int main(int argc, char **argv)
         }
         for (int step = 0; step < atoi(argv[2]); step++) {
             for (int i = 0; i < BODY; i++)
-                OK(cuMemcpyDtoDAsync(buffer[i + 1], buffer[i], sizeof words, stream));
+                OK(cuMemcpyDtoDAsync(buffer[i + 1], buffer[i], N * 4, stream));
             OK(cuStreamSynchronize(stream));
         }
     }
-    OK(cuMemcpyDtoH(words, buffer[BODY], sizeof words));
+    OK(cuMemcpyDtoH(words, buffer[BODY], N * 4));
     for (int k = 0; k < N; k++)
         sum = sum * 31 + words[k];
     printf("checksum %08x\n", sum);

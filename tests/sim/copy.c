@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* copy.c: memsets and copies. Pageable sources are read during the call,
- * pageable destinations are written before the call returns, pinned memory is
- * touched when the operation executes. */
+/* copy.c: memsets and copies. Pageable sources are read during the call, larger
+ * ones behind what the stream has been given; pageable destinations are written
+ * before the call returns, pinned memory is touched when the operation executes. */
 #include "sim.h"
 
 /* -- Memsets -- */
@@ -179,6 +179,8 @@ bool copy_is_stale(const struct work *w)
            side_is_stale(&w->copy.dst, w->copy.dst_id);
 }
 
+enum { AT_ONCE = 16 << 10 }; /* bytes: the call does not wait for its stream (driver 580) */
+
 static CUresult read_now(struct work *w)
 {
     size_t row = w->copy.width;
@@ -246,6 +248,8 @@ static CUresult do_copy(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
     bool touches_host = is_of_host(&w.copy.src) || is_of_host(&w.copy.dst);
     bool waits = synchronizes(s, w.copy.src.base) || synchronizes(s, w.copy.dst.base);
     bool wait = w.copy.pageable_dst || (sync && (touches_host || waits));
+    if (w.copy.pageable_src && w.copy.width * w.copy.height * w.copy.depth > AT_ONCE)
+        stream_synchronize(s);
     if (w.copy.pageable_src)
         r = read_now(&w);
     if (r == CUDA_SUCCESS)

@@ -88,6 +88,11 @@ bool range_is_ours(uintptr_t p)
     return false;
 }
 
+bool range_is_host(uintptr_t p)
+{
+    return !range_is_ours(p) || p - arenas[ARENA_HOST].base < arenas[ARENA_HOST].size;
+}
+
 static bool insert(struct alloc *a)
 {
     if (count == capacity) {

@@ -230,6 +230,7 @@ struct pool {
 struct alloc *alloc_find(CUdeviceptr p, size_t size);
 bool range_is_device(CUdeviceptr p, size_t size); /* the device can reach it */
 bool range_is_ours(uintptr_t p);                  /* in the arenas; unlocked */
+bool range_is_host(uintptr_t p);                  /* likewise: the host's, pinned or pageable */
 void alloc_release_ctx(struct ctx *ctx);
 /* Executes a stream-ordered free: the memory is anybody's from now on. */
 void alloc_free_done(CUdeviceptr p, uint64_t id);

@@ -259,13 +259,11 @@ void work_finish(struct work *w)
 /* -- The log's hash: everything that the program gave and that is the same in
  * another run of it -- */
 
-/* Where the first byte is, and the steps that are taken. */
-static uint64_t side_hash(uint64_t h, const struct copy_side *s, size_t height, size_t depth)
+/* Where the first byte is (0: that does not matter), and the steps that are taken. */
+static uint64_t side_hash(uint64_t h, const struct copy_side *s, uintptr_t at, size_t height,
+                          size_t depth)
 {
-    uintptr_t at = s->base + s->x + s->y * s->pitch + s->z * s->pitch * s->rows;
     size_t row = height > 1 ? s->pitch : 0, slice = depth > 1 ? s->pitch * s->rows : 0;
-    if (!range_is_ours(at)) /* the program's own memory moves between runs */
-        at = 0;
     h = sim_hash(h, &at, sizeof at);
     h = sim_hash(h, &row, sizeof row);
     return sim_hash(h, &slice, sizeof slice);
@@ -293,6 +291,26 @@ static struct work copy_of(const struct work *w)
     return copy;
 }
 
+/* Of bytes that come from the host, it matters what they are, not where. */
+static uint64_t copy_hash(uint64_t h, const struct work *w)
+{
+    uintptr_t src = (uintptr_t)copy_row(&w->copy.src, 0, 0);
+    uintptr_t dst = (uintptr_t)copy_row(&w->copy.dst, 0, 0);
+    const char *staged = (const char *)w->copy.staging;
+    size_t width = w->copy.width;
+    bool uploads = staged || range_is_host(src);
+    h = side_hash(h, &w->copy.src, uploads ? 0 : src, w->copy.height, w->copy.depth);
+    /* The program's own memory moves between runs. */
+    h = side_hash(h, &w->copy.dst, range_is_ours(dst) ? dst : 0, w->copy.height, w->copy.depth);
+    h = sim_hash(h, &width, sizeof width);
+    h = sim_hash(h, &w->copy.height, sizeof w->copy.height);
+    h = sim_hash(h, &w->copy.depth, sizeof w->copy.depth);
+    for (size_t z = 0; uploads && z < w->copy.depth; z++)
+        for (size_t y = 0; y < w->copy.height; y++, staged += staged ? width : 0)
+            h = sim_hash(h, staged ? staged : copy_row(&w->copy.src, y, z), width);
+    return h;
+}
+
 uint64_t work_hash(const struct work *w)
 {
     uint64_t h = 0xcbf29ce484222325u;
@@ -316,14 +334,7 @@ uint64_t work_hash(const struct work *w)
             h = sim_hash(h, &w->memset.pitch, sizeof w->memset.pitch);
         return sim_hash(h, &w->memset.height, sizeof w->memset.height);
     case WORK_COPY:
-        h = side_hash(h, &w->copy.src, w->copy.height, w->copy.depth);
-        h = side_hash(h, &w->copy.dst, w->copy.height, w->copy.depth);
-        h = sim_hash(h, &w->copy.width, sizeof w->copy.width);
-        h = sim_hash(h, &w->copy.height, sizeof w->copy.height);
-        h = sim_hash(h, &w->copy.depth, sizeof w->copy.depth);
-        if (w->copy.staging)
-            h = sim_hash(h, w->copy.staging, w->copy.width * w->copy.height * w->copy.depth);
-        return h;
+        return copy_hash(h, w);
     case WORK_MEM_OP:
         h = sim_hash(h, &w->mem_op.addr, sizeof w->mem_op.addr);
         h = sim_hash(h, &w->mem_op.value, sizeof w->mem_op.value);

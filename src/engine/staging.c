@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/* Rings of pinned memory, and their places for the bytes of held uploads. */
+#include "engine/staging.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "driver/driver.h"
+#include "engine/aside.h"
+#include "engine/failure.h"
+#include "engine/hot.h"
+#include "engine/query.h"
+#include "graph/node.h"
+
+enum {
+    LINE = 64, /* bytes: places begin at a line of the cache */
+    PART = AG_STAGING_PART_KB << 10,
+    MOST = AG_STAGING_PARTS / 2 * PART, /* bytes of a sequence: half of the ring, so that the next
+                                           one finds places while it runs */
+};
+
+_Static_assert(AG_STAGING_PARTS <= 32, "a bit for each part");
+_Static_assert((int)AG_UPLOAD_KB <= (int)AG_STAGING_PART_KB, "a place lies in one part");
+
+struct ag_ring {
+    struct ag_pinned pinned;
+    unsigned part;   /* the part that places are taken from */
+    uint32_t used;   /* bytes of that part */
+    uint32_t full;   /* bits: parts that no event has been recorded behind yet */
+    uint32_t marked; /* bits: parts that have one */
+    /* Among the rings that their states have left, under `lock`: */
+    struct ag_ring *next;
+    unsigned behind; /* the context's `left` by then, if copies from the ring may still run; or 0 */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of ag_context.rings; innermost */
+
+static void clear(struct ag_ring *ring)
+{
+    ring->part = ring->used = ring->full = ring->marked = 0;
+}
+
+static bool is_clear(const struct ag_ring *ring)
+{
+    return (ring->part | ring->used | ring->full | ring->marked) == 0;
+}
+
+/* -- Rings -------------------------------------------------------------------- */
+
+/* One that a state has left, and whose copies have run; or NULL. */
+static struct ag_ring *find(struct ag_context *context)
+{
+    pthread_mutex_lock(&lock);
+    struct ag_ring **link = &context->rings, *ring;
+    while ((ring = *link) != NULL && ring->behind != 0)
+        link = &ring->next;
+    if (ring != NULL)
+        *link = ring->next;
+    pthread_mutex_unlock(&lock);
+    return ring;
+}
+
+static bool reserve(struct ag_context *context, int change)
+{
+    pthread_mutex_lock(&lock);
+    bool able = change < 0 || context->ring_count < AG_STAGINGS;
+    if (able)
+        context->ring_count += (unsigned)change;
+    pthread_mutex_unlock(&lock);
+    return able;
+}
+
+/* A ring that has never been used; NULL with CUDA_SUCCESS: there are as many as there may be, or no
+   memory for it. */
+static struct ag_ring *make(struct ag_context *context, CUresult *result)
+{
+    struct ag_ring *ring = calloc(1, sizeof *ring);
+    if (ring == NULL || !reserve(context, 1)) {
+        free(ring);
+        return NULL;
+    }
+    *result = ag_aside_pinned(context, &ring->pinned);
+    if (*result == CUDA_SUCCESS)
+        return ring;
+    reserve(context, -1);
+    free(ring);
+    return NULL;
+}
+
+static bool get_ring(struct ag_stream *stream, CUresult *result)
+{
+    struct ag_staging *staging = &stream->staging;
+    if (staging->ring == NULL && (staging->ring = find(stream->id.context)) == NULL)
+        staging->ring = make(stream->id.context, result);
+    staging->barred = staging->ring == NULL && *result != CUDA_ERROR_NOT_READY;
+    return staging->ring != NULL;
+}
+
+/* Bytes of a place. */
+static uint32_t place(size_t bytes)
+{
+    return (uint32_t)((bytes + LINE - 1) / LINE * LINE);
+}
+
+static uint32_t place_of(const struct ag_node *node)
+{
+    return place(ag_words(&node->op.shape[AG_COPY_BYTES_LOW]));
+}
+
+bool ag_staging_prepare(struct ag_stream *stream, struct ag_node *leaf, CUresult *result)
+{
+    uint32_t bytes = 0;
+    for (struct ag_node *node = leaf; node->parent != NULL; node = node->parent) {
+        struct ag_copy_arguments arguments;
+        if (!ag_node_is_upload(node) || !ag_node_arguments(node))
+            continue;
+        bytes += place_of(node);
+        if (bytes > MOST || !get_ring(stream, result)) /* other sizes may have come since */
+            return false;
+        memcpy(&arguments, node->args, sizeof arguments);
+        if (arguments.src != 0)
+            continue;
+        arguments.src = (uint64_t)stream->staging.ring->pinned.memory;
+        arguments.src_buffer = stream->staging.ring->pinned.buffer;
+        memcpy(node->args, &arguments, sizeof arguments);
+        node->version++;
+    }
+    return true;
+}
+
+/* Bytes of places for the uploads of the open sequence. */
+static uint32_t *bytes_of(struct ag_stream *stream)
+{
+    uint64_t began = stream->counters.ops - stream->recorder.cursor->depth;
+    if (stream->staging.began != began)
+        stream->staging.bytes = 0;
+    stream->staging.began = began;
+    return &stream->staging.bytes;
+}
+
+bool ag_staging_cuts(struct ag_stream *stream, size_t bytes)
+{
+    return *bytes_of(stream) + place(bytes) > MOST;
+}
+
+void ag_staging_count(struct ag_stream *stream, size_t bytes)
+{
+    *bytes_of(stream) += place(bytes);
+}
+
+/* -- Places ------------------------------------------------------------------- */
+
+/* Whether all copies from the ring have run: none is held, and the stream is idle. */
+static bool is_idle(struct ag_stream *stream)
+{
+    atomic_fetch_add(&ag_capture_breakers, 1);
+    bool idle = !ag_captures_about() && ag_query_is_done(stream->id.handle);
+    atomic_fetch_sub(&ag_capture_breakers, 1);
+    return idle;
+}
+
+static bool has_run(CUevent event)
+{
+    CUstreamCaptureMode mode;
+    if (!ag_query_relax(&mode))
+        return false;
+    bool done = ag_real.cuEventQuery(event) == CUDA_SUCCESS;
+    ag_query_unrelax(mode);
+    return done;
+}
+
+static bool is_free(struct ag_ring *ring, unsigned part)
+{
+    if (ring->marked >> part & 1 && has_run(ring->pinned.done[part]))
+        ring->marked &= ~(1u << part);
+    return ((ring->full | ring->marked) >> part & 1) == 0;
+}
+
+bool ag_staging_has_room(struct ag_stream *stream, const struct ag_described *call)
+{
+    size_t bytes = ag_words(&call->op.shape[AG_COPY_BYTES_LOW]);
+    struct ag_ring *ring = stream->staging.ring;
+    if (ring == NULL)
+        return false;
+    ag_depth++;
+    if (stream->staging.taken == 0 && !is_clear(ring) && is_idle(stream))
+        clear(ring);
+    bool room =
+        ring->used + place(bytes) <= PART || is_free(ring, (ring->part + 1) % AG_STAGING_PARTS);
+    ag_depth--;
+    return room;
+}
+
+void ag_staging_take(struct ag_stream *stream, struct ag_described *call)
+{
+    struct ag_ring *ring = stream->staging.ring;
+    size_t bytes = ag_words(&call->op.shape[AG_COPY_BYTES_LOW]);
+    if (ring->used + place(bytes) > PART) {
+        ring->full |= 1u << ring->part;
+        ring->part = (ring->part + 1) % AG_STAGING_PARTS;
+        ring->used = 0;
+    }
+    unsigned char *to = ring->pinned.memory + (size_t)ring->part * PART + ring->used;
+    memcpy(to, call->upload, bytes);
+    ring->used += place(bytes);
+    stream->staging.taken++;
+    call->arguments.copy.src = (uint64_t)to;
+    call->arguments.copy.src_buffer = ring->pinned.buffer;
+}
+
+/* Whether an event recorded in the stream holds up nothing else. In the legacy stream it comes
+   behind work of other streams; in a queue that streams share, others' work comes behind it. */
+static bool may_mark(const struct ag_stream *stream)
+{
+    return stream->id.kind != AG_STREAM_LEGACY && !atomic_load(&stream->id.context->shares);
+}
+
+void ag_staging_submitted_slow(struct ag_stream *stream, CUstream target)
+{
+    struct ag_ring *ring = stream->staging.ring;
+    stream->staging.taken = 0;
+    if (ring->full == 0 || !may_mark(stream))
+        return;
+    for (unsigned part = 0; part < AG_STAGING_PARTS; part++) {
+        if ((ring->full >> part & 1) == 0)
+            continue;
+        CUresult result = ag_real.cuEventRecord(ring->pinned.done[part], target);
+        ag_failure_note(stream, result, "marking the end of uploads");
+        if (result != CUDA_SUCCESS) /* until the stream is idle */
+            return;
+        ring->full &= ~(1u << part);
+        ring->marked |= 1u << part;
+    }
+}
+
+/* -- States and contexts that go ------------------------------------------------ */
+
+bool ag_staging_is_used(const struct ag_stream *stream)
+{
+    return stream->staging.ring != NULL && !is_clear(stream->staging.ring);
+}
+
+void ag_staging_leave(struct ag_stream *stream)
+{
+    struct ag_context *context = stream->id.context;
+    struct ag_ring *ring = stream->staging.ring;
+    bool used = ag_staging_is_used(stream);
+    stream->staging = (struct ag_staging){.ring = NULL};
+    if (ring == NULL)
+        return;
+    pthread_mutex_lock(&lock);
+    unsigned left = atomic_load(&context->left);
+    ring->behind = used && left != atomic_load(&context->settled) ? left : 0;
+    if (ring->behind != 0)
+        atomic_fetch_add(&ag_unsettled, 1);
+    clear(ring);
+    ring->next = context->rings;
+    context->rings = ring;
+    pthread_mutex_unlock(&lock);
+}
+
+/* The lock is held. */
+static void settle(struct ag_ring *ring)
+{
+    if (ring->behind != 0)
+        atomic_fetch_sub(&ag_unsettled, 1);
+    ring->behind = 0;
+}
+
+void ag_staging_settle(struct ag_context *context)
+{
+    pthread_mutex_lock(&lock);
+    for (struct ag_ring *ring = context->rings; ring != NULL; ring = ring->next)
+        if ((int)(atomic_load(&context->settled) - ring->behind) >= 0)
+            settle(ring);
+    pthread_mutex_unlock(&lock);
+}
+
+void ag_staging_forget(struct ag_context *context)
+{
+    pthread_mutex_lock(&lock);
+    while (context->rings != NULL) {
+        struct ag_ring *ring = context->rings;
+        context->rings = ring->next;
+        settle(ring);
+        free(ring);
+    }
+    context->ring_count = 0;
+    pthread_mutex_unlock(&lock);
+}
