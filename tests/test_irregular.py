@@ -11,19 +11,20 @@ import helpers
 # How much of a word's ops is replayed at least: without a wait in the loop, with one in each step. These are
 # records, to be raised by whoever raises the shares; each is 0.01 to 0.02 below what was measured, rounded down.
 FLOORS = {
-    "regular": (0.93, 0.98), "grid": (0.92, 0.97), "block": (0.92, 0.97), "shared": (0.92, 0.97),
-    "function": (0, 0.95), "left_out": (0.7, 0.97), "times": (0.76, 0.91), "memset_value": (0.93, 0.98),
-    "memset_size": (0.92, 0.97), "memset_place": (0.93, 0.98), "memset_width": (0.92, 0.97),
-    "copy_size": (0.89, 0.96), "copy_place": (0.9, 0.97), "anything": (0, 0.94), "grids": (0.1, 0.97),
-    "functions": (0, 0), "batches": (0.36, 0.97), "tokens": (0.23, 0.96), "halving": (0.91, 0.94),
-    "triangle": (0.87, 0.88), "nested": (0.84, 0.92), "left_early": (0.63, 0.9), "trees": (0.77, 0.89),
-    "shuffled": (0.51, 0.97), "phases": (0.76, 0.97), "worklist": (0.97, 0.97), "pinned_up": (0.9, 0.97),
-    "pinned_up_late": (0.84, 0.98), "pinned_down": (0.98, 0.98), "pageable_up": (0.88, 0.97),
-    "read_back": (0.97, 0.97), "number_back": (0.96, 0.97), "numbers_back": (0.97, 0.97), "two_streams": (0.97, 0.98), "fork_and_join": (0.97, 0.97),
-    "host_function": (0.98, 0.98), "allocate": (0.92, 0.95), "polled": (0.98, 0.98), "setters": (0.91, 0.98),
-    "timed": (0.97, 0.98), "timed_and_read": (0.98, 0.98), "context_current": (0.87, 0.98),
-    "asked": (0.87, 0.98), "memory_made": (0.98, 0.98), "events_made": (0.88, 0.88),
-    "streams_made": (0.98, 0.98), "waits_for_each": (0.97, 0.97), "asks_after_each": (0.97, 0.97),
+    "regular": (0.93, 0.98), "grid": (0.93, 0.98), "block": (0.93, 0.98), "shared": (0.93, 0.98),
+    "function": (0.81, 0.95), "left_out": (0.92, 0.97), "times": (0.95, 0.94), "memset_value": (0.93, 0.98),
+    "memset_size": (0.93, 0.98), "memset_place": (0.93, 0.98), "memset_width": (0.93, 0.98),
+    "copy_size": (0.91, 0.97), "copy_place": (0.91, 0.97), "anything": (0.86, 0.94), "grids": (0.9, 0.98),
+    "functions": (0.81, 0.64), "batches": (0.9, 0.97), "tokens": (0.88, 0.98), "halving": (0.94, 0.95),
+    "triangle": (0.88, 0.96), "nested": (0.94, 0.96), "left_early": (0.89, 0.95), "trees": (0.93, 0.92),
+    "shuffled": (0.91, 0.98), "phases": (0.89, 0.98), "worklist": (0.98, 0.98), "pinned_up": (0.91, 0.97),
+    "pinned_up_late": (0.84, 0.97), "pinned_down": (0.98, 0.98), "pageable_up": (0.88, 0.97),
+    "read_back": (0.97, 0.97), "number_back": (0.96, 0.97), "numbers_back": (0.97, 0.97),
+    "two_streams": (0.97, 0.98), "fork_and_join": (0.97, 0.97),
+    "host_function": (0.98, 0.98), "allocate": (0.94, 0.97), "polled": (0.98, 0.98), "setters": (0.91, 0.98),
+    "timed": (0.98, 0.98), "timed_and_read": (0.98, 0.98), "context_current": (0.89, 0.98),
+    "asked": (0.89, 0.98), "memory_made": (0.98, 0.98), "events_made": (0.88, 0.88),
+    "streams_made": (0.98, 0.98), "waits_for_each": (0.98, 0.98), "asks_after_each": (0.98, 0.98),
     "context_waits": (0.98, 0.98), "large_down": (0.98, 0.98), "places": (0.93, 0.98),
 }
 OTHER_ADDRESSES = ["allocate"]  # memory is allocated ahead of held work, and freed behind it
@@ -55,18 +56,19 @@ def test_one_graph_is_launched_with_all_grids():
     assert [compared("grid", wait)["traces"] for wait in (0, 1)] == [1, 1]
 
 
-def test_each_grid_has_its_graph_where_shapes_are_no_arguments():
-    """A sequence of several steps never has the grids of another one."""
-    without, with_wait = (compared("grid", wait, **helpers.OWN_SHAPES) for wait in (0, 1))
-    assert without["traces"] == without["ops"]["replayed"] == 0
-    assert with_wait["traces"] == 40 and with_wait["ops"]["replayed"] > 0.6 * with_wait["ops"]["total"]
+@pytest.mark.parametrize("wait", [0, 1], ids=["no_wait", "wait"])
+def test_each_grid_has_its_graph_where_shapes_are_no_arguments(wait):
+    report = compared("grid", wait, **helpers.OWN_SHAPES)
+    assert 40 <= report["traces"] < 50  # some two become one
+    assert 0.6 * report["ops"]["total"] < report["ops"]["replayed"] < 0.8 * report["ops"]["total"]
 
 
-@pytest.mark.parametrize("word", ["function", "anything"])
-def test_a_loop_whose_iterations_differ_is_replayed_in_time(word):
-    """Sequences of several steps never come again, those of one step do."""
-    ops = compared(word, 0, 2000)["ops"]
-    assert ops["replayed"] > 0.4 * ops["total"]
+@pytest.mark.parametrize("wait", [0, 1], ids=["no_wait", "wait"])
+@pytest.mark.parametrize("word", ["function", "functions", "anything"])
+def test_a_loop_whose_iterations_differ_is_replayed_more_the_longer_it_lasts(word, wait):
+    """Unrolled steps never come again. What comes again are the ops from one that is drawn to the next."""
+    ops = compared(word, wait, 2000)["ops"]
+    assert ops["replayed"] > 0.9 * ops["total"]
 
 
 def test_every_word_has_its_floors():

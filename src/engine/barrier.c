@@ -41,7 +41,8 @@ static void submit_awaited(struct ag_stream *stream, enum ag_reason reason)
     stream->order.awaited_at += ops;
     stream->order.awaited_every = every > 1 ? every : ops;
     stream->order.awaited = every > 1 ? stream->order.awaited + 1 : 0;
-    if (!ag_stream_submit(stream, reason) && stream->order.awaited >= AG_AWAITED)
+    ag_stream_submit(stream, reason);
+    if (stream->order.awaited >= AG_AWAITED)
         ag_recorder_late(&stream->recorder, stream->recorder.cursor);
 }
 

@@ -161,13 +161,14 @@ static bool hold(struct ag_stream *stream, struct ag_node *predicted, struct ag_
 {
     struct ag_recorder *rec = &stream->recorder;
     bool head = rec->cursor->depth == 0;
+    if (!head && !ag_sequence_holds(stream))
+        return false;
     struct ag_node *node = predicted;
     if (node == NULL || node != rec->cursor->next)
         node = ag_recorder_find(rec, &call->op);
     if (head && UNLIKELY(stream->trial.timed.head != NULL))
         ag_trial_arrived(stream);
-    bool able =
-        (head || ag_sequence_holds(stream)) && can_hold(stream, node, node == predicted, call);
+    bool able = can_hold(stream, node, node == predicted, call);
     if (head)
         able = begin(stream, able ? node : NULL, &call->op);
     if (able) {
@@ -181,6 +182,15 @@ static bool hold(struct ag_stream *stream, struct ag_node *predicted, struct ag_
     return able;
 }
 
+/* The op does not continue what is held, which goes out; whether the sequence ends before the op.
+ */
+static bool leaves(struct ag_stream *stream, const struct ag_op *op)
+{
+    struct ag_recorder *rec = &stream->recorder;
+    return ag_stream_submit(stream, AG_REASON_SIDE_EXIT) || ag_recorder_cuts(rec, op) ||
+           ag_recorder_restarts(rec, op);
+}
+
 bool ag_op_step(struct ag_stream *stream, bool described, struct ag_described *call)
 {
     struct ag_recorder *rec = &stream->recorder;
@@ -192,11 +202,13 @@ bool ag_op_step(struct ag_stream *stream, bool described, struct ag_described *c
     if (UNLIKELY(stream->audit.rests) && rec->cursor->depth == 0 && still_rests(stream, &call->op))
         return false;
     struct ag_node *predicted = predict(rec, &call->op);
-    if (rec->cursor->depth != 0 && (ag_recorder_cuts(rec, &call->op) || hurries(stream, &call->op)))
+    if (rec->cursor->depth != 0 && !ag_sequence_holds(stream) &&
+        (ag_recorder_cuts(rec, &call->op) || hurries(stream, &call->op)))
         ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
     while (!hold(stream, predicted, call)) {
-        if (stream->seq.held == 0 || !ag_stream_submit(stream, AG_REASON_SIDE_EXIT) ||
-            ag_recorder_goes_on(rec)) {
+        bool ends = stream->seq.held != 0 ? leaves(stream, &call->op)
+                                          : ag_recorder_restarts(rec, &call->op);
+        if (!ends) {
             record(stream, call);
             return false;
         }

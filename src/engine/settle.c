@@ -32,7 +32,8 @@ static void flush(struct ag_stream *stream, CUevent handle, enum ag_reason reaso
         ag_stream_end(stream, true, reason);
     } else {
         struct ag_node *node = record_of(stream, handle);
-        if (!ag_stream_submit(stream, AG_REASON_EVENT) && node != NULL)
+        ag_stream_submit(stream, AG_REASON_EVENT);
+        if (node != NULL)
             ag_recorder_late(&stream->recorder, node);
     }
     ag_stream_unlock(stream);

@@ -20,7 +20,7 @@ bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, 
    none has failed to be made. */
 static bool is_fresh(const struct ag_node *node)
 {
-    return node->trace == NULL && node->below == 0 && node->opened == 0 && node->failures == 0;
+    return node->trace == NULL && node->below == 0 && node->failures == 0;
 }
 
 bool ag_recorder_rounds(struct ag_recorder *rec)
@@ -54,33 +54,6 @@ __attribute__((noinline)) static void paused(struct ag_recorder *rec, struct ag_
 {
     rec->ended = NULL;
     node->late = late_for(rec, node) <= AG_PAUSE_LASTS ? AG_PAUSES : 0;
-}
-
-bool ag_recorder_goes_on(struct ag_recorder *rec)
-{
-    if (rec->cursor->open == 0 || rec->cursor->below != 0)
-        return false;
-    rec->cursor->open--;
-    return true;
-}
-
-/* The program has gone on behind a trace: whether sequences may do so from now on. They may at once
-   where the program waits so often that one sequence reaches from barrier to barrier. */
-static bool onward(const struct ag_recorder *rec, struct ag_node *node)
-{
-    uint32_t enough = AG_ONWARD_OPS / node->depth;
-    if (rec->brief)
-        enough = 1;
-    else if (enough < AG_ONWARD_FIRST)
-        enough = AG_ONWARD_FIRST;
-    for (unsigned i = 0; i < node->opened; i++)
-        enough *= AG_ONWARD_GROWS;
-    if (++node->onward < (enough < UINT16_MAX ? enough : UINT16_MAX))
-        return false;
-    node->onward = 0;
-    node->open = AG_ONWARD_OPEN;
-    node->opened = (uint8_t)(node->opened + (node->opened < AG_ONWARD_TRIES));
-    return true;
 }
 
 static void rest_for(struct ag_recorder *rec, uint32_t ops)
@@ -117,8 +90,6 @@ static void set_anchor(struct ag_recorder *rec, uint64_t token, bool again, bool
         rec->reach *= 2;
     rec->anchor = token;
     rec->chain = 0;
-    if (lost)
-        rec->stride = rec->unroll;
     rec->came = again;
 }
 
@@ -126,11 +97,7 @@ void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
 {
     if (__builtin_expect(rec->rest_later != 0, 0) && !ag_recorder_rests(rec))
         rest_for(rec, rec->rest_later);
-    bool anchor = token == rec->anchor;
-    bool again = rec->rounded || (anchor && rec->chain >= rec->stride);
-    if (rec->ended != NULL && !again)
-        again = onward(rec, rec->ended) && anchor;
-    rec->ended = NULL;
+    bool again = rec->rounded || (token == rec->anchor && rec->chain >= rec->unroll);
     rec->first = token;
     rec->rounds = 0;
     rec->rounded = false;
@@ -262,30 +229,124 @@ static void barred(struct ag_recorder *rec, struct ag_node *node, uint32_t min_l
         rec->last_run = rec->run;
         rec->run = 0;
     }
-    node->open = (uint8_t)(node->open - (node->open != 0));
     if (node->depth != 0 && node->weight < min_length)
         count_too_short(rec);
     else if (node->depth != 0)
         rec->too_short = 0;
 }
 
-/* A sequence of so many ops has ended. Where many are recorded and not replayed the iterations of a
-   loop may differ, and so do all unrolled ones: then it is cut in each iteration. */
-static void weigh(struct ag_recorder *rec, uint32_t ops)
+/* Sequences go on in one more way behind each node of this path. Returns the last node behind which
+   they have gone on in `hot` ways, if no trace is there or behind it; else NULL. */
+static struct ag_node *forked(struct ag_node *node, uint32_t hot, uint32_t min_length)
 {
-    if (rec->fruitless == ops) { /* it has been replayed */
-        rec->vain -= rec->vain < ops ? rec->vain : ops;
-        rec->streak += ops;
-        if (__builtin_expect(rec->streak >= AG_UNROLL_AGAIN, 0))
-            rec->stride = rec->unroll;
-        return;
+    struct ag_node *found = NULL;
+    for (; node->parent != NULL && !ag_node_leads(node); node = node->parent)
+        if (++node->ways >= hot && node->weight >= min_length && node->depth > 1 && found == NULL) {
+            node->ways = 0;
+            found = node;
+        }
+    return found;
+}
+
+/* Whether the sequence at `next` has come so often right behind the one at `first` that both may be
+   one, if they are not too long for that. A pair that shares its place with others is forgotten if
+   it comes less often than they do. */
+static bool belong(struct ag_recorder *rec, const struct ag_node *first, const struct ag_node *next,
+                   uint32_t hot)
+{
+    uint64_t path = ag_path(first->path, next->path);
+    struct ag_pair *pair = &rec->pairs[path % AG_PAIR_PLACES];
+    if (first->depth + next->depth > rec->unroll)
+        return false;
+    if (pair->path != path) {
+        if (pair->times == 0)
+            *pair = (struct ag_pair){.path = path};
+        else
+            pair->times--;
+        return false;
     }
-    rec->streak = 0;
-    rec->vain += AG_VAIN_WEIGHT * ops;
-    if (__builtin_expect(rec->vain >= AG_VAIN, 0)) {
-        rec->vain = AG_VAIN;
-        rec->stride = rec->came && AG_STRIDE < rec->unroll ? AG_STRIDE : rec->stride;
-    }
+    if (++pair->times < hot || pair->times < AG_JOIN_FIRST ||
+        pair->times * first->depth < AG_JOIN_OPS)
+        return false;
+    pair->times = 0;
+    return true;
+}
+
+/* The path to `next` once more, behind `node`, with the arguments of its last ops. Returns its last
+   node; NULL: there is no room. */
+static struct ag_node *append(struct ag_tree *tree, struct ag_node *node, struct ag_node *next)
+{
+    if (next->parent == NULL)
+        return node;
+    struct ag_node *parent = append(tree, node, next->parent);
+    if (parent == NULL)
+        return NULL;
+    struct ag_node *found = ag_tree_find(tree, parent, &next->op);
+    if (found == NULL)
+        found = ag_tree_add(tree, parent, &next->op);
+    if (found == NULL || !ag_node_arguments(found))
+        return NULL;
+    (void)ag_node_reshape(found, &next->op);
+    if (next->params != NULL)
+        ag_node_store(found, next->params);
+    return found;
+}
+
+/* The sequence at `next`, which has been replayed, came right behind the one at `first`. Returns
+   the last node of both in one sequence if that is hot, or of as many rounds as there may be if
+   nothing but rounds has come for long; else NULL. */
+__attribute__((noinline)) static struct ag_node *
+join(struct ag_recorder *rec, struct ag_node *first, struct ag_node *next, uint32_t hot)
+{
+    rec->alike = first == next ? rec->alike + next->depth : 0;
+    bool rounds = rec->alike >= AG_JOIN_OPS && rec->run >= rec->unroll;
+    if (!belong(rec, first, next, hot) || (!rounds && rec->tree.root.below >= AG_JOIN_MOST))
+        return NULL;
+    struct ag_node *last = append(&rec->tree, first, next);
+    while (rounds && last != NULL && last->depth + next->depth <= rec->unroll)
+        last = append(&rec->tree, last, next);
+    return last != NULL && last->trace == NULL && ag_node_is_good(last) ? last : NULL;
+}
+
+/* One more sequence has ended at a node; whether it is hot. */
+static bool is_hot(struct ag_node *node, uint32_t hot, uint32_t min_length)
+{
+    if (node->trace != NULL || node->weight < min_length || ++node->ends < hot)
+        return false;
+    node->ends = 0;
+    return true;
+}
+
+/* On the way to a node, the last one whose depth is a power of two. Sequences may end anywhere on
+   the way to a trace. Few graphs are enough for all of them, one behind the other. */
+static struct ag_node *half_way(struct ag_node *node)
+{
+    uint32_t depth = 2;
+    while (2 * depth < node->depth)
+        depth *= 2;
+    while (node->depth > depth)
+        node = node->parent;
+    return node;
+}
+
+/* A sequence has ended at a node without a trace. Returns the node that is hot now, or NULL. */
+__attribute__((noinline)) static struct ag_node *learn(struct ag_recorder *rec,
+                                                       struct ag_node *node, bool barrier,
+                                                       uint32_t hot, uint32_t min_length)
+{
+    bool unseen = node == &rec->unseen, leads = node->below != 0, novel;
+    if (unseen)
+        novel = !ag_tree_met(&rec->tree, ag_path(node->path, 0));
+    else
+        novel = node->ends == 0;
+    struct ag_node *found = NULL;
+    if (novel)
+        found = forked(unseen ? node->parent : node, barrier ? AG_FORKS_BARRED : hot, min_length);
+    if (!unseen && is_hot(node, hot, min_length))
+        found = node;
+    else if (leads && half_way(node) != node && is_hot(half_way(node), hot, min_length))
+        found = half_way(node);
+    return found != NULL && ag_node_is_good(found) ? found : NULL;
 }
 
 /* The recorder rests where recording has not paid for long. */
@@ -302,7 +363,8 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
 {
     struct ag_node *node = rec->cursor;
     bool early = !barrier && node->depth < rec->limit;
-    rec->ended = early && node->trace != NULL && node->below == 0 ? node : NULL;
+    struct ag_node *before = rec->ended;
+    rec->ended = early && node->trace != NULL ? node : NULL;
     if (__builtin_expect(node->late == AG_PAUSES, 0))
         paused(rec, node);
     rec->cursor = &rec->tree.root;
@@ -313,17 +375,12 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     rec->run += node->depth;
     if (barrier)
         barred(rec, node, min_length);
-    else if (node->depth > 1) /* or it is not the recorder that cuts */
-        weigh(rec, node->depth);
     rest_if_fruitless(rec);
-    if (node == &rec->unseen) {
-        (void)ag_tree_met(&rec->tree, ag_path(node->path, 0));
+    if (node->depth == 0)
         return NULL;
-    }
-    if (node->weight < min_length || node->trace != NULL || ++node->ends < hot)
-        return NULL;
-    node->ends = 0;
-    return ag_node_is_good(node) ? node : NULL;
+    if (node->trace == NULL)
+        return learn(rec, node, barrier, hot, min_length);
+    return before != NULL && rec->fruitless == node->depth ? join(rec, before, node, hot) : NULL;
 }
 
 void ag_recorder_waited(struct ag_recorder *rec, uint32_t length)
@@ -335,9 +392,7 @@ void ag_recorder_waited(struct ag_recorder *rec, uint32_t length)
 void ag_recorder_resize(struct ag_recorder *rec, uint32_t unroll, uint32_t length)
 {
     rec->max_length = length < 2 ? 2 : length;
-    bool rolled = rec->stride < rec->unroll;
     rec->unroll = unroll < rec->max_length ? unroll : rec->max_length;
-    rec->stride = rolled && AG_STRIDE < rec->unroll ? AG_STRIDE : rec->unroll;
     if (rec->limit > rec->max_length)
         rec->limit = rec->max_length;
 }

@@ -10,19 +10,23 @@
  *    first op after a barrier. If it does not come back it is no op of the loop, and another op
  *    becomes the anchor: soon at first, later after more ops. So sequences soon fall on the same
  * ops again after anything has come in between;
- *  - before the anchor each time, if there has been no replay for a while: the iterations of a loop
- *    may differ, and so do all unrolled ones, while some single ones recur;
  *  - before the anchor, when it has come round four times at the same distance, if the owner asks.
  *    So a short loop need not be repeated hundreds of times before it is replayed. Where barriers
  *    come so often that they end sequences anyway, this does not apply. If the anchor belonged to
  *    what came before the loop, the head of any sequence takes its place here;
- *  - where a trace ends that begins no longer one, since it can be replayed at once. A loop that
- *    lasts, or that waited in its first iterations only, would stay in such short pieces. So where
- *    the program goes on behind a trace, now and then sequences may go on, too;
+ *  - where a trace ends that begins no longer one, since it can be replayed at once;
+ *  - where it would go on as none has before, if a trace begins there, and no barrier is likely to
+ *    end it soon;
  *  - where the program has paused several times while the sequence was held, or where another
  *    thread has waited several times for what was held.
  * So a short loop is unrolled, and a long loop is cut into pieces that fall on the same ops each
  * time.
+ *
+ * A sequence is hot when it has ended at one node often enough. Two other things are hot as well:
+ *  - what many sequences begin with that never end at one node. The iterations of a loop may
+ * differ, and what recurs are the ops from one that cannot be predicted to the next;
+ *  - two traces that come one right behind the other, as one. So traces of a few rounds get longer,
+ *    and no op goes out eagerly for that.
  *
  * Once the tree has some nodes, ops that have never been seen get none. A bit remembers their path,
  * and nodes are made when the path comes again: to write nodes is most of what recording costs.
@@ -46,12 +50,19 @@
 #include "trace/tree.h"
 
 enum { AG_ROUNDS_NONE = UINT8_MAX };
+enum { AG_PAIR_PLACES = 64 }; /* that are counted at a time */
+
+/* Two traces that come one right behind the other. */
+struct ag_pair {
+    uint64_t path;  /* a hash of both paths */
+    uint32_t times; /* that they have come */
+};
 
 struct ag_recorder {
     struct ag_tree tree;
     struct ag_node *cursor; /* where the open sequence is; &tree.root between sequences */
-    struct ag_node *ended;  /* the node where the last sequence ended only because its trace ends;
-                               else NULL */
+    struct ag_node *ended;  /* the node where the last sequence ended, which has a trace, and no
+                               barrier ended it; else NULL */
     uint32_t unseen_ops;    /* ops without nodes since the tree was last pruned */
     uint64_t anchor;        /* the anchor's token; 0: the next op becomes the anchor */
     uint32_t chain;         /* ops from the anchor to the head of the open sequence */
@@ -62,17 +73,15 @@ struct ag_recorder {
     uint32_t rounds; /* returns of the head at that distance; AG_ROUNDS_NONE: not to be counted */
     bool rounded;    /* the last sequence ended because its head had come round often enough */
     uint32_t ops;    /* of all sequences, since the recorder was made */
+    uint32_t alike;  /* ops of equal sequences in a row that have been replayed */
     uint32_t run, last_run; /* ops since the last barrier, and between the two barriers before */
-    bool brief;      /* the last two runs were equally long, and one sequence can hold them */
-    uint32_t unroll; /* ops */
-    uint32_t stride; /* ops from the anchor on, before it ends a sequence: `unroll`, or AG_STRIDE */
-    uint32_t streak; /* ops replayed since a sequence was recorded */
-    uint32_t vain;   /* ops recorded, by AG_VAIN_WEIGHT, less ops replayed since */
-    uint32_t max_length;      /* ops */
-    uint32_t limit;           /* ops that the open sequence, or the next one, may have */
-    _Atomic uint32_t rest;    /* ops that are left of a rest; 0: it records. In a rest no node is
-                                 added, and ops that begin no trace may pass unseen. The thread that
-                                 issues the ops reads and writes this without the lock, too */
+    bool brief;            /* the last two runs were equally long, and one sequence can hold them */
+    uint32_t unroll;       /* ops */
+    uint32_t max_length;   /* ops */
+    uint32_t limit;        /* ops that the open sequence, or the next one, may have */
+    _Atomic uint32_t rest; /* ops that are left of a rest; 0: it records. In a rest no node is
+                              added, and ops that begin no trace may pass unseen. The thread that
+                              issues the ops reads and writes this without the lock, too */
     _Atomic uint64_t heads;   /* the ag_op_mark()s of ops that do not pass in a rest: they may begin
                                  traces */
     uint32_t rest_next;       /* ops of the next rest */
@@ -84,6 +93,7 @@ struct ag_recorder {
     uint32_t fruitless;  /* ops since the last replay */
     uint64_t useful;     /* ops replayed since the tree was last pruned */
     struct ag_node unseen; /* the cursor in a sequence that has gone where none has before */
+    struct ag_pair pairs[AG_PAIR_PLACES]; /* by a hash of both paths; they stay, too */
 };
 
 /* A recorder that is all zero, or whose tree has been cleared. False: no memory. It must not be
@@ -153,22 +163,17 @@ static inline bool ag_recorder_full(const struct ag_recorder *rec, const struct 
 /* Whether the open sequence, all of which is held, ends at this node. */
 static inline bool ag_recorder_ends(const struct ag_recorder *rec, const struct ag_node *node)
 {
-    return (node->trace != NULL && node->below == 0 && node->open == 0) ||
-           ag_recorder_full(rec, node);
+    return (node->trace != NULL && node->below == 0) || ag_recorder_full(rec, node);
 }
 
 /* The held ops up to this node had to be submitted before the sequence was complete: the program
    paused there, or another thread waited for them. */
 void ag_recorder_late(struct ag_recorder *rec, struct ag_node *node);
 
-/* The trace at the cursor has been replayed, and what comes next belongs to no longer one: whether
-   the sequence goes on all the same. */
-bool ag_recorder_goes_on(struct ag_recorder *rec);
-
 /* Whether the open sequence ends before this op. */
 static inline bool ag_recorder_cuts(const struct ag_recorder *rec, const struct ag_op *op)
 {
-    return op->token == rec->anchor && rec->chain + rec->cursor->depth >= rec->stride;
+    return op->token == rec->anchor && rec->chain + rec->cursor->depth >= rec->unroll;
 }
 
 /* Whether the returns of this op are to be counted: it is the head of the open sequence, and the
@@ -185,7 +190,7 @@ static inline bool ag_recorder_counts(const struct ag_recorder *rec, const struc
 bool ag_recorder_rounds(struct ag_recorder *rec);
 
 /* The program goes on behind the trace where the last sequence ended. That does not count, since no
-   longer trace could be made now. */
+   trace of both could be made now. */
 static inline void ag_recorder_stays(struct ag_recorder *rec)
 {
     rec->ended = NULL;
@@ -200,14 +205,25 @@ static inline struct ag_node *ag_recorder_find(struct ag_recorder *rec, const st
     return ag_recorder_is_unseen(rec) ? NULL : ag_tree_find(&rec->tree, rec->cursor, op);
 }
 
+/* Whether the open sequence ends before this op, since it would go where none has gone before, and
+   the op begins a trace. */
+static inline bool ag_recorder_restarts(struct ag_recorder *rec, const struct ag_op *op)
+{
+    if (rec->run < rec->unroll || rec->cursor->depth == 0 || ag_recorder_find(rec, op) != NULL)
+        return false;
+    const struct ag_node *head = ag_tree_find(&rec->tree, &rec->tree.root, op);
+    return head != NULL && ag_node_leads(head) && head->bad == 0;
+}
+
 /* Moves the cursor over an op: to its node, to a new node, or to `unseen`. NULL: there is no room
    for a node, or the recorder rests; the sequence is dropped. */
 struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op);
 
 /*
- * Ends the open sequence; `barrier` says whether the anchor ends with it. Returns the node that it
- * ended at when that has been seen `hot` times, weighs `min_length` at least and may become a
- * trace, else NULL.
+ * Ends the open sequence; `barrier` says whether the anchor ends with it. Returns the last node of
+ * what has become hot, may become a trace, and weighs `min_length` at least; else NULL. That is the
+ * node where the sequence ended for the `hot`th time, one on the way to it, or one behind the
+ * sequence before, with the ops of both. All nodes up to it have the arguments of their last ops.
  */
 struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t hot,
                                 uint32_t min_length);

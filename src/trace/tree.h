@@ -42,11 +42,7 @@ struct ag_node {
     uint32_t version; /* goes up when args change */
 
     uint32_t ends; /* sequences that ended here since the last look */
-
-    /* The recorder's, if the node has a trace and the program goes on behind it. */
-    uint16_t onward; /* times that it has gone on */
-    uint8_t open;    /* next sequences that need not end here, and may become longer traces */
-    uint8_t opened;  /* times that sequences were allowed to go on, and no longer trace was made */
+    uint16_t ways; /* sequences through here that ended where none had, and led to no trace */
 
     struct ag_head *head;   /* whether sequences that begin here are held, or NULL; of malloc() */
     struct ag_node *bucket; /* next in the same bucket, or in the free list */

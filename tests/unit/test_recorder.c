@@ -32,7 +32,7 @@ static struct ag_node *feed_op(struct ag_recorder *rec, unsigned name, bool hurr
     struct ag_op op = op_of(name);
     struct ag_node *hot = NULL;
     if (rec->cursor->depth != 0 &&
-        (ag_recorder_cuts(rec, &op) ||
+        (ag_recorder_cuts(rec, &op) || ag_recorder_restarts(rec, &op) ||
          (hurry && ag_recorder_counts(rec, &op) && ag_recorder_rounds(rec))))
         hot = ag_recorder_end(rec, false, HOT, LEAST);
     if (rec->cursor->depth == 0)
@@ -112,28 +112,119 @@ TEST(loop_behind_others_is_hot_soon)
     }
 }
 
-/* One op of eight is one of four by chance, and unrolled iterations never recur. So single ones
-   become sequences. When nothing is recorded any more for long, loops are unrolled again. */
-TEST(loop_whose_iterations_differ_is_not_unrolled)
+static const struct ag_trace *any_trace(void)
+{
+    return (const struct ag_trace *)&two_words;
+}
+
+/* Feeds one op as the engine does that holds: a trace ends a sequence if it begins no longer one,
+   and counts as replayed. What is hot becomes a trace. Returns the length of the trace that was
+   made, or 0. */
+static unsigned feed_held(struct ag_recorder *rec, unsigned name)
+{
+    struct ag_op op = op_of(name);
+    struct ag_node *node = rec->cursor, *hot = NULL;
+    if (node->trace != NULL && ag_recorder_find(rec, &op) == NULL) {
+        ag_recorder_paid(rec, node->depth);
+        hot = ag_recorder_end(rec, false, HOT, LEAST);
+    }
+    if (hot == NULL)
+        hot = feed_op(rec, name, false);
+    node = rec->cursor;
+    if (hot == NULL && node->trace != NULL && node->below == 0) {
+        ag_recorder_paid(rec, node->depth);
+        hot = ag_recorder_end(rec, false, HOT, LEAST);
+    }
+    if (hot != NULL)
+        ag_node_set_trace(hot, (struct ag_trace *)any_trace());
+    return hot != NULL ? hot->depth : 0;
+}
+
+static bool has_trace(const struct ag_node *node, const void *data)
+{
+    (void)data;
+    if (node->trace != NULL)
+        ag_node_set_trace((struct ag_node *)node, NULL);
+    return false;
+}
+
+static void free_with_traces(struct ag_recorder *rec)
+{
+    (void)ag_tree_has(&rec->tree, has_trace, NULL);
+    ag_tree_free(&rec->tree);
+}
+
+/* One op of eight is one of four by chance: unrolled iterations never recur. What recurs are the
+   ops from one such op to the next. */
+TEST(loop_whose_iterations_differ_has_traces_soon)
+{
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 4096, 64, 128));
+    unsigned random = 1, ops = 0, traces = 0, heads = 0;
+    for (; heads != 15 && ops < 2000; ops++) {
+        random = ops % 8 == 3 ? random * 1664525u + 1013904223u : random;
+        traces += feed_held(&rec, ops % 8 == 3 ? 100 + random / 65536 % 4 : ops % 8) != 0;
+        for (unsigned i = 0; i < 4; i++) {
+            struct ag_op op = op_of(100 + i);
+            const struct ag_node *head = ag_tree_find(&rec.tree, &rec.tree.root, &op);
+            heads |= (unsigned)(head != NULL && ag_node_leads(head)) << i;
+        }
+    }
+    CHECK(heads == 15 && ops < 1000);
+    CHECK(traces < 16);
+    free_with_traces(&rec);
+}
+
+/* Sequences go on in other ways behind the same three ops. */
+TEST(what_many_sequences_begin_with_is_hot)
+{
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 4096, 16, 16));
+    struct ag_node *hot = NULL;
+    for (unsigned way = 1; way <= HOT; way++) {
+        CHECK(hot == NULL);
+        for (unsigned i = 0; i < 16; i++)
+            hot = feed(&rec, i < 3 ? i : 100 * way + i);
+        CHECK(rec.cursor->depth == 0);
+    }
+    CHECK(hot != NULL && hot->depth == 3);
+    ag_tree_free(&rec.tree);
+}
+
+/* Not so soon where a barrier ends them: the whole ones may yet be hot. */
+TEST(what_many_sequences_between_barriers_begin_with_is_hot_later)
 {
     struct ag_recorder rec = {0};
     CHECK(ag_recorder_init(&rec, 4096, 64, 128));
     struct ag_node *hot = NULL;
-    unsigned random = 1, i = 0;
-    while (hot == NULL && i < 2 * AG_VAIN) {
-        random = i % 8 == 0 ? random * 1664525u + 1013904223u : random;
-        hot = feed(&rec, i % 8 == 3 ? 100 + random / 65536 % 4 : i % 8);
-        i++;
+    for (unsigned way = 1; way <= AG_FORKS_BARRED; way++) {
+        CHECK(hot == NULL);
+        for (unsigned i = 0; i < 16; i++)
+            CHECK(feed(&rec, i < 3 ? i : 100 * way + i) == NULL);
+        hot = ag_recorder_end(&rec, true, HOT, LEAST);
     }
-    CHECK(hot != NULL && hot->depth == 8 && rec.stride == AG_STRIDE);
-    CHECK(i > AG_VAIN / AG_VAIN_WEIGHT && i < 2 * AG_VAIN / AG_VAIN_WEIGHT);
-    for (i = 0; i < AG_UNROLL_AGAIN + 64; i++) {
-        CHECK(i > AG_UNROLL_AGAIN / 2 || rec.stride == AG_STRIDE);
-        ag_recorder_paid(&rec, 1); /* each sequence counts as replayed */
-        (void)feed(&rec, i % 8);
-    }
-    CHECK(rec.stride == 64);
+    CHECK(hot != NULL && hot->depth == 3);
     ag_tree_free(&rec.tree);
+}
+
+/* What is new ends where it comes to something known. */
+TEST(sequence_that_was_never_seen_ends_before_a_trace)
+{
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 4096, 16, 16));
+    struct ag_op head = op_of(0);
+    for (unsigned i = 0; i < HOT * 16; i++)
+        (void)feed_held(&rec, i % 16);
+    CHECK(ag_node_leads(ag_tree_find(&rec.tree, &rec.tree.root, &head)));
+    for (unsigned i = 0; i < 5; i++)
+        feed(&rec, 1000 + i);
+    CHECK(rec.cursor->depth == 5 && rec.run >= rec.unroll && ag_recorder_restarts(&rec, &head));
+    struct ag_op other = op_of(1);
+    CHECK(!ag_recorder_restarts(&rec, &other));
+    ag_recorder_end(&rec, true, HOT, LEAST); /* a barrier has just come, and may come again */
+    feed(&rec, 2000);
+    CHECK(!ag_recorder_restarts(&rec, &head));
+    free_with_traces(&rec);
 }
 
 /* An anchor that has come round stays, whatever else does. */
@@ -249,27 +340,88 @@ TEST(no_hurry_between_barriers)
     ag_tree_free(&rec.tree);
 }
 
-/* A loop that lasts is unrolled further, once it has gone on for some 250 ops. */
+/* Traces that come one behind the other become one, again and again, and no op is recorded for it.
+ */
 TEST(long_sequences_later)
 {
     struct ag_recorder rec = {0};
     CHECK(ag_recorder_init(&rec, 1024, 64, 128));
-    unsigned ops = 0;
     struct ag_node *hot = NULL;
-    for (; hot == NULL && ops < 100; ops++)
+    unsigned ops = 0, longest = 4, joins = 0;
+    while (hot == NULL && ops++ < 100)
         hot = feed_op(&rec, 1, true);
     CHECK(hot != NULL && hot->depth == 4);
-    ag_node_set_trace(hot, (struct ag_trace *)&two_words);
-    struct ag_node *longer = NULL;
-    for (; longer == NULL && ops < 2000; ops++) {
-        longer = feed_op(&rec, 1, true);
-        if (longer == NULL && rec.cursor == hot && !ag_recorder_goes_on(&rec))
-            ag_recorder_end(&rec, false, HOT, LEAST); /* it has been replayed */
+    ag_node_set_trace(hot, (struct ag_trace *)any_trace());
+    for (; longest < 64 && ops < 4000; ops++) {
+        unsigned made = feed_held(&rec, 1);
+        joins += made != 0;
+        longest = made != 0 ? made : longest;
     }
-    CHECK(longer != NULL && longer->depth == 64);
-    CHECK(ops > 256 && ops < 256 + 5 * 64);
-    ag_node_set_trace(hot, NULL);
-    ag_tree_free(&rec.tree);
+    CHECK(longest == 64 && joins == 1 && ops < 2000);
+    for (; ops < 8000; ops++)
+        CHECK(feed_held(&rec, 1) == 0); /* no longer one */
+    CHECK(rec.tree.used == 64);
+    free_with_traces(&rec);
+}
+
+/* A sequence of four ops, with a trace. */
+static struct ag_node *traced(struct ag_recorder *rec, unsigned first)
+{
+    for (unsigned i = 0; i < 4; i++)
+        feed(rec, first + i);
+    struct ag_node *leaf = rec->cursor;
+    (void)ag_recorder_end(rec, true, HOT, LEAST);
+    ag_node_set_trace(leaf, (struct ag_trace *)any_trace());
+    return leaf;
+}
+
+/* The sequence at `leaf` comes, and is replayed. Returns what is hot. */
+static struct ag_node *replayed(struct ag_recorder *rec, struct ag_node *leaf, bool barrier)
+{
+    rec->cursor = leaf;
+    ag_recorder_paid(rec, leaf->depth);
+    return ag_recorder_end(rec, barrier, HOT, LEAST);
+}
+
+/* Two traces come in turn behind a third. Both pairs are found, unless a barrier comes between. */
+TEST(traces_that_follow_each_other_become_one)
+{
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 4096, 64, 128));
+    struct ag_node *first = traced(&rec, 10), *next[] = {traced(&rec, 20), traced(&rec, 30)};
+    struct ag_node *hot[2] = {NULL, NULL};
+    for (unsigned i = 0; i < 1000; i++) {
+        CHECK(replayed(&rec, first, true) == NULL);
+        CHECK(replayed(&rec, next[i % 2], true) == NULL);
+    }
+    for (unsigned i = 0; hot[0] == NULL || hot[1] == NULL; i++) {
+        CHECK(i < 4 * AG_JOIN_OPS / 4);
+        CHECK(replayed(&rec, first, false) == NULL);
+        struct ag_node *both = replayed(&rec, next[i % 2], true);
+        hot[i % 2] = both != NULL ? both : hot[i % 2];
+        CHECK(both == NULL || (both->depth == 8 && i >= AG_JOIN_OPS / 4));
+    }
+    CHECK(hot[0] != hot[1] && hot[0]->parent->parent->parent->parent == first);
+    CHECK(ag_op_is_like(&hot[1]->op, &next[1]->op));
+    free_with_traces(&rec);
+}
+
+/* No two that are too long for one, nor where a stream has many traces already. */
+TEST(not_all_traces_become_one)
+{
+    struct ag_recorder rec = {0};
+    for (unsigned many = 0; many < 2; many++) {
+        CHECK(ag_recorder_init(&rec, 4096, many != 0 ? 64 : 7, 128));
+        struct ag_node *first = traced(&rec, 10), *next = traced(&rec, 20);
+        for (unsigned i = 0; many != 0 && i < AG_JOIN_MOST; i++)
+            (void)traced(&rec, 100 * i + 100);
+        for (unsigned i = 0; i < 1000; i++) {
+            CHECK(replayed(&rec, first, false) == NULL);
+            CHECK(replayed(&rec, next, true) == NULL);
+        }
+        (void)ag_tree_has(&rec.tree, has_trace, NULL);
+        ag_tree_free(&rec.tree);
+    }
 }
 
 /* Only the sequence behind a wait is shorter, not behind any other barrier. */
