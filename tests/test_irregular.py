@@ -7,25 +7,27 @@ import pytest
 
 import compiled
 import helpers
+import trace_records
 
 # How much of a word's ops is replayed at least: without a wait in the loop, with one in each step. These are
 # records, to be raised by whoever raises the shares; each is 0.01 to 0.02 below what was measured, rounded down.
 FLOORS = {
     "regular": (0.93, 0.98), "grid": (0.93, 0.98), "block": (0.93, 0.98), "shared": (0.93, 0.98),
-    "function": (0.81, 0.95), "left_out": (0.92, 0.97), "times": (0.95, 0.94), "memset_value": (0.93, 0.98),
+    "function": (0.82, 0.95), "left_out": (0.92, 0.97), "times": (0.95, 0.96), "memset_value": (0.93, 0.98),
     "memset_size": (0.93, 0.98), "memset_place": (0.93, 0.98), "memset_width": (0.93, 0.98),
-    "copy_size": (0.91, 0.97), "copy_place": (0.91, 0.97), "anything": (0.86, 0.94), "grids": (0.9, 0.98),
-    "functions": (0.81, 0.64), "batches": (0.9, 0.97), "tokens": (0.88, 0.98), "halving": (0.94, 0.95),
-    "triangle": (0.88, 0.96), "nested": (0.94, 0.96), "left_early": (0.89, 0.95), "trees": (0.93, 0.92),
+    "copy_size": (0.91, 0.97), "copy_place": (0.91, 0.97), "anything": (0.89, 0.95), "grids": (0.9, 0.98),
+    "functions": (0.81, 0.64), "batches": (0.91, 0.97), "tokens": (0.88, 0.98), "halving": (0.94, 0.96),
+    "triangle": (0.88, 0.97), "nested": (0.94, 0.97), "left_early": (0.89, 0.95), "trees": (0.93, 0.94),
     "shuffled": (0.91, 0.98), "phases": (0.89, 0.98), "worklist": (0.98, 0.98), "pinned_up": (0.91, 0.97),
     "pinned_up_late": (0.84, 0.97), "pinned_down": (0.98, 0.98), "pageable_up": (0.88, 0.97),
     "read_back": (0.97, 0.97), "number_back": (0.96, 0.97), "numbers_back": (0.97, 0.97),
-    "two_streams": (0.97, 0.98), "fork_and_join": (0.97, 0.97),
-    "host_function": (0.98, 0.98), "allocate": (0.94, 0.97), "polled": (0.98, 0.98), "setters": (0.91, 0.98),
-    "timed": (0.98, 0.98), "timed_and_read": (0.98, 0.98), "context_current": (0.89, 0.98),
-    "asked": (0.89, 0.98), "memory_made": (0.98, 0.98), "events_made": (0.88, 0.88),
-    "streams_made": (0.98, 0.98), "waits_for_each": (0.98, 0.98), "asks_after_each": (0.98, 0.98),
-    "context_waits": (0.98, 0.98), "large_down": (0.98, 0.98), "places": (0.93, 0.98),
+    "two_streams": (0.97, 0.98), "fork_and_join": (0.97, 0.97), "host_function": (0.98, 0.98),
+    "allocate": (0.94, 0.97), "polled": (0.98, 0.98), "setters": (0.91, 0.98), "timed": (0.98, 0.98),
+    "timed_and_read": (0.98, 0.98), "context_current": (0.89, 0.98), "asked": (0.89, 0.98),
+    "memory_made": (0.98, 0.98), "events_made": (0.88, 0.88), "streams_made": (0.98, 0.98),
+    "waits_for_each": (0.98, 0.98), "asks_after_each": (0.98, 0.98), "context_waits": (0.98, 0.98),
+    "large_down": (0.98, 0.98), "places": (0.93, 0.98), "hole": (0.84, 0.86), "hole_at_times": (0.9, 0.93),
+    "two_holes": (0.77, 0.77),
 }
 OTHER_ADDRESSES = ["allocate"]  # memory is allocated ahead of held work, and freed behind it
 
@@ -69,6 +71,19 @@ def test_a_loop_whose_iterations_differ_is_replayed_more_the_longer_it_lasts(wor
     """Unrolled steps never come again. What comes again are the ops from one that is drawn to the next."""
     ops = compared(word, wait, 2000)["ops"]
     assert ops["replayed"] > 0.9 * ops["total"]
+
+
+def test_what_is_held_before_a_hole_goes_out_in_several_graphs(tmp_path):
+    """The op that cannot be held comes anywhere. What is held then need not begin a trace as a whole."""
+    file = tmp_path / "trace"
+    report = program("hole_at_times", 0, 1000, env={**helpers.HELD, "AUTOGRAPH_TRACE_FILE": file},
+                     own_clock=False).report
+    submits = trace_records.Trace(file).submits
+    assert sum(replayed for _, _, _, _, replayed, *_ in submits) == report["ops"]["replayed"]
+    stream_barrier = 1
+    parts = [this for before, this in zip(submits, submits[1:])
+             if before[1] == this[1] == stream_barrier and before[2] == this[2] - this[3]]  # no op between them
+    assert len(parts) > 50
 
 
 def test_every_word_has_its_floors():

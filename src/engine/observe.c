@@ -332,15 +332,15 @@ void ag_note_trace(const struct ag_stream *stream, const struct ag_trace *trace)
 }
 
 void ag_note_submit(const struct ag_stream *stream, uint32_t replayed, enum ag_reason reason,
-                    uint64_t began, uint64_t patches)
+                    uint64_t began, uint64_t patches, uint32_t behind)
 {
     struct ag_record *record =
         ag_record_begin(AG_RECORD_SUBMIT, reason, stream->id.number, began, 4);
     if (record == NULL)
         return;
     uint64_t trace = replayed != 0 ? stream->seq.path[replayed]->trace->number : 0;
-    record->word[0] = sequence(stream);
-    record->word[1] = (uint64_t)replayed << 32 | stream->seq.held;
+    record->word[0] = sequence(stream) - behind;
+    record->word[1] = (uint64_t)replayed << 32 | (stream->seq.held - behind);
     record->word[2] = (stream->counters.patches - patches) << 32 | trace;
     record->word[3] = began != 0 ? ag_tracefile_now() - began : 0;
     ag_record_end(record);

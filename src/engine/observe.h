@@ -24,10 +24,11 @@ void ag_note_value(const struct ag_stream *stream, const struct ag_value_call *c
 void ag_note_stream(const struct ag_stream *stream);
 void ag_note_trace(const struct ag_stream *stream, const struct ag_trace *trace);
 
-/* The held ops have been submitted: the first `replayed` by a graph, the rest one by one. When that
-   began, at `began` (ag_tracefile_now()), the stream's nodes had been patched `patches` times. */
+/* The held ops but for the last `behind` have been submitted: the first `replayed` by a graph, the
+   rest one by one. When that began, at `began` (ag_tracefile_now()), the stream's nodes had been
+   patched `patches` times. */
 void ag_note_submit(const struct ag_stream *stream, uint32_t replayed, enum ag_reason reason,
-                    uint64_t began, uint64_t patches);
+                    uint64_t began, uint64_t patches, uint32_t behind);
 
 /* From now on the handle of a function may mean another function. */
 void ag_note_functions_changed(void);

@@ -6,6 +6,7 @@
 #include "driver/driver.h"
 #include "engine/account.h"
 #include "engine/audit.h"
+#include "engine/branch.h"
 #include "engine/credit.h"
 #include "engine/execs.h"
 #include "engine/failure.h"
@@ -21,7 +22,7 @@
 #include "graph/variant.h"
 
 /* Replays the longest trace that begins the held ops; returns its length, 0 without one. */
-static uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream target)
+static INLINE uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream target)
 {
     uint32_t length = held;
     while (length > 0 && stream->seq.path[length]->trace == NULL)
@@ -48,6 +49,79 @@ static uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream 
     return length;
 }
 
+/* One of the launches and calls by which what is held goes out. */
+struct part {
+    uint32_t replayed; /* ops, the first of those that are held */
+    uint64_t began;    /* ns, by the trace file's clock */
+    uint64_t patches;  /* of the stream before */
+};
+
+/* Tells of a part; so many ops are held behind it. */
+static inline void tell(const struct ag_stream *stream, struct part part, enum ag_reason reason,
+                        uint32_t behind)
+{
+    AG_NOTE(ag_note_submit(stream, part.replayed, reason, part.began, part.patches, behind));
+    if (part.replayed != 0)
+        AG_ACCOUNT(ag_account_replay(stream, stream->seq.path[part.replayed]->trace,
+                                     stream->counters.patches - part.patches));
+}
+
+/* The nodes that the ops behind the first `count` held ones have where a sequence begins with them.
+   Returns the length of the longest trace there; 0: there is none of two ops or more. */
+static uint32_t find_anew(struct ag_stream *stream, uint32_t count,
+                          struct ag_node *anew[AG_MOST_LENGTH])
+{
+    struct ag_tree *tree = &stream->recorder.tree;
+    struct ag_node *node = &tree->root;
+    uint32_t rest = stream->seq.held - count, length = 0;
+    for (uint32_t i = 0; i < rest; i++) {
+        const struct ag_node *held = stream->seq.path[count + 1 + i];
+        if (ag_node_is_event(held) || ag_node_is_kept(held))
+            break;
+        node = anew[i] = ag_tree_find(tree, node, &held->op);
+        if (node == NULL || !ag_node_leads(node) || node->bad != 0)
+            break;
+        length = node->trace != NULL && i > 0 ? i + 1 : length;
+    }
+    return length;
+}
+
+/* The first `count` held ops have gone out. The `length` ops behind them are held at these nodes
+   from now on, which come earlier in the tree: none is a node of the path that is still to come. */
+static void hold_anew(struct ag_stream *stream, uint32_t count, uint32_t length,
+                      struct ag_node *const anew[AG_MOST_LENGTH])
+{
+    struct ag_node **path = stream->seq.path;
+    uint32_t rest = stream->seq.held - count;
+    for (uint32_t i = 0; i < rest; i++) {
+        struct ag_node *held = path[count + 1 + i];
+        if (i < length) {
+            (void)ag_node_reshape(anew[i], &held->op);
+            ag_node_store(anew[i], held->params);
+        }
+        path[1 + i] = i < length ? anew[i] : held;
+    }
+    atomic_store_explicit(&stream->seq.held, rest, memory_order_release);
+}
+
+/* A part of what is held has been replayed. What comes behind is, too, as far as traces begin with
+   it. */
+__attribute__((noinline)) static struct part replay_rest(struct ag_stream *stream, struct part part,
+                                                         CUstream target, enum ag_reason reason)
+{
+    struct ag_node *anew[AG_MOST_LENGTH];
+    uint32_t held, length;
+    while (part.replayed != 0 && part.replayed < (held = stream->seq.held) &&
+           (length = find_anew(stream, part.replayed, anew)) != 0) {
+        tell(stream, part, reason, held - part.replayed);
+        hold_anew(stream, part.replayed, length, anew);
+        part.began = ag_tracefile_now();
+        part.patches = stream->counters.patches;
+        part.replayed = submit_prefix(stream, held - part.replayed, target);
+    }
+    return part;
+}
+
 bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
 {
     uint32_t held = stream->seq.held;
@@ -58,13 +132,19 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     uint64_t clock = ag_pace_clock();
     ag_pace_submitted(stream, held, reason == AG_REASON_WATCHDOG, clock);
     uint64_t began = ag_tracefile_now(), patches = stream->counters.patches;
+    struct ag_node *head = stream->seq.path[1];
     ag_depth++;
     bool entered = ag_context_enter(stream->id.context, &pushed);
     if (relay)
         ag_relay_begins(stream);
     /* Without a context the driver crashes when a node's arguments are set (driver 580). */
-    uint32_t replayed = entered ? submit_prefix(stream, held, target) : 0;
-    for (uint32_t i = replayed + 1; i <= held; i++)
+    struct part part = {entered ? submit_prefix(stream, held, target) : 0, began, patches};
+    bool whole = part.replayed == held, any = part.replayed != 0;
+    if (UNLIKELY(!whole && any)) {
+        part = replay_rest(stream, part, target, reason);
+        held = stream->seq.held;
+    }
+    for (uint32_t i = part.replayed + 1; i <= held; i++)
         if (ag_failure_refused(stream, ag_node_submit(stream->seq.path[i], target),
                                "submitting a held op"))
             stream->seq.path[i]->bad |= AG_BAD;
@@ -76,18 +156,15 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
         ag_relay_ends(stream);
     ag_context_leave(pushed);
     ag_depth--;
-    AG_NOTE(ag_note_submit(stream, replayed, reason, began, patches));
-    if (replayed != 0)
-        AG_ACCOUNT(ag_account_replay(stream, stream->seq.path[replayed]->trace,
-                                     stream->counters.patches - patches));
-    if (replayed < held) {
+    tell(stream, part, reason, 0);
+    if (part.replayed < held) {
         stream->counters.flushes[reason]++;
-        AG_ACCOUNT(ag_account_cut(stream, reason, held - replayed));
+        AG_ACCOUNT(ag_account_cut(stream, reason, held - part.replayed));
     }
-    ag_trial_submitted(stream->seq.path[1], replayed != 0);
+    ag_trial_submitted(head, any);
     ag_sequence_turn(stream, AG_RECORDING);
-    ag_pace_spent(stream, clock, replayed == held);
-    return replayed == held;
+    ag_pace_spent(stream, clock, whole);
+    return part.replayed == held;
 }
 
 /* -- The end of a sequence: flush, close, decide, make ------------------------ */

@@ -524,6 +524,43 @@ static void places(void)
                       stream));
 }
 
+/* -- Holes: ops that cannot be held ------------------------------------------------ */
+
+static void foreign(uint32_t place)
+{
+    static uint32_t words[WORDS];
+    uint32_t bytes = draw(place) % 4 ? 64 : sizeof words / 2;
+    words[0] = draw(place + 1);
+    OK(cuMemcpyHtoDAsync(at(front, WORDS / 2), words, bytes, stream));
+}
+
+/* Eight kernels with so many of these before one of them by chance, or behind all. */
+static void with_holes(uint32_t holes)
+{
+    for (uint32_t k = 0; k <= KERNELS; k++) {
+        for (uint32_t hole = 0; hole < holes; hole++)
+            if (draw(2 * hole) % (KERNELS + 1) == k)
+                foreign(2 * hole + 8);
+        if (k < KERNELS)
+            turn(k);
+    }
+}
+
+static void hole(void)
+{
+    with_holes(1);
+}
+
+static void hole_at_times(void)
+{
+    with_holes(draw(20) % 3 == 0);
+}
+
+static void two_holes(void)
+{
+    with_holes(2);
+}
+
 /* -- Words -------------------------------------------------------------------- */
 
 #define ONE(word) .name = #word, .one = (word)
@@ -551,6 +588,7 @@ static const struct {
     {ALL(asked)},          {ALL(memory_made)},    {ALL(events_made)},
     {ALL(streams_made)},   {ALL(waits_for_each)}, {ALL(asks_after_each)},
     {ALL(context_waits)},  {ALL(large_down)},     {ALL(places)},
+    {ALL(hole)},           {ALL(hole_at_times)},  {ALL(two_holes)},
 };
 
 static void loop(unsigned word, bool wait, uint32_t steps)
