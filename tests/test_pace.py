@@ -54,7 +54,7 @@ def test_short_piece_behind_a_wait(op_ns):
     if op_ns == 120:  # both begin with the same ops, and have their own arguments
         assert min(replays[8], replays[24]) > 900 and data["patches"] < 1000
     else:
-        assert not {8, 24} & replays.keys()
+        assert replays[16] > 1900 and 24 not in replays and replays.get(8, 0) < 10  # on the way from 4 to 16
 
 
 def test_no_short_piece_where_nobody_waits(tmp_path):
@@ -70,7 +70,7 @@ def test_pieces_stay_as_they_are_where_that_is_hardly_worse():
 def test_first_graph_is_an_ordinary_one_where_sequences_get_no_longer():
     """5 us of work: pieces of 4, the first graph's length. There are four, each with its own arguments."""
     data = own_clock(1000, 16, True, 5000)
-    assert replays_of(data).keys() == {4} and data["replays"] > 3000 and data["patches"] < 2000
+    assert replays_of(data)[4] > data["replays"] - 10 > 3000 and data["patches"] < 2000
 
 
 def test_single_op_between_waits(tmp_path):

@@ -249,8 +249,9 @@ static struct ag_node *forked(struct ag_node *node, uint32_t hot, uint32_t min_l
 }
 
 /* Whether the sequence at `next` has come so often right behind the one at `first` that both may be
-   one, if they are not too long for that. A pair that shares its place with others is forgotten if
-   it comes less often than they do. */
+   one, if they are not too long for that. They may soon where the program waits so often that one
+   sequence reaches from barrier to barrier. A pair that shares its place with others is forgotten
+   if it comes less often than they do. */
 static bool belong(struct ag_recorder *rec, const struct ag_node *first, const struct ag_node *next,
                    uint32_t hot)
 {
@@ -265,8 +266,8 @@ static bool belong(struct ag_recorder *rec, const struct ag_node *first, const s
             pair->times--;
         return false;
     }
-    if (++pair->times < hot || pair->times < AG_JOIN_FIRST ||
-        pair->times * first->depth < AG_JOIN_OPS)
+    uint32_t least = rec->brief ? hot : AG_JOIN_FIRST, ops = rec->brief ? 0 : AG_JOIN_OPS;
+    if (++pair->times < hot || pair->times < least || pair->times * first->depth < ops)
         return false;
     pair->times = 0;
     return true;

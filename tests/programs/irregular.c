@@ -529,7 +529,7 @@ static void places(void)
 static void foreign(uint32_t place)
 {
     static uint32_t words[WORDS];
-    uint32_t bytes = draw(place) % 4 ? 64 : sizeof words / 2;
+    uint32_t bytes = draw(place) % 4 ? sizeof words / 3 : sizeof words / 2;
     words[0] = draw(place + 1);
     OK(cuMemcpyHtoDAsync(at(front, WORDS / 2), words, bytes, stream));
 }

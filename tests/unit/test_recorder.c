@@ -400,9 +400,26 @@ TEST(traces_that_follow_each_other_become_one)
         struct ag_node *both = replayed(&rec, next[i % 2], true);
         hot[i % 2] = both != NULL ? both : hot[i % 2];
         CHECK(both == NULL || (both->depth == 8 && i >= AG_JOIN_OPS / 4));
+        (void)replayed(&rec, first, true); /* so runs between two barriers differ */
     }
     CHECK(hot[0] != hot[1] && hot[0]->parent->parent->parent->parent == first);
     CHECK(ag_op_is_like(&hot[1]->op, &next[1]->op));
+    free_with_traces(&rec);
+}
+
+/* They soon do where a barrier comes behind both each time. */
+TEST(traces_between_two_barriers_soon_become_one)
+{
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 4096, 64, 128));
+    struct ag_node *first = traced(&rec, 10), *next = traced(&rec, 20), *both = NULL;
+    for (unsigned i = 0; both == NULL; i++) {
+        CHECK(i < HOT + 3);
+        CHECK(replayed(&rec, first, false) == NULL);
+        both = replayed(&rec, next, false);
+        CHECK(ag_recorder_end(&rec, true, HOT, LEAST) == NULL);
+    }
+    CHECK(both->depth == 8);
     free_with_traces(&rec);
 }
 
