@@ -52,7 +52,7 @@ CEILINGS = {
     "alone": 1860,
     "beside": 1860,
     "stream": 3240,
-    "young": 1490,
+    "young": 1505,
     "crowd": 3250,
     "uploads": 4670,
 }

@@ -11,8 +11,8 @@
  * meanwhile are destroyed and the recorder rests, for longer each time (recorder.h); then it begins
  * anew. So this is not for ever either.
  *
- * Where threads wait for each other trials say little, and where a thread launches graphs of its own:
- * there a stream is asked about however much of it is replayed.
+ * Where threads wait for each other trials say little, and where a thread launches graphs of its
+ * own: there a stream is asked about however much of it is replayed.
  *
  * Only where the program waits every few ops: a rest would make the recorder forget where a loop
  * that never waits is cut.

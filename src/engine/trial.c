@@ -82,16 +82,23 @@ void ag_trial_made(const struct ag_stream *stream, const struct ag_trace *trace)
     }
 }
 
+/* Whether the head, which came so often, came in every second lap at least, and not too often in
+   one. */
+static bool comes_in_laps(uint32_t laps, uint32_t times)
+{
+    return laps >= times / AG_TRIAL_LAP && laps <= 2 * times;
+}
+
 /* Where laps begin, as it was while the trial was put off. */
 static enum ag_lap lap_of(const struct ag_head *head)
 {
     const struct ag_put_off *before = &head->put_off;
-    uint32_t least = before->replays / AG_TRIAL_LAP;
     if (before->thread != &ag_self)
         return AG_LAP_SEQUENCE;
-    if (ag_done.graphs - before->graphs >= least)
+    if (comes_in_laps(ag_done.graphs - before->graphs, before->replays))
         return AG_LAP_GRAPH;
-    return ag_done.waits - before->waits >= least ? AG_LAP_WAIT : AG_LAP_SEQUENCE;
+    bool waits = comes_in_laps(ag_done.waits - before->waits, before->replays);
+    return waits ? AG_LAP_WAIT : AG_LAP_SEQUENCE;
 }
 
 void ag_trial_submitted(struct ag_node *node, bool replayed)
