@@ -108,7 +108,7 @@ bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *ca
     uint32_t number;
     bool limited;
     if (!describe_attributes(to, call, &limited) ||
-        !ag_setting_number(function, limited ? call->shape.shared : 0, &number))
+        !ag_setting_number(function, call->shape.shared, limited, &number))
         return false;
     to->op.shape[AG_KERNEL_FLAGS] |= number << AG_KERNEL_SETTING;
     bool free = ag_opt.graph_shapes && !function->kept && call->shape.nattrs == 0;

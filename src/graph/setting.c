@@ -89,18 +89,12 @@ static inline bool number_of(const struct ag_function *function, uint32_t shared
     return shared <= limit && (settings == NULL || *number != 0);
 }
 
-/* Before the settings are read: a setter looks at what is wanted behind its change. */
-static __attribute__((noinline)) bool grow(const struct ag_function *function, uint32_t shared,
-                                           uint32_t *number)
+bool ag_setting_number(const struct ag_function *function, uint32_t shared, bool limited,
+                       uint32_t *number)
 {
-    ag_limits_grow(&function->limits, shared);
-    return number_of(function, shared, number);
-}
-
-bool ag_setting_number(const struct ag_function *function, uint32_t shared, uint32_t *number)
-{
-    bool known = ag_limits_know(&function->limits, shared);
-    return known ? number_of(function, shared, number) : grow(function, shared, number);
+    if (!ag_limits_know(&function->limits, shared)) /* first: a setter looks behind its change */
+        ag_limits_grow(&function->limits, shared);
+    return number_of(function, limited ? shared : 0, number);
 }
 
 /* -- Setters -------------------------------------------------------------- */

@@ -63,8 +63,10 @@ uint32_t ag_setter_end(struct ag_setter *setter, CUresult result);
 
 /* The number of the settings that a launch of the function takes now; 0: it has no settings of its
    own. False: the driver refuses a launch with so much dynamic shared memory, or there are too many
-   combinations of settings. From now on the function counts as used. */
-bool ag_setting_number(const struct ag_function *function, uint32_t shared, uint32_t *number);
+   combinations of settings. `limited`: the function's limit decides; else an attribute of the
+   launch may, and the driver says so. From now on the function counts as used. */
+bool ag_setting_number(const struct ag_function *function, uint32_t shared, bool limited,
+                       uint32_t *number);
 
 /*
  * A moment in which the function of an op has the settings that the op was called with, if the op

@@ -182,7 +182,7 @@ static const int CARVEOUT = CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
 static int number(uint32_t shared)
 {
     uint32_t number;
-    return ag_setting_number(learnt(), shared, &number) ? (int)number : -1;
+    return ag_setting_number(learnt(), shared, true, &number) ? (int)number : -1;
 }
 
 TEST(settings_before_the_first_launch_and_higher_limits_cost_nothing)
