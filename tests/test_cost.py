@@ -32,7 +32,7 @@ CEILINGS = {
     "whole-driver-changing": 462,
     "recorded-runtime": 540,
     "recorded-driver": 307,
-    "novel-runtime": 932,
+    "novel-runtime": 935,
     "novel-driver": 690,
     "novel-events": 800,
     "await": 880,

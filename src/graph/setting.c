@@ -89,12 +89,21 @@ static inline bool number_of(const struct ag_function *function, uint32_t shared
     return shared <= limit && (settings == NULL || *number != 0);
 }
 
+/* The op has more shared memory than any before. This is said before the settings are read: a
+   setter looks at it behind its change. */
+static __attribute__((noinline)) bool grow(const struct ag_function *function, uint32_t shared,
+                                           uint32_t compared, uint32_t *number)
+{
+    ag_limits_grow(&function->limits, shared);
+    return number_of(function, compared, number);
+}
+
 bool ag_setting_number(const struct ag_function *function, uint32_t shared, bool limited,
                        uint32_t *number)
 {
-    if (!ag_limits_know(&function->limits, shared)) /* first: a setter looks behind its change */
-        ag_limits_grow(&function->limits, shared);
-    return number_of(function, limited ? shared : 0, number);
+    uint32_t compared = limited ? shared : 0;
+    return ag_limits_know(&function->limits, shared) ? number_of(function, compared, number)
+                                                     : grow(function, shared, compared, number);
 }
 
 /* -- Setters -------------------------------------------------------------- */
