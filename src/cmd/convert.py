@@ -86,7 +86,7 @@ def submissions(trace):
         since = None
         if s in first_of:
             since = min(max(first_of[s].time, over.get(s.stream, 0)), s.time)
-        over[s.stream] = s.time + s.took
+        over[s.stream] = s.time + s.took + 1  # ns: see below
         yield s, since
 
 
