@@ -25,7 +25,7 @@ def program(scenario, log, preload, **env):
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_what_is_read_back_stays(scenario, tmp_path):
-    """A program of nothing else, and what it asks, frees, breaks, fills and captures behind its read-backs."""
+    """So do the answers to what the program asks behind it, and the order of what the device does."""
     *plain, none = program(scenario, tmp_path / "plain", preload=False)
     *library, replayed = program(scenario, tmp_path / "library", preload=True)
     assert library == plain

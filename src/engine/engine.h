@@ -119,9 +119,9 @@ bool ag_engine_value(const struct ag_value_call *call);
 enum ag_read { AG_READ_NOT, AG_READ_RECORDED, AG_READ_DONE };
 enum ag_read ag_engine_read(const struct ag_read_call *call);
 
-/* The driver has copied so many bytes to the host, which may have waited: this may be a safe point.
- */
-void ag_engine_read_eager(size_t bytes);
+/* The driver has made the copy. Read-backs are counted, and the kernel for them is loaded in time:
+   this may be a safe point. */
+void ag_engine_read_eager(const struct ag_read_call *call);
 
 /*
  * cuMemFreeAsync. It has no place in a trace. True: its stream holds ops, and the free goes out

@@ -24,8 +24,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "trace/policy.h"
+
 enum {
-    AG_FETCH_BYTES = 16384, /* of a read-back at most: the copy engine is faster beyond */
+    AG_FETCH_BYTES = AG_FETCH_KB << 10,
     AG_FETCH_THREADS = 256, /* of its block */
 };
 

@@ -82,18 +82,30 @@ static bool promote(void)
     return all;
 }
 
-/* Loads the kernel for read-backs in the current context, if it is wanted there. */
-static void fetch(void)
+/* Loads the kernel for read-backs in the context. */
+static void load(struct ag_context *context)
 {
-    struct ag_context *context = ag_context_peek(ag_context_current());
     CUstreamCaptureMode mode;
-    if (context == NULL || !ag_fetch_is_wanted(&context->fetch) || !ag_query_relax(&mode))
+    if (!ag_query_relax(&mode))
         return;
     ag_depth++;
     if (!ag_fetch_load(&context->fetch, context->ctx))
         atomic_fetch_add(&ag_context_errors, 1);
     ag_depth--;
     ag_query_unrelax(mode);
+}
+
+/* Does so if read-backs want it in the current context. It launches in the legacy stream, so no
+   capture begins meanwhile. */
+static void fetch(void)
+{
+    struct ag_context *context = ag_context_peek(ag_context_current());
+    if (context == NULL || !ag_fetch_is_wanted(&context->fetch))
+        return;
+    atomic_fetch_add(&ag_capture_breakers, 1);
+    if (!ag_captures_about())
+        load(context);
+    atomic_fetch_sub(&ag_capture_breakers, 1);
 }
 
 static void grow(void)

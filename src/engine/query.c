@@ -4,6 +4,7 @@
 
 #include "driver/driver.h"
 #include "engine/context.h"
+#include "engine/hot.h"
 
 bool ag_query_relax(CUstreamCaptureMode *mode)
 {
@@ -26,6 +27,24 @@ bool ag_query_is_done(CUstream handle)
     if (!ag_query_relax(&mode))
         return false;
     bool done = ag_real.cuStreamQuery(handle) == CUDA_SUCCESS;
+    ag_query_unrelax(mode);
+    return done;
+}
+
+bool ag_query_is_idle(CUstream handle)
+{
+    atomic_fetch_add(&ag_capture_breakers, 1);
+    bool idle = !ag_captures_about() && ag_query_is_done(handle);
+    atomic_fetch_sub(&ag_capture_breakers, 1);
+    return idle;
+}
+
+bool ag_query_has_run(CUevent event)
+{
+    CUstreamCaptureMode mode;
+    if (!ag_query_relax(&mode))
+        return false;
+    bool done = ag_real.cuEventQuery(event) == CUDA_SUCCESS;
     ag_query_unrelax(mode);
     return done;
 }

@@ -32,4 +32,10 @@ static inline bool ag_query_captures(CUstream handle)
    to capture. Other captures go on. */
 bool ag_query_is_done(CUstream handle);
 
+/* ag_query_is_done() at any time: false while the program captures, or is about to. */
+bool ag_query_is_idle(CUstream handle);
+
+/* Whether what was recorded in the event has run. */
+bool ag_query_has_run(CUevent event);
+
 #endif

@@ -7,6 +7,7 @@
 #include "config/config.h"
 #include "driver/driver.h"
 #include "engine/enter.h"
+#include "engine/failure.h"
 #include "engine/fetch.h"
 #include "engine/issuer.h"
 #include "engine/observe.h"
@@ -30,31 +31,49 @@ static bool is_of_host(const struct ag_read_call *call)
     return !managed && (type == 0 || (type == CU_MEMORYTYPE_HOST && call->blocks));
 }
 
-/* Whether all that the calling thread has given the stream is done. */
+/* Whether all that was given to the stream, which is locked, is done. */
 static bool is_done(struct ag_stream *stream)
 {
     uint64_t issued = ag_issuer_issued(stream);
     if (atomic_load_explicit(&stream->issuer.waited, memory_order_relaxed) == issued)
         return true;
-    if (atomic_load(&stream->seq.held) != 0 || !ag_query_is_done(stream->id.handle))
+    if (atomic_load(&stream->seq.held) != 0 || !ag_query_is_idle(stream->id.handle))
         return false;
     ag_issuer_waited(stream, issued);
     return true;
 }
 
-/* Whether nothing is at work in the stream's context but the stream itself. Other threads know that
-   it is to read back. */
+static bool belongs(const struct ag_stream *stream, const struct ag_context *context)
+{
+    return stream->id.live && !stream->id.vacant && stream->id.context == context;
+}
+
+/* Whether a stream of the context has nothing to do, and no other thread issues work there. The
+   lock keeps it from being destroyed meanwhile. */
+static bool is_at_rest(struct ag_stream *stream, const struct ag_context *context)
+{
+    if (ag_issuer_is_another(stream) || !ag_stream_trylock(stream))
+        return false;
+    bool is = !belongs(stream, context) || (!ag_issuer_is_another(stream) && is_done(stream));
+    ag_stream_unlock(stream);
+    return is;
+}
+
+/* Whether nothing is at work in the stream's context, which is current, but the stream itself.
+   Other threads know that it is to read back. */
 static bool is_alone(const struct ag_stream *stream)
 {
     const struct ag_context *context = stream->id.context;
     if (atomic_load(&ag_unfollowed_kernels) || atomic_load(&ag_any_young) ||
         atomic_load(&context->settled) != atomic_load(&context->left))
         return false;
-    for (struct ag_stream *other = ag_stream_all(); other != NULL; other = other->place.next)
-        if (other != stream && other->id.live && !other->id.vacant &&
-            other->id.context == context && (ag_issuer_is_another(other) || !is_done(other)))
-            return false;
-    return true;
+    bool alone = true;
+    ag_depth++;
+    for (struct ag_stream *other = ag_stream_all(); alone && other != NULL;
+         other = other->place.next)
+        alone = other == stream || !belongs(other, context) || is_at_rest(other, context);
+    ag_depth--;
+    return alone;
 }
 
 /* The read-back is an op of the stream, which is locked: what becomes of it. */
@@ -70,8 +89,7 @@ static enum ag_read step(struct ag_stream *stream, const struct ag_read_call *ca
         .shape = {{1, 1, 1}, {AG_FETCH_THREADS, 1, 1}, 0, 0}, .func = func, .params = arguments};
     struct ag_described op;
     uint64_t buffer;
-    if (!ag_op_is_eligible(stream, current) ||
-        ag_memory_at(&stream->answers, src, bytes, &buffer) != CU_MEMORYTYPE_DEVICE ||
+    if (ag_memory_at(&stream->answers, src, bytes, &buffer) != CU_MEMORYTYPE_DEVICE ||
         ag_op_passes(stream, ag_mark(AG_OP_KERNEL, func, 1)) ||
         !ag_describe_kernel(&op, &launch, ag_function_find(func, current)))
         return AG_READ_NOT;
@@ -83,10 +101,14 @@ static enum ag_read step(struct ag_stream *stream, const struct ag_read_call *ca
 
 /* Marks what is to be waited for, under the stream's lock: other threads may issue work behind it
    before the wait begins. NULL: there are none, and the stream itself is waited for. */
-static CUevent mark(const struct ag_fetch *fetch, CUstream handle)
+static CUevent mark(struct ag_stream *stream)
 {
-    bool marked = ag_many_threads && ag_real.cuEventRecord(fetch->event, handle) == CUDA_SUCCESS;
-    return marked ? fetch->event : NULL;
+    CUevent event = stream->id.context->fetch.event;
+    if (!ag_many_threads)
+        return NULL;
+    CUresult result = ag_real.cuEventRecord(event, stream->id.handle);
+    ag_failure_note(stream, result, "marking the end of a read-back");
+    return result == CUDA_SUCCESS ? event : NULL;
 }
 
 /* The bytes are on their way: waits for them. False: there was an error. */
@@ -115,13 +137,14 @@ static enum ag_read read_back(struct ag_stream *stream, const struct ag_read_cal
     const struct ag_stream *none = NULL;
     enum ag_read read = AG_READ_NOT;
     bool reads = stream->id.kind != AG_STREAM_PER_THREAD && ag_fetch_is_ready(fetch) &&
+                 ag_op_is_eligible(stream, current) &&
                  atomic_compare_exchange_strong(&fetch->reader, &none, stream);
     CUevent event = NULL;
     if (reads && is_alone(stream)) {
         uint64_t began = ag_trial_clock(stream);
         read = step(stream, call, current);
         if (read == AG_READ_DONE)
-            event = mark(fetch, handle);
+            event = mark(stream);
         ag_trial_spent(stream, began);
     }
     ag_stream_unlock(stream);
@@ -144,14 +167,19 @@ enum ag_read ag_engine_read(const struct ag_read_call *call)
     return stream != NULL ? read_back(stream, call, current) : AG_READ_NOT;
 }
 
-void ag_engine_read_eager(size_t bytes)
+void ag_engine_read_eager(const struct ag_read_call *call)
 {
     struct ag_context *context = ag_context_peek(ag_context_current());
-    if (context == NULL || bytes > AG_FETCH_BYTES || !ag_opt.graph_read_backs ||
-        atomic_load(&context->fetch.func) != NULL)
+    if (context == NULL || call->bytes > AG_FETCH_BYTES || !ag_opt.graph_read_backs ||
+        atomic_load(&context->fetch.func) != NULL || atomic_load(&context->fetch.never))
         return;
-    uint32_t seen = atomic_fetch_add(&context->fetch.seen, 1) + 1;
-    if ((seen & (seen - 1)) == 0 &&
-        ag_fetch_is_wanted(&context->fetch)) /* seldom where no load comes */
+    uint32_t seen = atomic_load(&context->fetch.seen) + 1;
+    /* Seldom where no load comes. If this copy is no read-back it does not count: the next may be.
+     */
+    bool looks = seen >= AG_FETCH_AFTER && (seen & (seen - 1)) == 0;
+    if (looks && !is_of_host(call))
+        return;
+    atomic_store(&context->fetch.seen, seen); /* of two threads one may be lost */
+    if (looks && ag_fetch_is_wanted(&context->fetch))
         ag_engine_waited();
 }

@@ -150,28 +150,9 @@ void ag_staging_count(struct ag_stream *stream, size_t bytes)
 
 /* -- Places ------------------------------------------------------------------- */
 
-/* Whether all copies from the ring have run: none is held, and the stream is idle. */
-static bool is_idle(struct ag_stream *stream)
-{
-    atomic_fetch_add(&ag_capture_breakers, 1);
-    bool idle = !ag_captures_about() && ag_query_is_done(stream->id.handle);
-    atomic_fetch_sub(&ag_capture_breakers, 1);
-    return idle;
-}
-
-static bool has_run(CUevent event)
-{
-    CUstreamCaptureMode mode;
-    if (!ag_query_relax(&mode))
-        return false;
-    bool done = ag_real.cuEventQuery(event) == CUDA_SUCCESS;
-    ag_query_unrelax(mode);
-    return done;
-}
-
 static bool is_free(struct ag_ring *ring, unsigned part)
 {
-    if (ring->marked >> part & 1 && has_run(ring->pinned.done[part]))
+    if (ring->marked >> part & 1 && ag_query_has_run(ring->pinned.done[part]))
         ring->marked &= ~(1u << part);
     return ((ring->full | ring->marked) >> part & 1) == 0;
 }
@@ -183,7 +164,7 @@ bool ag_staging_has_room(struct ag_stream *stream, const struct ag_described *ca
     if (ring == NULL)
         return false;
     ag_depth++;
-    if (stream->staging.taken == 0 && !is_clear(ring) && is_idle(stream))
+    if (stream->staging.taken == 0 && !is_clear(ring) && ag_query_is_idle(stream->id.handle))
         clear(ring);
     bool room =
         ring->used + place(bytes) <= PART || is_free(ring, (ring->part + 1) % AG_STAGING_PARTS);

@@ -86,7 +86,7 @@ void ag_trial_made(const struct ag_stream *stream, const struct ag_trace *trace)
    one. */
 static bool comes_in_laps(uint32_t laps, uint32_t times)
 {
-    return laps >= times / AG_TRIAL_LAP && laps <= 2 * times;
+    return laps >= times / AG_TRIAL_LAP && laps <= times * AG_TRIAL_LAPS_MOST;
 }
 
 /* Where laps begin, as it was while the trial was put off. */

@@ -126,9 +126,9 @@ enum ag_read ag_engine_read(const struct ag_read_call *c)
     return door_accept ? AG_READ_DONE : AG_READ_NOT;
 }
 
-void ag_engine_read_eager(size_t bytes)
+void ag_engine_read_eager(const struct ag_read_call *c)
 {
-    NOTE("read_eager(%zu) ", bytes);
+    NOTE("read_eager(%zu) ", c->bytes);
 }
 
 bool ag_engine_event(const struct ag_event_call *c)

@@ -343,6 +343,31 @@ static void captured(void)
     }
 }
 
+/* Read-backs while another stream captures. The default stream, which nobody has waited for by
+   name, must not be asked: that would end the capture. */
+static void captured_beside(void)
+{
+    CUstream stream, other;
+    CUgraph graph;
+    uint32_t number;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&other, CU_STREAM_DEFAULT));
+    OK(launch_mix(data, N, 1, NULL));
+    OK(cuCtxSynchronize());
+    warm(stream);
+    for (uint32_t i = 0; i < 8; i++) {
+        OK(launch_mix(data, N, i, NULL));
+        OK(cuCtxSynchronize());
+        OK(cuStreamBeginCapture(other, CU_STREAM_CAPTURE_MODE_RELAXED));
+        OK(launch_mix(data, N, i, other));
+        OK(cuMemcpyDtoHAsync(&number, data, sizeof number, stream));
+        OK(cuStreamEndCapture(other, &graph));
+        OK(cuGraphDestroy(graph));
+        take(&number, sizeof number);
+        body(stream, i);
+    }
+}
+
 /* The child of a process that reads back, and the process itself behind it. */
 static void forks(void)
 {
@@ -359,13 +384,21 @@ static void forks(void)
 static const struct {
     const char *name;
     void (*run)(void);
-} table[] = {{"legacy", legacy},     {"named", named},
-             {"sizes", sizes},       {"kinds", kinds},
-             {"refuses", refuses},   {"freed", freed},
-             {"asks", asks},         {"fails", fails},
-             {"full", full},         {"full_by_thread", full_by_thread},
-             {"turns", turns},       {"threads", threads},
-             {"contexts", contexts}, {"captured", captured},
+} table[] = {{"legacy", legacy},
+             {"named", named},
+             {"sizes", sizes},
+             {"kinds", kinds},
+             {"refuses", refuses},
+             {"freed", freed},
+             {"asks", asks},
+             {"fails", fails},
+             {"full", full},
+             {"full_by_thread", full_by_thread},
+             {"turns", turns},
+             {"threads", threads},
+             {"contexts", contexts},
+             {"captured", captured},
+             {"captured_beside", captured_beside},
              {"forks", forks}};
 
 int main(int argc, char **argv)
