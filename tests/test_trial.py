@@ -3,12 +3,16 @@
 does not go by the machine."""
 import json
 import math
+import sys
 
 import pytest
 
 import compiled
 import helpers
 from commands import autograph
+
+sys.path.insert(0, str(helpers.SOURCE / "tests/bench"))
+import shapes  # noqa: E402  (needs the path above)
 
 SLOW_LAUNCHES = {"AGSIM_LAUNCH_US": 20, "AGSIM_GRAPH_LAUNCH_US": 20}
 SLOW_GRAPHS = {"AGSIM_GRAPH_LAUNCH_US": 3000}
@@ -113,6 +117,19 @@ def test_what_falls_behind_the_sequence_counts(tmp_path):
     assert share(data) > 0.8 and data["given_up"] == 0  # it has been audited, too
     data = own_graph(2000, AGSIM_SWITCH_US=100)
     assert data["given_up"] == 2 and share(data) < 0.2  # either head makes it slower by itself
+
+
+def test_graphs_of_the_program_between_its_loops_raise_no_question(tmp_path):
+    """Where nothing but its own graphs is launched for a while, no replay can have made them late."""
+    (shape,) = [shape for shape in shapes.SHAPES if shape.name == "N=16, sync"]
+    words = f"{shape.words(1)} warmup=4 iterations=150"
+    report = tmp_path / "report.json"
+    helpers.run(helpers.build_dir() / "tests/bench/worker-sim", clock=compiled.clock(),
+                input=f"eager {words}\ngraph {words}\n" * 5,
+                env={"AUTOGRAPH_REPORT": report, "AUTOGRAPH_TRACE_TRIAL": None, **helpers.PATIENT, **SLOW_LAUNCHES,
+                     "AGSIM_DELAY_US": 0})
+    data = json.loads(report.read_text())
+    assert data["trials"] == 2 and share(data) > 0.96  # an audit rests for 1,536 of 12,400 ops
 
 
 def test_report_tells_why(tmp_path):

@@ -169,7 +169,7 @@ extern const char ag_cause_kernel[];
  */
 extern _Thread_local struct ag_done {
     uint32_t waits;  /* calls for which the host may wait */
-    uint32_t graphs; /* launches of the program's own graphs */
+    uint32_t graphs; /* launches of the program's own graphs while a sequence is open */
 } ag_done __attribute__((tls_model("initial-exec")));
 
 /*

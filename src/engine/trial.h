@@ -145,8 +145,9 @@ static inline uint64_t ag_trial_clock(const struct ag_stream *stream)
    begun a held sequence behind an eager one, and may have been replayed at once. */
 static inline void ag_trial_spent(struct ag_stream *stream, uint64_t began)
 {
-    if (__builtin_expect(began != 0, 0) && stream->trial.timed.eager)
-        stream->trial.timed.spent += ag_clock_now() - began;
+    struct ag_timed *timed = &stream->trial.timed;
+    if (__builtin_expect(began != 0, 0) && timed->eager)
+        timed->spent += ag_clock_now() - (began > timed->began ? began : timed->began);
 }
 
 /* A trace has been made of a sequence: says when its head is tried. Late if the trace is of a few

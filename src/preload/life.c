@@ -158,7 +158,7 @@ static void peers(CUstream stream, bool ptsz)
 static inline void graph_launched(CUstream stream, bool ptsz)
 {
     ag_memory_changed(); /* it may free some */
-    ag_done.graphs++;
+    ag_done.graphs += ag_engine_listens();
     if (atomic_load(&ag_event_streams) != 0 || (atomic_load(&ag_graphs_wait) && ag_anything_held()))
         ag_engine_barrier_all(AG_REASON_BARRIER);
     else if (atomic_load(&ag_listeners) != 0)
