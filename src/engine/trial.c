@@ -269,10 +269,12 @@ static enum ag_trial_verdict window_over(struct ag_stream *stream, struct ag_nod
     return pair_over(stream, node, stream->trial.laps);
 }
 
-/* Whether the window has all its laps. */
+/* Whether the window has all its laps. All ops of a lap count: they take turns, too. */
 static bool is_whole(const struct ag_trial *trial)
 {
-    uint64_t ops = trial->window[is_eager(trial)].ops;
+    unsigned eager = is_eager(trial);
+    uint64_t own = trial->window[eager].ops, all = trial->laps[eager].ops;
+    uint64_t ops = all > own ? all : own;
     uint32_t least = trial->pair == 0 ? AG_TRIAL_LOOK : AG_TRIAL_WINDOW;
     if (trial->pair == 0 && trial->begun + trial->repeats > 2 && ops >= AG_TRIAL_LONG)
         return true; /* two sequences, in one lap or two */
