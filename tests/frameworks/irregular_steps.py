@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Small programs of which every step has other sizes, and one that has not; tests/frameworks/irregular runs them.
+"""Small programs of which every step has other sizes, and some of everyday calls, whose steps hardly change;
+tests/frameworks/irregular runs them.
 
 usage: irregular_steps.py NAME: says "ready", or "missing" and why. Then each line of the input is a number of steps;
 the answer is "took", the seconds, and a checksum of all results so far.
@@ -266,8 +267,118 @@ def images():
     return served(torch, call)
 
 
+# -- Programs of everyday calls: library calls, numbers read back, small uploads -----------
+
+def training():
+    """torchvision: training of a ResNet-18 on batches of 4 images of 64 x 64."""
+    import torchvision
+    torch = prepared_torch()
+    data = [torch.randn(*shape, device="cuda") for shape in ((4, 3, 64, 64), (4, 1000))]
+    return trained(torch, torchvision.models.resnet18(weights=None).to("cuda"), lambda: (data[:1], data[1]))
+
+
+def cells():
+    """PyTorch: training of an LSTM cell, called 16 times in a Python loop."""
+    torch = prepared_torch()
+
+    class Unrolled(torch.nn.Module):
+        """A cell, and what it says in the end."""
+
+        def __init__(self):
+            super().__init__()
+            self.cell, self.out = torch.nn.LSTMCell(64, 128), torch.nn.Linear(128, 8)
+
+        def forward(self, x):
+            state = None
+            for part in x:
+                state = self.cell(part, state)
+            return self.out(state[0])
+
+    data = [torch.randn(*shape, device="cuda") for shape in ((16, 8, 64), (8, 8))]
+    return trained(torch, Unrolled().to("cuda"), lambda: (data[:1], data[1]))
+
+
+def lbfgs():
+    """PyTorch: a network of 2 layers fitted by LBFGS, which reads numbers back; anew every 16 steps."""
+    torch = prepared_torch()
+    x, y = (torch.randn(256, 16, device="cuda") for _ in range(2))
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.Tanh(), torch.nn.Linear(32, 16)).to("cuda")
+    first = [parameter.detach().clone() for parameter in model.parameters()]
+    steps, checksum, optimizer = itertools.count(), Checksum(), None
+
+    def closure():
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        return loss
+
+    def step():
+        nonlocal optimizer
+        if next(steps) % 16 == 0:
+            with torch.no_grad():
+                for parameter, value in zip(model.parameters(), first):
+                    parameter.copy_(value)
+            optimizer = torch.optim.LBFGS(model.parameters(), lr=0.5, max_iter=4)
+        checksum.add(optimizer.step(closure).detach().cpu().numpy())
+
+    return step, torch.cuda.synchronize, lambda: checksum.value
+
+
+def process():
+    """GPyTorch: the hyperparameters of a Gaussian process of 100 points, by Adam."""
+    import gpytorch
+    torch = prepared_torch()
+
+    class Process(gpytorch.models.ExactGP):
+        """A constant mean, and a scaled RBF kernel."""
+
+        def __init__(self, x, y, likelihood):
+            super().__init__(x, y, likelihood)
+            self.mean_module = gpytorch.means.ConstantMean()
+            self.covar_module = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel())
+
+        def forward(self, x):
+            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+    x = torch.linspace(0, 1, 100, device="cuda")
+    y = torch.sin(6 * x)
+    likelihood = gpytorch.likelihoods.GaussianLikelihood()
+    model = Process(x, y, likelihood).to("cuda").train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    loss_of = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
+    checksum = Checksum()
+
+    def step():
+        optimizer.zero_grad()
+        loss = -loss_of(model(x), y)
+        loss.backward()
+        checksum.add(loss.detach().cpu().numpy())
+        optimizer.step()
+
+    return step, torch.cuda.synchronize, lambda: checksum.value
+
+
+def rollout():
+    """PyTorch: a policy of 3 layers; each step uploads what it sees, and reads its choice back."""
+    torch = prepared_torch()
+    layers = [layer for width in (8, 64, 64) for layer in (torch.nn.Linear(width, 64), torch.nn.Tanh())]
+    policy = torch.nn.Sequential(*layers, torch.nn.Linear(64, 4)).to("cuda").eval()
+    checksum, seen = Checksum(), torch.zeros(1, 8)
+
+    def step():
+        with torch.inference_mode():
+            choice = policy(seen.to("cuda")).argmax().item()
+        seen.mul_(0.9)
+        seen[0, 2 * choice] += 1
+        seen[0, 1] = choice / 4
+        checksum.add(seen.numpy())
+
+    return step, torch.cuda.synchronize, lambda: checksum.value
+
+
 PROGRAMS = {each.__name__: each for each in
-            (encoder, graphs, generation, batches, arrays, grids, constant, images)}
+            (encoder, graphs, generation, batches, arrays, grids, constant, images,
+             training, cells, lbfgs, process, rollout)}
 
 
 # -- Turns ----------------------------------------------------------------------------
