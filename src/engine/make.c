@@ -28,19 +28,40 @@
 /* What comes of asking for an exec. */
 enum room { NO_ROOM, ROOM_WHEN_IDLE, ROOM };
 
-/* An exec for one more trace: a free one, or in place of traces that are not in use any more, those
-   first that were used longest ago. */
+/* The trace that makes room for one of the leaf; NULL: none does yet. It is not in use any more, and
+   was used longest ago; or it is of a part, and the leaf's is not. */
+static struct ag_trace *find_room(const struct ag_stream *stream, const struct ag_node *leaf)
+{
+    struct ag_trace *oldest = NULL, *part = NULL;
+    for (struct ag_trace *trace = stream->execs.traces; trace != NULL; trace = trace->next) {
+        if (oldest == NULL || trace->used < oldest->used)
+            oldest = trace;
+        if (trace->leaf->part && !leaf->part && (part == NULL || trace->used < part->used))
+            part = trace;
+    }
+    return oldest != NULL && ag_execs_is_stale(stream, oldest, leaf) ? oldest : part;
+}
+
+/* Whether traces of parts have as much room as they may have while the device is at work. */
+static bool has_parts(const struct ag_stream *stream)
+{
+    unsigned parts = 0;
+    for (const struct ag_trace *trace = stream->execs.traces; trace != NULL; trace = trace->next)
+        parts += trace->leaf->part;
+    return parts >= AG_PARTS_MOST;
+}
+
+/* An exec for one more trace: a free one, or in place of other traces. */
 static enum room take_exec(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
     uint32_t ops = leaf->depth;
+    if (leaf->part && !idle && has_parts(stream))
+        return ROOM_WHEN_IDLE;
     while (!ag_context_take_exec(stream->id.context, ops, idle)) {
         if (ag_stream_kill_vacant(stream->id.context))
             continue;
-        struct ag_trace *oldest = stream->execs.traces;
-        for (struct ag_trace *trace = oldest; trace != NULL; trace = trace->next)
-            if (trace->used < oldest->used)
-                oldest = trace;
-        if (oldest == NULL || !ag_execs_is_stale(stream, oldest, leaf)) {
+        struct ag_trace *room = find_room(stream, leaf);
+        if (room == NULL) {
             if (!idle) { /* not each time that the same ones are tried again */
                 ag_execs_starve(stream, leaf);
             }
@@ -49,7 +70,7 @@ static enum room take_exec(struct ag_stream *stream, struct ag_node *leaf, bool 
         /* A launch that still runs keeps some of what its exec has taken. */
         if (!idle && !ag_query_is_done(stream->id.handle))
             return ROOM_WHEN_IDLE;
-        ag_execs_drop(stream, oldest);
+        ag_execs_drop(stream, room);
         stream->counters.evictions++;
     }
     return ROOM;

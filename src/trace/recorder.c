@@ -12,6 +12,7 @@ bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, 
     rec->rest_next = AG_REST_FIRST;
     rec->novel = AG_NOVEL_FIRST;
     rec->short_rest_next = AG_TOO_SHORT_REST_FIRST;
+    rec->irregular_next = AG_IRREGULAR_FIRST;
     rec->cursor = &rec->tree.root;
     return ag_tree_init(&rec->tree, limit);
 }
@@ -241,7 +242,8 @@ static struct ag_node *forked(struct ag_node *node, uint32_t hot, uint32_t min_l
 {
     struct ag_node *found = NULL;
     for (; node->parent != NULL && !ag_node_leads(node); node = node->parent)
-        if (++node->ways >= hot && node->weight >= min_length && node->depth > 1 && found == NULL) {
+        if (++node->ways >= hot && node->weight >= min_length && node->depth >= AG_FORK_LEAST &&
+            found == NULL) {
             node->ways = 0;
             found = node;
         }
@@ -330,24 +332,57 @@ static struct ag_node *half_way(struct ag_node *node)
     return node;
 }
 
+/* A sequence of so many ops has gone out eagerly, and no barrier has ended it. `novel`: it has not
+   come before. */
+static void judge(struct ag_recorder *rec, uint32_t ops, bool novel)
+{
+    rec->strange += novel ? ops : 0;
+    rec->strange -= novel ? 0 : ops < rec->strange ? ops : rec->strange;
+    if (rec->strange < AG_IRREGULAR_FROM)
+        return;
+    rec->strange = 0;
+    rec->irregular = rec->irregular_next;
+    rec->irregular_next *= rec->irregular_next < AG_IRREGULAR_MOST ? 2 : 1;
+}
+
+/* Whether no sequence has ended here before. */
+static bool is_novel(struct ag_recorder *rec, const struct ag_node *node)
+{
+    bool unseen = node == &rec->unseen;
+    return unseen ? !ag_tree_met(&rec->tree, ag_path(node->path, 0)) : node->ends == 0;
+}
+
+/* One more sequence has ended at a node that is not new. Returns the node that is hot now, there or
+   half way, or NULL. `least`: ops of a sequence that can be hot. */
+static struct ag_node *came_again(struct ag_node *node, uint32_t least, uint32_t hot,
+                                  uint32_t min_length)
+{
+    struct ag_node *half = half_way(node);
+    if (node->depth >= least && is_hot(node, hot, min_length))
+        return node;
+    return node->below != 0 && half != node && is_hot(half, hot, min_length) ? half : NULL;
+}
+
 /* A sequence has ended at a node without a trace. Returns the node that is hot now, or NULL. */
 __attribute__((noinline)) static struct ag_node *learn(struct ag_recorder *rec,
                                                        struct ag_node *node, bool barrier,
                                                        uint32_t hot, uint32_t min_length)
 {
-    bool unseen = node == &rec->unseen, leads = node->below != 0, novel;
-    if (unseen)
-        novel = !ag_tree_met(&rec->tree, ag_path(node->path, 0));
-    else
-        novel = node->ends == 0;
-    struct ag_node *found = NULL;
-    if (novel)
-        found = forked(unseen ? node->parent : node, barrier ? AG_FORKS_BARRED : hot, min_length);
-    if (!unseen && is_hot(node, hot, min_length))
-        found = node;
-    else if (leads && half_way(node) != node && is_hot(half_way(node), hot, min_length))
-        found = half_way(node);
-    return found != NULL && ag_node_is_good(found) ? found : NULL;
+    bool unseen = node == &rec->unseen, novel = is_novel(rec, node);
+    bool part = !barrier && rec->irregular != 0;
+    struct ag_node *forks = NULL, *found = NULL;
+    if (!barrier && !part)
+        judge(rec, node->depth, novel);
+    if (novel && (barrier || part))
+        forks = forked(unseen ? node->parent : node, barrier ? AG_FORKS_BARRED : hot, min_length);
+    if (!unseen)
+        found = came_again(node, part ? AG_FORK_LEAST : 1, hot, min_length);
+    if (found == NULL)
+        found = forks;
+    if (found == NULL || !ag_node_is_good(found))
+        return NULL;
+    found->part = part;
+    return found;
 }
 
 /* The recorder rests where recording has not paid for long. */
@@ -374,6 +409,7 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     rec->chain += node->depth;
     rec->fruitless += node->depth;
     rec->run += node->depth;
+    rec->irregular -= node->depth < rec->irregular ? node->depth : rec->irregular;
     if (barrier)
         barred(rec, node, min_length);
     rest_if_fruitless(rec);

@@ -15,21 +15,27 @@
  *    come so often that they end sequences anyway, this does not apply. If the anchor belonged to
  *    what came before the loop, the head of any sequence takes its place here;
  *  - where a trace ends that begins no longer one, since it can be replayed at once;
- *  - where it would go on as none has before, if a trace begins there, and no barrier is likely to
- *    end it soon;
+ *  - where the stream is irregular: where it would go on as none has before, if a trace begins
+ *    there, and no barrier is likely to end it soon;
  *  - where the program has paused several times while the sequence was held, or where another
  *    thread has waited several times for what was held.
  * So a short loop is unrolled, and a long loop is cut into pieces that fall on the same ops each
  * time.
  *
  * A sequence is hot when it has ended at one node often enough. Two other things are hot as well:
- *  - what many sequences begin with that never end at one node. The iterations of a loop may
- * differ, and what recurs are the ops from one that cannot be predicted to the next;
+ *  - what many sequences begin with that never end at one node, in irregular streams and between
+ *    barriers. The iterations of a loop may differ, and what recurs are the ops from one that cannot
+ *    be predicted to the next;
  *  - two traces that come one right behind the other, as one. So traces of a few rounds get longer,
  *    and no op goes out eagerly for that.
  *
  * Once the tree has some nodes, ops that have never been seen get none. A bit remembers their path,
  * and nodes are made when the path comes again: to write nodes is most of what recording costs.
+ *
+ * A stream is irregular where sequences hardly ever come again. It is looked at again and again,
+ * since all that a program does before its loop is new, too. What becomes hot meanwhile is a part: it
+ * need not be where sequences end later. So a sequence that comes to its end waits there for more,
+ * and the traces of parts make room for others.
  *
  * The recorder rests, longer each time, where recording does not pay:
  *  - the tree is full, and little of it was of use;
@@ -92,6 +98,9 @@ struct ag_recorder {
                             trace, and ops that cannot be held */
     uint32_t fruitless;  /* ops since the last replay */
     uint64_t useful;     /* ops replayed since the tree was last pruned */
+    uint32_t strange;    /* ops of sequences that had not come before, less those of others */
+    uint32_t irregular;  /* ops for which the stream counts as irregular; 0: it does not */
+    uint32_t irregular_next; /* ops for which it will the next time */
     struct ag_node unseen; /* the cursor in a sequence that has gone where none has before */
     struct ag_pair pairs[AG_PAIR_PLACES]; /* by a hash of both paths; they stay, too */
 };
@@ -163,7 +172,8 @@ static inline bool ag_recorder_full(const struct ag_recorder *rec, const struct 
 /* Whether the open sequence, all of which is held, ends at this node. */
 static inline bool ag_recorder_ends(const struct ag_recorder *rec, const struct ag_node *node)
 {
-    return (node->trace != NULL && node->below == 0) || ag_recorder_full(rec, node);
+    bool last = node->trace != NULL && node->below == 0 && (!node->part || rec->irregular != 0);
+    return last || ag_recorder_full(rec, node);
 }
 
 /* The held ops up to this node had to be submitted before the sequence was complete: the program
@@ -205,11 +215,12 @@ static inline struct ag_node *ag_recorder_find(struct ag_recorder *rec, const st
     return ag_recorder_is_unseen(rec) ? NULL : ag_tree_find(&rec->tree, rec->cursor, op);
 }
 
-/* Whether the open sequence ends before this op, since it would go where none has gone before, and
-   the op begins a trace. */
+/* Whether the open sequence ends before this op, since the stream is irregular, it would go where
+   none has gone before, and the op begins a trace. */
 static inline bool ag_recorder_restarts(struct ag_recorder *rec, const struct ag_op *op)
 {
-    if (rec->run < rec->unroll || rec->cursor->depth == 0 || ag_recorder_find(rec, op) != NULL)
+    if (rec->irregular == 0 || rec->run < rec->unroll || rec->cursor->depth == 0 ||
+        ag_recorder_find(rec, op) != NULL)
         return false;
     const struct ag_node *head = ag_tree_find(&rec->tree, &rec->tree.root, op);
     return head != NULL && ag_node_leads(head) && head->bad == 0;

@@ -35,6 +35,7 @@ struct ag_node {
     uint8_t failures; /* times that no graph could be made of the path to here; the owner's */
     uint8_t late;     /* times that the program paused here while ops were held; the recorder's */
     uint8_t late_at;  /* when it last did, in units of AG_PAUSE_OPS; the recorder's */
+    bool part;        /* became hot while the stream was irregular; the recorder's */
 
     /* The arguments of the last time this op was held here; set up by ag_node_arguments(). */
     unsigned char *args;

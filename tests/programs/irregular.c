@@ -178,6 +178,19 @@ static void functions(void)
         which(draw(k));
 }
 
+/* A layer of twenty, ten ops of which begin alike; at first any layer by chance, then one after the
+   other, as a program does that trains a network. */
+static void layers(void)
+{
+    uint32_t layer = (step < 200 ? draw(0) : step) % 20;
+    which(0);
+    which(1);
+    turn(0);
+    for (uint32_t k = 0; k < 6; k++)
+        which(layer * (2 * k + 1) >> k);
+    turn(1);
+}
+
 /* A batch of another size in each step. */
 static void batches(void)
 {
@@ -589,6 +602,7 @@ static const struct {
     {ALL(streams_made)},   {ALL(waits_for_each)}, {ALL(asks_after_each)},
     {ALL(context_waits)},  {ALL(large_down)},     {ALL(places)},
     {ALL(hole)},           {ALL(hole_at_times)},  {ALL(two_holes)},
+    {ALL(layers)},
 };
 
 static void loop(unsigned word, bool wait, uint32_t steps)
