@@ -22,9 +22,9 @@ OTHER_OPS = ("memset", "copy", "record", "wait", "value")
 # What ends a sequence, and what to do about it: by driver function (beginning of its name), then by
 # reason. The first that fits counts.
 ADVICE = [
-    ("cuMemcpyHtoDAsync", "more than 16 KiB of pageable memory? allocate it with cudaMallocHost (pinned)"),
+    ("cuMemcpyHtoDAsync", "more than 1 KiB of pageable memory? allocate it with cudaMallocHost (pinned)"),
     ("cuMemcpyDtoH", "copy results to the host less often, or from another stream"),
-    ("cuMemcpyAsync", "a copy to the host, or of more than 16 KiB of pageable memory: pin it "
+    ("cuMemcpyAsync", "a copy to the host, or of more than 1 KiB of pageable memory: pin it "
                       "(cudaMallocHost), or copy less often"),
     ("cuMemcpy2DAsync", "a copy to the host, of arrays or of pageable memory: pin it (cudaMallocHost)"),
     ("cuMemcpy3DAsync", "a copy to the host, of arrays or of pageable memory: pin it (cudaMallocHost)"),

@@ -295,7 +295,7 @@ static void fill(uint32_t *words, uint32_t k)
 static void upload(struct thread *t, struct lane *l, const struct statement *s, uint32_t k,
                    CUdeviceptr to, int at, size_t bytes)
 {
-    static const uint32_t sizes[] = {LARGE_WORDS, 16 << 8, (16 << 8) - 1, 1 << 9};
+    static const uint32_t sizes[] = {LARGE_WORDS, 1 << 8, (1 << 8) - 1, 1 << 6};
     const struct api *call = l->api;
     if (s->mode != 1) {
         fill(l->pageable, k);

@@ -155,7 +155,7 @@ enum shape {
 
 enum buffer { BUFFER_STATE, BUFFER_A, BUFFER_B, BUFFER_SPARE, BUFFER_HOST, BUFFER_TEMP, BUFFERS };
 enum { BUFFER_WORDS = 32, KEPT_WORDS = 8 /* of the state: only kernels write them */ };
-enum { LARGE_WORDS = (16 << 10) / 4 + 16 /* a little more than an upload that can be held */ };
+enum { LARGE_WORDS = (1 << 10) / 4 + 16 /* a little more than an upload that can be held */ };
 
 enum launch_how {
     LAUNCH_PLAIN,

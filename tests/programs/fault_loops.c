@@ -128,7 +128,7 @@ static void copies(void)
    what the library has for them until the program waits. */
 static void uploads(void)
 {
-    enum { LARGE = 16 << 10 };
+    enum { LARGE = 1 << 10 };
     static unsigned char bytes[LARGE];
     CUdeviceptr large;
     CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
@@ -137,7 +137,8 @@ static void uploads(void)
         memset(bytes, (int)step, sizeof bytes);
         note(cuMemcpyHtoDAsync(buffer[0], bytes, 4 * N, s));
         note(launch_mix(buffer[0], N, step, s));
-        note(cuMemcpyHtoDAsync(large, bytes, LARGE, s));
+        for (int i = 0; i < 20; i++)
+            note(cuMemcpyHtoDAsync(large, bytes, LARGE, s));
         note(cuMemcpyDtoDAsync(buffer[1] + step % 3 * 32, large + LARGE - 32, 16, s));
         memset(bytes, 0xee, sizeof bytes);
         note(launch_mix(buffer[1], N, 5, s));

@@ -4,7 +4,7 @@
    synchronize. */
 #include "sim_test.h"
 
-enum { N = 32, BODY = 16, LARGE = (16 << 10) / 4 + 1 };
+enum { N = 32, BODY = 16, LARGE = (1 << 10) / 4 + 1 };
 
 int main(int argc, char **argv)
 {

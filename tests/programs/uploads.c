@@ -10,8 +10,8 @@
 
 enum {
     STEPS = 200,
-    MOST = 16 << 10, /* bytes of an upload that can be held */
-    ROOM = 2 * MOST,
+    MOST = 1 << 10, /* bytes of an upload that can be held */
+    ROOM = 32 << 10,
     AREA = 8192 /* words */
 };
 
@@ -88,7 +88,7 @@ static void goes_on(void)
 
 static void sizes(void)
 {
-    static const size_t size[] = {4, 60, 4096, MOST, 1 << 13, MOST - 4, 5, 4};
+    static const size_t size[] = {4, 60, 256, MOST, 512, MOST - 4, 5, 4};
     for (uint32_t k = 0; k < 2 * STEPS; k++) {
         step_in(stream, k, size[k % 8]);
         if (k % 8 == 7)
@@ -99,8 +99,8 @@ static void sizes(void)
 /* Iterations are unrolled into one graph, as many as there is room for their bytes. */
 static void large(void)
 {
-    for (int round = 0; round < STEPS / 2; round++) {
-        steps(16, MOST, false);
+    for (int round = 0; round < STEPS / 10; round++) {
+        steps(160, MOST, false);
         OK(cuStreamSynchronize(stream));
     }
 }
@@ -143,7 +143,7 @@ static void blocked(void)
     steps(STEPS, MOST, true);
     block(stream);
     CHECK(pthread_create(&thread, NULL, free_in_time, &issued) == 0);
-    steps(24, MOST, false);
+    steps(300, MOST, false);
     __atomic_store_n(&issued, true, __ATOMIC_SEQ_CST);
     CHECK(pthread_join(thread, NULL) == 0);
     OK(cuStreamSynchronize(stream));
@@ -153,7 +153,7 @@ static void blocked(void)
 /* Each upload runs before the next one is issued, and a kernel behind it does not. */
 static void never_idle(void)
 {
-    for (uint32_t k = 1; k <= STEPS; k++) {
+    for (uint32_t k = 1; k <= 4 * STEPS; k++) {
         step_in(stream, k, MOST / 2);
         OK(launch_word(flag, &words[1], k, stream));
         OK(launch_word(spin, &words[0], k, stream));
@@ -161,7 +161,7 @@ static void never_idle(void)
         while (get_word(&words[1]) != k)
             (void)cuStreamQuery(stream);
     }
-    set_word(&words[0], STEPS);
+    set_word(&words[0], 4 * STEPS);
 }
 
 static void legacy(void)
@@ -171,7 +171,7 @@ static void legacy(void)
     steps(STEPS, 1024, true);
     steps(STEPS, 1024, false);
     block(stream);
-    steps(16, MOST / 2, false);
+    steps(300, MOST, false);
     set_free();
     stream = own;
 }
@@ -271,10 +271,10 @@ static void unmapped(void)
     for (uint32_t k = 0; k < STEPS; k++) {
         source = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         CHECK(source != MAP_FAILED);
-        fill(source, 4096, k);
-        OK(cuMemcpyHtoDAsync(target, source, 4096, stream));
+        fill(source, MOST, k);
+        OK(cuMemcpyHtoDAsync(target, source, MOST, stream));
         CHECK(munmap(source, 4096) == 0);
-        keep(4096, stream);
+        keep(MOST, stream);
         if (k % 3 == 0)
             OK(cuStreamSynchronize(stream));
     }

@@ -179,7 +179,7 @@ bool copy_is_stale(const struct work *w)
            side_is_stale(&w->copy.dst, w->copy.dst_id);
 }
 
-enum { AT_ONCE = 16 << 10 }; /* bytes: the call does not wait for its stream (driver 580) */
+enum { AT_ONCE = 64 << 10 }; /* bytes: the call does not wait for its stream (driver 580) */
 
 static CUresult read_now(struct work *w)
 {
