@@ -193,8 +193,12 @@ static CUresult sooner_or_later(struct job *job)
     return result != CUDA_ERROR_NOT_READY ? result : CUDA_SUCCESS;
 }
 
+/* The driver sets a flag of the context (driver 580), which the program is not to see. */
 static CUresult instantiate(struct job *job)
 {
+    unsigned flags;
+    if (ag_real.cuCtxGetFlags(&flags) == CUDA_SUCCESS && (flags & CU_CTX_LMEM_RESIZE_TO_MAX) == 0)
+        atomic_store(&job->context->resizes, true);
     return ag_trace_instantiate(job->trace);
 }
 

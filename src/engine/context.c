@@ -230,6 +230,7 @@ void ag_context_forget(struct ag_context *context)
 {
     (void)ag_context_refusal(context); /* nobody can be told any more */
     ag_fetch_forget(&context->fetch);
+    atomic_store(&context->resizes, false);
     pthread_mutex_lock(&lock);
     context->was = context->ctx;
     __atomic_store_n(&context->ctx, NULL, __ATOMIC_RELAXED);

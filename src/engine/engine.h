@@ -292,6 +292,13 @@ void ag_engine_stack_ends(bool changed);
    then makes fewer: a context has few execs. */
 void ag_engine_program_execs(int change);
 
+/* The program is told the flags of the current context: hides one that execs of the library's own
+   have set (driver 580), as long as the program has made no execs, and has set no flags itself. */
+void ag_engine_flags_told(unsigned *flags);
+
+/* After the program has done so in the current context. */
+void ag_engine_flags_set(void);
+
 /* -- Trace file (observe.c): all to be called through AG_NOTE() ------------ */
 
 /* The driver's call for the eager op that this thread was just told to make is over. */

@@ -143,6 +143,24 @@ void ag_engine_capture_ended(CUstream handle, bool ptsz)
 void ag_engine_program_execs(int change)
 {
     atomic_fetch_add(&ag_program_execs, change);
+    if (change > 0)
+        ag_engine_flags_set();
+}
+
+/* -- Flags of contexts ---------------------------------------------------------- */
+
+void ag_engine_flags_set(void)
+{
+    struct ag_context *context = ag_context_peek(ag_context_current());
+    if (context != NULL)
+        atomic_store(&context->resizes, false);
+}
+
+void ag_engine_flags_told(unsigned *flags)
+{
+    const struct ag_context *context = ag_context_peek(ag_context_current());
+    if (context != NULL && atomic_load(&context->resizes))
+        *flags &= ~(unsigned)CU_CTX_LMEM_RESIZE_TO_MAX;
 }
 
 /* -- Contexts and modules ------------------------------------------------------ */

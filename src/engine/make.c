@@ -28,8 +28,8 @@
 /* What comes of asking for an exec. */
 enum room { NO_ROOM, ROOM_WHEN_IDLE, ROOM };
 
-/* The trace that makes room for one of the leaf; NULL: none does yet. It is not in use any more, and
-   was used longest ago; or it is of a part, and the leaf's is not. */
+/* The trace that makes room for one of the leaf; NULL: none does yet. It is not in use any more,
+   and was used longest ago; or it is of a part, and the leaf's is not. */
 static struct ag_trace *find_room(const struct ag_stream *stream, const struct ag_node *leaf)
 {
     struct ag_trace *oldest = NULL, *part = NULL;

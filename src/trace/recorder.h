@@ -24,8 +24,8 @@
  *
  * A sequence is hot when it has ended at one node often enough. Two other things are hot as well:
  *  - what many sequences begin with that never end at one node, in irregular streams and between
- *    barriers. The iterations of a loop may differ, and what recurs are the ops from one that cannot
- *    be predicted to the next;
+ *    barriers. The iterations of a loop may differ, and what recurs are the ops from one that
+ * cannot be predicted to the next;
  *  - two traces that come one right behind the other, as one. So traces of a few rounds get longer,
  *    and no op goes out eagerly for that.
  *
@@ -33,9 +33,9 @@
  * and nodes are made when the path comes again: to write nodes is most of what recording costs.
  *
  * A stream is irregular where sequences hardly ever come again. It is looked at again and again,
- * since all that a program does before its loop is new, too. What becomes hot meanwhile is a part: it
- * need not be where sequences end later. So a sequence that comes to its end waits there for more,
- * and the traces of parts make room for others.
+ * since all that a program does before its loop is new, too. What becomes hot meanwhile is a part:
+ * it need not be where sequences end later. So a sequence that comes to its end waits there for
+ * more, and the traces of parts make room for others.
  *
  * The recorder rests, longer each time, where recording does not pay:
  *  - the tree is full, and little of it was of use;
@@ -101,7 +101,7 @@ struct ag_recorder {
     uint32_t strange;    /* ops of sequences that had not come before, less those of others */
     uint32_t irregular;  /* ops for which the stream counts as irregular; 0: it does not */
     uint32_t irregular_next; /* ops for which it will the next time */
-    struct ag_node unseen; /* the cursor in a sequence that has gone where none has before */
+    struct ag_node unseen;   /* the cursor in a sequence that has gone where none has before */
     struct ag_pair pairs[AG_PAIR_PLACES]; /* by a hash of both paths; they stay, too */
 };
 

@@ -381,6 +381,16 @@ void ag_engine_program_execs(int change)
     NOTE("execs(%d) ", change);
 }
 
+void ag_engine_flags_told(unsigned *flags)
+{
+    NOTE("flags(%d) ", flags != NULL);
+}
+
+void ag_engine_flags_set(void)
+{
+    NOTE("flags ");
+}
+
 static const char *stopped;
 
 void ag_engine_start(void)

@@ -81,6 +81,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, cuuint64_t flags,
         e->flags = flags;
         e->plan = plan;
         e->stack = ctx->limit[CU_LIMIT_STACK_SIZE];
+        ctx->flags |= CU_CTX_LMEM_RESIZE_TO_MAX; /* driver 580 */
         take_exec_memory(ctx, is_long(plan));
         *out = (CUgraphExec)e;
     }

@@ -111,7 +111,14 @@ static CUresult exchange(CUstreamCaptureMode *mode)
     return CUDA_SUCCESS;
 }
 
-struct ag_driver ag_real = {.cuEventCreate = create_event,
+static CUresult get_flags(unsigned *flags)
+{
+    *flags = 0;
+    return CUDA_SUCCESS;
+}
+
+struct ag_driver ag_real = {.cuCtxGetFlags = get_flags,
+                            .cuEventCreate = create_event,
                             .cuEventDestroy_v2 = destroy_event,
                             .cuThreadExchangeStreamCaptureMode = exchange};
 

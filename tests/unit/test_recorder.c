@@ -161,7 +161,7 @@ TEST(loop_whose_iterations_differ_has_traces_soon)
     struct ag_recorder rec = {0};
     CHECK(ag_recorder_init(&rec, 4096, 64, 128));
     unsigned random = 1, ops = 0, traces = 0, heads = 0;
-    for (; heads != 15 && ops < 2000; ops++) {
+    for (; heads != 15 && ops < 4000; ops++) {
         random = ops % 8 == 3 ? random * 1664525u + 1013904223u : random;
         traces += feed_held(&rec, ops % 8 == 3 ? 100 + random / 65536 % 4 : ops % 8) != 0;
         for (unsigned i = 0; i < 4; i++) {
@@ -170,25 +170,69 @@ TEST(loop_whose_iterations_differ_has_traces_soon)
             heads |= (unsigned)(head != NULL && ag_node_leads(head)) << i;
         }
     }
-    CHECK(heads == 15 && ops < 1000);
+    CHECK(heads == 15 && ops < 2000);
     CHECK(traces < 16);
     free_with_traces(&rec);
 }
 
-/* Sequences go on in other ways behind the same three ops. */
+/* Sequences of 16 ops go on in other ways behind the same ops. Returns what is hot after the last
+   of them; NULL also if anything was before. */
+static struct ag_node *branch(struct ag_recorder *rec, unsigned ways, unsigned common)
+{
+    struct ag_node *hot = NULL;
+    unsigned op = 0;
+    for (; op < 16 * ways && hot == NULL; op++)
+        hot = feed(rec, op % 16 < common ? op % 16 : 100 * (1 + op / 16) + op % 16);
+    return op == 16 * ways ? hot : NULL;
+}
+
 TEST(what_many_sequences_begin_with_is_hot)
 {
     struct ag_recorder rec = {0};
     CHECK(ag_recorder_init(&rec, 4096, 16, 16));
-    struct ag_node *hot = NULL;
-    for (unsigned way = 1; way <= HOT; way++) {
-        CHECK(hot == NULL);
-        for (unsigned i = 0; i < 16; i++)
-            hot = feed(&rec, i < 3 ? i : 100 * way + i);
-        CHECK(rec.cursor->depth == 0);
-    }
-    CHECK(hot != NULL && hot->depth == 3);
+    rec.irregular = 1000;
+    struct ag_node *hot = branch(&rec, HOT, AG_FORK_LEAST);
+    CHECK(hot != NULL && hot->depth == AG_FORK_LEAST && hot->part);
     ag_tree_free(&rec.tree);
+    rec = (struct ag_recorder){0};
+    CHECK(ag_recorder_init(&rec, 4096, 16, 16));
+    rec.irregular = 1000;
+    CHECK(branch(&rec, HOT, AG_FORK_LEAST - 1) == NULL); /* too short */
+    ag_tree_free(&rec.tree);
+}
+
+/* But not in a regular stream, nor before many ops have been new. */
+TEST(stream_is_irregular_once_many_ops_have_been_new)
+{
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 4096, 16, 16));
+    CHECK(branch(&rec, AG_IRREGULAR_FROM / 16 - 1, AG_FORK_LEAST) == NULL && rec.irregular == 0);
+    branch(&rec, 1, AG_FORK_LEAST); /* it has come before */
+    CHECK(rec.irregular == 0);
+    for (unsigned i = 0; i < 64 && rec.irregular == 0; i++)
+        feed(&rec, 10000 + i);
+    CHECK(rec.irregular == AG_IRREGULAR_FIRST && rec.irregular_next == 2 * AG_IRREGULAR_FIRST);
+    for (unsigned i = 0; i < AG_IRREGULAR_FIRST; i++)
+        feed(&rec, i % 16);
+    CHECK(rec.irregular == 0);
+    free_with_traces(&rec);
+}
+
+/* The trace of a part ends sequences in an irregular stream alone. */
+TEST(sequences_wait_behind_a_part)
+{
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 4096, 16, 16));
+    rec.irregular = 1000;
+    struct ag_node *hot = branch(&rec, HOT, AG_FORK_LEAST);
+    CHECK(hot != NULL);
+    ag_node_set_trace(hot, (struct ag_trace *)&rec);
+    CHECK(ag_recorder_ends(&rec, hot));
+    rec.irregular = 0;
+    CHECK(!ag_recorder_ends(&rec, hot));
+    hot->part = false;
+    CHECK(ag_recorder_ends(&rec, hot));
+    free_with_traces(&rec);
 }
 
 /* Not so soon where a barrier ends them: the whole ones may yet be hot. */
@@ -200,10 +244,10 @@ TEST(what_many_sequences_between_barriers_begin_with_is_hot_later)
     for (unsigned way = 1; way <= AG_FORKS_BARRED; way++) {
         CHECK(hot == NULL);
         for (unsigned i = 0; i < 16; i++)
-            CHECK(feed(&rec, i < 3 ? i : 100 * way + i) == NULL);
+            CHECK(feed(&rec, i < AG_FORK_LEAST ? i : 100 * way + i) == NULL);
         hot = ag_recorder_end(&rec, true, HOT, LEAST);
     }
-    CHECK(hot != NULL && hot->depth == 3);
+    CHECK(hot != NULL && hot->depth == AG_FORK_LEAST && !hot->part);
     ag_tree_free(&rec.tree);
 }
 
@@ -218,6 +262,8 @@ TEST(sequence_that_was_never_seen_ends_before_a_trace)
     CHECK(ag_node_leads(ag_tree_find(&rec.tree, &rec.tree.root, &head)));
     for (unsigned i = 0; i < 5; i++)
         feed(&rec, 1000 + i);
+    CHECK(!ag_recorder_restarts(&rec, &head)); /* the stream is regular */
+    rec.irregular = 1000;
     CHECK(rec.cursor->depth == 5 && rec.run >= rec.unroll && ag_recorder_restarts(&rec, &head));
     struct ag_op other = op_of(1);
     CHECK(!ag_recorder_restarts(&rec, &other));
