@@ -155,9 +155,8 @@ static double saved_ns(const struct ag_window window[2])
 
 /* Whether held ops took less than so many percent of the time of eager ops, and replays saved
    enough where there are other threads. */
-static bool faster(const struct ag_head *head, unsigned percent)
+static bool faster(const struct ag_head *head, const struct ag_window window[2], unsigned percent)
 {
-    const struct ag_window *window = head->trial.window;
     if (!is_known(window)) /* it stays */
         return true;
     double held_ns = op_ns(&window[0]), eager_ns = op_ns(&window[1]);
@@ -230,23 +229,34 @@ static enum ag_trial_verdict over(struct ag_stream *stream, struct ag_node *node
     return AG_TRIAL_GIVE_UP;
 }
 
+/* What is compared: the head's own sequences or, where these were not faster, laps. All heads took
+   turns, and one's sequences may have waited for what another's saved. */
+static const struct ag_window *compared(const struct ag_head *head, const struct ag_window laps[2],
+                                        unsigned percent)
+{
+    bool own = !is_known(laps) || faster(head, head->trial.window, percent);
+    return own ? head->trial.window : laps;
+}
+
 /* A pair is over, and with it the trial, or not (EAGER). */
 static enum ag_trial_verdict pair_over(struct ag_stream *stream, struct ag_node *node,
                                        const struct ag_window laps[2])
 {
     struct ag_trial *trial = &node->head->trial;
     bool look = trial->pair++ == 0;
-    bool sure = look && faster(node->head, AG_TRIAL_SURE) &&
-                fastest_faster(trial->window, AG_TRIAL_SURE) && is_found(trial->window, laps);
-    if (faster(node->head, look ? AG_TRIAL_CLEARLY : AG_TRIAL_FASTER) && !slower(laps))
+    unsigned percent = look ? AG_TRIAL_CLEARLY : AG_TRIAL_FASTER;
+    const struct ag_window *window = compared(node->head, laps, percent);
+    bool sure = look && faster(node->head, window, AG_TRIAL_SURE) &&
+                fastest_faster(window, AG_TRIAL_SURE) && is_found(window, laps);
+    if (faster(node->head, window, percent) && !slower(laps))
         trial->won++;
     else if (!look)
         trial->lost++;
     for (unsigned i = 0; i < 2; i++) {
-        trial->all[i].ns += trial->window[i].ns;
-        trial->all[i].ops += trial->window[i].ops;
-        trial->window[i] = (struct ag_window){0};
+        trial->all[i].ns += window[i].ns;
+        trial->all[i].ops += window[i].ops;
     }
+    memset(trial->window, 0, sizeof trial->window);
     unsigned enough = ag_issuer_in_step(stream) ? AG_TRIAL_LOST_IN_STEP : AG_TRIAL_LOST;
     bool lost = trial->lost >= enough || (look && is_crowded(node->head));
     bool is_over = lost || sure || trial->won > AG_TRIAL_PAIRS - enough;

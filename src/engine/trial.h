@@ -15,8 +15,9 @@
  * graphs of its own, or waits, at most twice as often as the head comes, and not much less often. A
  * lap goes from the first sequence behind such a launch, or wait, to the next. One head leads, and
  * all heads of the stream take turns with it: in a lap all are held, or none is. A head loses a
- * pair in which laps were slower. What holding saves in its sequences must be found in the laps, or
- * the look alone decides nothing.
+ * pair in which laps were slower, and wins one in which they were faster: its own sequences may
+ * have waited for what another's saved. What holding saves in its sequences must be found in the
+ * laps, or the look alone decides nothing.
  *
  * If holding is not faster in nearly all pairs the head is given up: its traces are destroyed, and
  * its sequences are eager for some time, twice as long after each lost trial. Then they become hot

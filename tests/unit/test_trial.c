@@ -230,6 +230,7 @@ static struct two {
     struct ag_node head[2];
     struct ag_trace trace[2];
     unsigned held[2], lost[2]; /* sequences; verdicts */
+    uint64_t held_ns[2], eager_ns[2];
 } two;
 
 static void begin_two(void)
@@ -237,6 +238,8 @@ static void begin_two(void)
     memset(&two, 0, sizeof two);
     two.stream.recorder.max_length = 64;
     for (unsigned i = 0; i < 2; i++) {
+        two.held_ns[i] = 6000;
+        two.eager_ns[i] = 8000;
         two.head[i] = (struct ag_node){.depth = 1, .below = 1, .trace = &two.trace[i]};
         two.trace[i] = (struct ag_trace){.leaf = &two.head[i], .length = 2};
         two.trace[i].next = two.stream.execs.traces;
@@ -251,7 +254,7 @@ static void end_two(void)
         free(two.head[i].head);
 }
 
-/* Two ops of the head, in 2 us less if they are held; whether they are. */
+/* Two ops of the head; whether they are held. */
 static bool two_ops(unsigned i)
 {
     if (two.stream.trial.timed.head != NULL)
@@ -260,7 +263,7 @@ static bool two_ops(unsigned i)
     bool is_held = verdict == AG_TRIAL_HOLD || verdict == AG_TRIAL_KEEP;
     two.lost[i] += verdict == AG_TRIAL_GIVE_UP;
     two.held[i] += is_held;
-    now += is_held ? 6000 : 8000;
+    now += is_held ? two.held_ns[i] : two.eager_ns[i];
     two.stream.trial.timed.ops += 2;
     two.stream.counters.ops += 2;
     if (is_held)
@@ -290,6 +293,16 @@ TEST(heads_that_are_slower_together_are_given_up)
     begin_two();
     laps_of_two(400, 0, 10000);
     CHECK(two.lost[0] == 1 && two.lost[1] == 1 && two.stream.counters.trials == 2);
+    end_two();
+}
+
+TEST(a_head_is_kept_that_waits_for_what_another_has_saved)
+{
+    begin_two();
+    two.eager_ns[0] = 80000;
+    two.held_ns[1] = 12000;
+    laps_of_two(400, 0, 0);
+    CHECK(two.stream.counters.trials >= 2 && two.lost[0] + two.lost[1] == 0);
     end_two();
 }
 
