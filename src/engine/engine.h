@@ -123,6 +123,13 @@ enum ag_read ag_engine_read(const struct ag_read_call *call);
    this may be a safe point. */
 void ag_engine_read_eager(const struct ag_read_call *call);
 
+/* Before cuStreamSynchronize: as ag_engine_barrier_wait(), but a copy to pinned memory that is held
+   may become a read-back. */
+void ag_engine_stream_waits(CUstream stream, bool ptsz);
+
+/* Behind it, if ag_done.reads; `waited`: it has succeeded. */
+void ag_engine_stream_waited(bool waited);
+
 /*
  * cuMemFreeAsync. It has no place in a trace. True: its stream holds ops, and the free goes out
  * behind them; memory may be freed later than the program asks. False: the door calls the driver.

@@ -170,6 +170,7 @@ extern const char ag_cause_kernel[];
 extern _Thread_local struct ag_done {
     uint32_t waits;  /* calls for which the host may wait */
     uint32_t graphs; /* launches of the program's own graphs while a sequence is open */
+    bool reads; /* the engine is to hear how the thread's wait for a stream has ended (read.c) */
 } ag_done __attribute__((tls_model("initial-exec")));
 
 /*

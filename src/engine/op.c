@@ -8,6 +8,7 @@
 #include "engine/execs.h"
 #include "engine/failure.h"
 #include "engine/hold.h"
+#include "engine/pinned.h"
 #include "engine/staging.h"
 #include "engine/trial.h"
 #include "graph/function.h"
@@ -194,6 +195,8 @@ static bool leaves(struct ag_stream *stream, const struct ag_op *op)
 bool ag_op_step(struct ag_stream *stream, bool described, struct ag_described *call)
 {
     struct ag_recorder *rec = &stream->recorder;
+    if (ag_pinned_holds(stream))
+        ag_stream_end(stream, true, AG_REASON_STREAM_BARRIER); /* it comes behind a copy */
     ag_eager_is_bare(stream, !described);
     if (!described) {
         pass_by(stream);
@@ -215,6 +218,12 @@ bool ag_op_step(struct ag_stream *stream, bool described, struct ag_described *c
         ag_stream_end(stream, false, AG_REASON_SEQUENCE_END); /* the op begins the next one */
     }
     return true;
+}
+
+void ag_op_record(struct ag_stream *stream, struct ag_described *call)
+{
+    ag_op_hash(&call->op);
+    record(stream, call);
 }
 
 /* The op at that node has failed. Where its shape is the reason the node may still be of use for

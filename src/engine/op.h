@@ -53,6 +53,9 @@ static inline bool ag_op_is_eligible(const struct ag_stream *stream, CUcontext c
    it goes out eagerly. */
 bool ag_op_step(struct ag_stream *stream, bool described, struct ag_described *call);
 
+/* The op goes out eagerly, and the open sequence is not held: records it as one of that. */
+void ag_op_record(struct ag_stream *stream, struct ag_described *call);
+
 /* Whether this op may be the head of a loop that has come round often enough to end the open
    sequence. hurries() says whether it is. */
 static inline bool ag_op_may_hurry(const struct ag_stream *stream, const struct ag_op *op)

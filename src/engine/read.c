@@ -6,19 +6,25 @@
 
 #include "config/config.h"
 #include "driver/driver.h"
+#include "engine/credit.h"
 #include "engine/enter.h"
 #include "engine/failure.h"
 #include "engine/fetch.h"
 #include "engine/issuer.h"
+#include "engine/make.h"
 #include "engine/observe.h"
 #include "engine/op.h"
+#include "engine/pinned.h"
 #include "engine/query.h"
 #include "engine/trial.h"
 #include "observe/callsite.h"
 
-/* Whether the host may write there. What is pinned is no place of a call that waits for pageable
-   memory only. */
-static bool is_of_host(const struct ag_read_call *call)
+/* -- What else is at work ------------------------------------------------------- */
+
+/* Where the copy goes: for WAITED the host waits until it is made. */
+enum place { ELSEWHERE, WAITED, PINNED };
+
+static enum place place_of(const struct ag_read_call *call)
 {
     CUmemorytype type = 0;
     unsigned managed = 0;
@@ -27,8 +33,10 @@ static bool is_of_host(const struct ag_read_call *call)
     void *values[] = {&type, &managed};
     if (call->dst == NULL ||
         ag_real.cuPointerGetAttributes(2, names, values, (CUdeviceptr)call->dst) != CUDA_SUCCESS)
-        return false;
-    return !managed && (type == 0 || (type == CU_MEMORYTYPE_HOST && call->blocks));
+        return ELSEWHERE;
+    if (managed || (type != 0 && type != CU_MEMORYTYPE_HOST))
+        return ELSEWHERE;
+    return type == 0 || call->blocks ? WAITED : PINNED;
 }
 
 /* Whether all that was given to the stream, which is locked, is done. */
@@ -76,28 +84,72 @@ static bool is_alone(const struct ag_stream *stream)
     return alone;
 }
 
+/* -- The op --------------------------------------------------------------------- */
+
+/* A launch of fetch, described, and what it points to. */
+struct launch {
+    CUdeviceptr src, place;
+    uint32_t bytes;
+    void *arguments[3];
+    struct ag_described op;
+};
+
+/* The read-back as an op of the stream, which is locked. False: it cannot be one, or passes. */
+static bool describe(struct launch *to, struct ag_stream *stream, const struct ag_read_call *call,
+                     CUcontext current)
+{
+    const struct ag_fetch *fetch = &stream->id.context->fetch;
+    CUfunction func = atomic_load(&fetch->func);
+    to->src = call->src;
+    to->place = fetch->at;
+    to->bytes = (uint32_t)call->bytes;
+    to->arguments[0] = &to->src;
+    to->arguments[1] = &to->place;
+    to->arguments[2] = &to->bytes;
+    const struct ag_kernel_call launch = {.shape = {{1, 1, 1}, {AG_FETCH_THREADS, 1, 1}, 0, 0},
+                                          .func = func,
+                                          .params = to->arguments};
+    uint64_t buffer;
+    return ag_memory_at(&stream->answers, to->src, to->bytes, &buffer) == CU_MEMORYTYPE_DEVICE &&
+           !ag_op_passes(stream, ag_mark(AG_OP_KERNEL, func, 1)) &&
+           ag_describe_kernel(&to->op, &launch, ag_function_find(func, current));
+}
+
 /* The read-back is an op of the stream, which is locked: what becomes of it. */
 static enum ag_read step(struct ag_stream *stream, const struct ag_read_call *call,
                          CUcontext current)
 {
-    const struct ag_fetch *fetch = &stream->id.context->fetch;
-    CUfunction func = atomic_load(&fetch->func);
-    CUdeviceptr src = call->src, place = fetch->at;
-    uint32_t bytes = (uint32_t)call->bytes;
-    void *arguments[] = {&src, &place, &bytes};
-    const struct ag_kernel_call launch = {
-        .shape = {{1, 1, 1}, {AG_FETCH_THREADS, 1, 1}, 0, 0}, .func = func, .params = arguments};
-    struct ag_described op;
-    uint64_t buffer;
-    if (ag_memory_at(&stream->answers, src, bytes, &buffer) != CU_MEMORYTYPE_DEVICE ||
-        ag_op_passes(stream, ag_mark(AG_OP_KERNEL, func, 1)) ||
-        !ag_describe_kernel(&op, &launch, ag_function_find(func, current)))
+    struct launch launch;
+    if (!describe(&launch, stream, call, current))
         return AG_READ_NOT;
-    fetch->place->done = 0;
-    bool held = ag_op_step(stream, true, &op);
+    stream->id.context->fetch.place->done = 0;
+    bool held = ag_op_step(stream, true, &launch.op);
     ag_stream_end(stream, true, AG_REASON_HOST_WAIT);
     return held ? AG_READ_DONE : AG_READ_RECORDED;
 }
+
+/* Whether the stream, which is locked, may read back now: nothing else is at work, and other
+   threads wait. */
+static bool begin(struct ag_stream *stream, CUcontext current)
+{
+    struct ag_fetch *fetch = &stream->id.context->fetch;
+    const struct ag_stream *none = NULL;
+    if (stream->id.kind == AG_STREAM_PER_THREAD || !ag_fetch_is_ready(fetch) ||
+        !ag_op_is_eligible(stream, current) ||
+        !atomic_compare_exchange_strong(&fetch->reader, &none, stream))
+        return false;
+    if (is_alone(stream))
+        return true;
+    atomic_store(&fetch->reader, NULL);
+    return false;
+}
+
+static void end(struct ag_fetch *fetch)
+{
+    atomic_store(&fetch->reader, NULL);
+}
+
+/* -- Copies for which the host waits ---------------------------------------------- */
 
 /* Marks what is to be waited for, under the stream's lock: other threads may issue work behind it
    before the wait begins. NULL: there are none, and the stream itself is waited for. */
@@ -134,13 +186,10 @@ static enum ag_read read_back(struct ag_stream *stream, const struct ag_read_cal
 {
     struct ag_fetch *fetch = &stream->id.context->fetch;
     CUstream handle = stream->id.handle;
-    const struct ag_stream *none = NULL;
     enum ag_read read = AG_READ_NOT;
-    bool reads = stream->id.kind != AG_STREAM_PER_THREAD && ag_fetch_is_ready(fetch) &&
-                 ag_op_is_eligible(stream, current) &&
-                 atomic_compare_exchange_strong(&fetch->reader, &none, stream);
+    bool reads = begin(stream, current);
     CUevent event = NULL;
-    if (reads && is_alone(stream)) {
+    if (reads) {
         uint64_t began = ag_trial_clock(stream);
         read = step(stream, call, current);
         if (read == AG_READ_DONE)
@@ -152,24 +201,181 @@ static enum ag_read read_back(struct ag_stream *stream, const struct ag_read_cal
     if (read == AG_READ_DONE && !arrive(fetch, event, handle, call))
         read = AG_READ_NOT; /* the program's own call says why */
     if (reads)
-        atomic_store(&fetch->reader, NULL);
+        end(fetch);
     return read;
 }
+
+/* -- Copies to pinned memory: pinned.h ------------------------------------------------- */
+
+/* The copy came right behind a sequence that has gone out in one graph, several times. A longer
+   sequence ends with it. */
+static void learn(struct ag_stream *stream, struct ag_described *op)
+{
+    struct ag_recorder *rec = &stream->recorder;
+    struct ag_node *node = ag_tree_find(&rec->tree, rec->ended, &op->op);
+    if (node == NULL)
+        node = ag_tree_add(&rec->tree, rec->ended, &op->op);
+    if (node == NULL || node->trace != NULL || !ag_node_is_good(node) ||
+        ++node->ends < ag_credit_hot(stream, node) || !ag_node_arguments(node))
+        return;
+    node->ends = 0;
+    ag_node_store(node, op->from);
+    ag_depth++;
+    ag_make(stream, node);
+    ag_depth--;
+}
+
+/* The host has often waited behind such a copy. The stream is locked: holds it, or learns where it
+   stands. */
+static enum ag_read expect(struct ag_stream *stream, const struct ag_read_call *call,
+                           CUcontext current)
+{
+    struct ag_recorder *rec = &stream->recorder;
+    struct launch launch;
+    uint64_t buffer;
+    if (ag_memory_at(&stream->answers, (CUdeviceptr)call->dst, call->bytes, &buffer) !=
+            CU_MEMORYTYPE_HOST ||
+        !describe(&launch, stream, call, current))
+        return AG_READ_NOT;
+    ag_op_hash(&launch.op.op);
+    if (stream->seq.held != 0) {
+        struct ag_node *node = ag_recorder_find(rec, &launch.op.op);
+        if (node == NULL || !ag_op_is_promising(node) || stream->seq.free_count != 0)
+            return AG_READ_NOT;
+        rec->cursor->next = node; /* no op of the program's is that */
+        ag_pinned_hold(stream, call->dst, call->src, (uint32_t)call->bytes);
+        return AG_READ_DONE;
+    }
+    if (rec->cursor->depth == 0) {
+        if (rec->ended != NULL)
+            learn(stream, &launch.op);
+        return AG_READ_NOT;
+    }
+    ag_op_record(stream, &launch.op);
+    ag_stream_end(stream, true, AG_REASON_HOST_WAIT);
+    return AG_READ_RECORDED;
+}
+
+/* Gives the lock of the stream back. */
+static enum ag_read copy_to_pinned(struct ag_stream *stream, const struct ag_read_call *call,
+                                   CUcontext current)
+{
+    bool expected = ag_pinned_is_awaited(stream) && !ag_pinned_holds(stream) &&
+                    stream->id.kind != AG_STREAM_PER_THREAD &&
+                    ag_fetch_is_ready(&stream->id.context->fetch) &&
+                    ag_op_is_eligible(stream, current);
+    uint64_t began = ag_trial_clock(stream);
+    enum ag_read read = expected ? expect(stream, call, current) : AG_READ_NOT;
+    ag_trial_spent(stream, began);
+    ag_self.copied = read == AG_READ_DONE ? NULL : stream;
+    ag_self.reads = read == AG_READ_DONE ? stream : NULL;
+    ag_stream_unlock(stream);
+    AG_CALLSITE();
+    return read;
+}
+
+/* The driver has made the copy. */
+static void copied(struct ag_stream *stream)
+{
+    ag_stream_lock(stream);
+    if (stream->id.live && ag_issuer_is_self(stream))
+        ag_pinned_copied(stream);
+    ag_stream_unlock(stream);
+}
+
+/* The host waits for the stream, which is locked, and which this thread may read back from. */
+static void bring(struct ag_stream *stream, CUcontext current)
+{
+    struct ag_fetch *fetch = &stream->id.context->fetch;
+    struct ag_reading copy = ag_pinned_take(stream);
+    const struct ag_read_call call = {.dst = copy.dst, .src = copy.src, .bytes = copy.bytes};
+    if (step(stream, &call, current) == AG_READ_DONE) {
+        ag_self.brought =
+            (struct ag_brought){fetch, stream->id.handle, copy.src, copy.dst, copy.bytes};
+        ag_done.reads = true;
+        return;
+    }
+    ag_depth++;
+    ag_pinned_submit(stream, &copy, stream->id.handle);
+    ag_depth--;
+    end(fetch);
+}
+
+/* The thread waits for the stream in which it has held a copy last. */
+static void reads(struct ag_stream *stream, CUstream handle, bool ptsz)
+{
+    CUcontext current;
+    ag_self.reads = NULL;
+    if (ag_context_refused(&current) || ag_stream_peek(handle, ptsz, current) != stream)
+        return;
+    ag_stream_lock(stream);
+    if (ag_pinned_holds(stream) && ag_issuer_is_self(stream) && begin(stream, current))
+        bring(stream, current);
+    ag_stream_unlock(stream);
+}
+
+void ag_engine_stream_waits(CUstream handle, bool ptsz)
+{
+    if (ag_self.reads != NULL)
+        reads(ag_self.reads, handle, ptsz);
+    ag_engine_barrier_wait(handle, ptsz, AG_REASON_HOST_WAIT);
+}
+
+/* The wait has succeeded. If the kernel has not run a copy brings the bytes. */
+static void take(const struct ag_brought *brought)
+{
+    const volatile struct ag_fetched *place = brought->fetch->place;
+    if (place->done != 0) {
+        memcpy(brought->dst, (const void *)place->bytes, brought->bytes);
+        return;
+    }
+    ag_depth++;
+    if (ag_real.cuMemcpyAsync((CUdeviceptr)brought->dst, brought->src, brought->bytes,
+                              brought->handle) != CUDA_SUCCESS ||
+        ag_real.cuStreamSynchronize(brought->handle) != CUDA_SUCCESS)
+        atomic_fetch_add(&ag_context_errors, 1);
+    ag_depth--;
+}
+
+void ag_engine_stream_waited(bool waited)
+{
+    struct ag_brought brought = ag_self.brought;
+    ag_done.reads = false;
+    ag_self.brought.fetch = NULL;
+    if (brought.fetch != NULL && waited)
+        take(&brought);
+    if (brought.fetch != NULL)
+        end(brought.fetch);
+    const struct ag_context *context = ag_context_peek(ag_context_current());
+    if (waited && context != NULL && ag_fetch_is_wanted(&context->fetch))
+        ag_engine_waited();
+}
+
+/* -- Both ------------------------------------------------------------------------------ */
 
 enum ag_read ag_engine_read(const struct ag_read_call *call)
 {
     CUcontext current = ag_engine_current(call->stream);
     struct ag_stream *stream = ag_stream_peek(call->stream, call->ptsz, current);
+    ag_self.copied = NULL;
     if (stream == NULL || call->bytes == 0 || call->bytes > AG_FETCH_BYTES ||
-        !ag_fetch_is_ready(&stream->id.context->fetch) || !is_of_host(call))
+        !ag_opt.graph_read_backs || atomic_load(&stream->id.context->fetch.never) ||
+        atomic_load(&ag_hold_bans) != 0)
         return AG_READ_NOT;
-    stream = ag_enter(call->stream, call->ptsz, current, false);
-    return stream != NULL ? read_back(stream, call, current) : AG_READ_NOT;
+    bool ready = ag_fetch_is_ready(&stream->id.context->fetch);
+    enum place place = ready || !call->blocks ? place_of(call) : ELSEWHERE;
+    if (place == ELSEWHERE || (place == WAITED && !ready) ||
+        (stream = ag_enter(call->stream, call->ptsz, current, false)) == NULL)
+        return AG_READ_NOT;
+    return place == WAITED ? read_back(stream, call, current)
+                           : copy_to_pinned(stream, call, current);
 }
 
 void ag_engine_read_eager(const struct ag_read_call *call)
 {
     struct ag_context *context = ag_context_peek(ag_context_current());
+    if (ag_self.copied != NULL)
+        copied(ag_self.copied);
     if (context == NULL || call->bytes > AG_FETCH_BYTES || !ag_opt.graph_read_backs ||
         atomic_load(&context->fetch.func) != NULL || atomic_load(&context->fetch.never))
         return;
@@ -177,7 +383,7 @@ void ag_engine_read_eager(const struct ag_read_call *call)
     /* Seldom where no load comes. If this copy is no read-back it does not count: the next may be.
      */
     bool looks = seen >= AG_FETCH_AFTER && (seen & (seen - 1)) == 0;
-    if (looks && !is_of_host(call))
+    if (looks && place_of(call) != WAITED)
         return;
     atomic_store(&context->fetch.seen, seen); /* of two threads one may be lost */
     if (looks && ag_fetch_is_wanted(&context->fetch))

@@ -105,6 +105,16 @@ struct ag_relaying {
     _Atomic bool used; /* ops went out in its name, and its owner does not wait for them yet */
 };
 
+/* read.c: copies to pinned memory. */
+struct ag_reading {
+    uint32_t bytes; /* of one that is held behind the held ops; 0: none is */
+    CUdeviceptr src;
+    void *dst;
+    uint64_t copied; /* one has gone out behind so many ops of the stream, less 1; 0: none has, or
+                        what came behind it is known */
+    uint32_t waited; /* copies in a row behind which the host has waited for the stream at once */
+};
+
 /* staging.c: pinned memory for the bytes of held uploads. */
 struct ag_staging {
     struct ag_ring *ring; /* NULL: none yet */
@@ -253,6 +263,7 @@ struct ag_stream {
     struct ag_order order;
     struct ag_late late;
     struct ag_copies copies;
+    struct ag_reading reading;
     struct ag_staging staging;
     struct ag_eager eager;
     struct ag_answers *answers; /* memory.c: what the driver said of memory; NULL: nothing yet */

@@ -14,6 +14,7 @@
 #include "engine/make.h"
 #include "engine/observe.h"
 #include "engine/pace.h"
+#include "engine/pinned.h"
 #include "engine/relay.h"
 #include "engine/sequence.h"
 #include "engine/staging.h"
@@ -148,6 +149,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
         if (ag_failure_refused(stream, ag_node_submit(stream->seq.path[i], target),
                                "submitting a held op"))
             stream->seq.path[i]->bad |= AG_BAD;
+    ag_pinned_flush(stream, target);
     for (unsigned i = 0; i < stream->seq.free_count; i++)
         ag_failure_refused(stream, ag_real.cuMemFreeAsync(stream->seq.frees[i], target),
                            "freeing memory");
@@ -228,6 +230,8 @@ static void make(struct ag_stream *stream, struct ag_node *leaf)
 void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason)
 {
     struct ag_node *variant = NULL;
+    if (barrier)
+        ag_pinned_followed(stream, reason);
     ag_sequence_be_curious(stream, !barrier && stream->id.live);
     if (stream->seq.held != 0)
         variant = flush(stream, reason);

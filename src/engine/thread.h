@@ -28,6 +28,16 @@ struct ag_thread {
     bool watched;                    /* the library is told when the thread ends */
     const struct ag_context *placed; /* the last context where its default stream was counted */
     struct ag_young *young;          /* the young stream that it found last, or NULL */
+    struct ag_stream
+        *copied; /* read.c: stream of the copy to pinned memory that it makes, or NULL */
+    struct ag_stream *reads; /* stream in which it has held one last, or NULL */
+    struct ag_brought {
+        struct ag_fetch *fetch; /* NULL: none */
+        CUstream handle;
+        CUdeviceptr src;
+        void *dst;
+        size_t bytes;
+    } brought;        /* the read-back that its wait for a stream brings */
     uint64_t touched; /* bit n: it may have issued the last op of a state whose index is n modulo
                          64, or own the state */
 };

@@ -259,6 +259,16 @@ void ag_engine_barrier_wait(CUstream stream, bool ptsz, enum ag_reason reason)
     NOTE("wait(%p, %d, %s) ", (void *)stream, ptsz, reasons[reason]);
 }
 
+void ag_engine_stream_waits(CUstream stream, bool ptsz)
+{
+    ag_engine_barrier_wait(stream, ptsz, AG_REASON_HOST_WAIT);
+}
+
+void ag_engine_stream_waited(bool waited)
+{
+    NOTE("waited(%d) ", waited);
+}
+
 void ag_engine_barrier_copy(bool ptsz, enum ag_reason reason)
 {
     NOTE("copy(%d, %s) ", ptsz, reasons[reason]);

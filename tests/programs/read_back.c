@@ -146,6 +146,248 @@ static void freed(void)
     }
 }
 
+/* -- Copies to pinned memory -------------------------------------------------- */
+
+static CUstream side;
+static uint32_t *pinned;
+
+static void pinned_begin(void)
+{
+    OK(cuStreamCreate(&side, CU_STREAM_NON_BLOCKING));
+    pinned = (uint32_t *)(uintptr_t)host_words(N);
+}
+
+/* Three kernels, and words that are copied to pinned memory. */
+static void pinned_copy(uint32_t step, uint32_t words)
+{
+    for (uint32_t k = 0; k < 3; k++)
+        OK(launch_mix(data, N, k == 1 ? step : k, side));
+    OK(cuMemcpyDtoHAsync(pinned, data, words * 4, side));
+}
+
+static void pinned_body(uint32_t step, uint32_t words)
+{
+    pinned_copy(step, words);
+    OK(cuStreamSynchronize(side));
+    take(pinned, words * 4);
+    pinned[0] = 0;
+}
+
+static void pinned_warm(void)
+{
+    for (uint32_t step = 0; step < STEPS; step++)
+        pinned_body(step, 2);
+}
+
+static void pinned_waited(void)
+{
+    pinned_begin();
+    for (uint32_t step = 0; step < 3 * STEPS; step++)
+        pinned_body(step, 1 + step / 100 % 4);
+}
+
+/* Now and then the host does something else first. */
+static void pinned_else(void)
+{
+    CUevent event;
+    pinned_begin();
+    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    pinned_warm();
+    for (uint32_t step = 0; step < 2 * STEPS; step++) {
+        pinned_copy(step, 2);
+        switch (step % 30 == 0 ? 1 + step / 30 % 7 : 0) {
+        case 1:
+            OK(launch_mix(data, N, 3, side));
+            break;
+        case 2:
+            OK(cuMemcpyDtoHAsync(pinned + 8, data + 64, 8, side));
+            break;
+        case 3:
+            OK(cuEventRecord(event, side));
+            OK(cuEventSynchronize(event));
+            break;
+        case 4:
+            while (cuStreamQuery(side) == CUDA_ERROR_NOT_READY)
+                usleep(10);
+            break;
+        case 5:
+            OK(cuMemsetD32Async(data, step, 16, side));
+            break;
+        case 6:
+            OK(cuCtxSynchronize());
+            break;
+        case 7:
+            OK(launch_mix(data + 4096, N, 3, NULL));
+            break;
+        }
+        OK(cuStreamSynchronize(side));
+        take(pinned, 64);
+    }
+}
+
+static uint32_t draw(uint32_t below)
+{
+    static uint32_t state = 1;
+    state = state * 1664525 + 1013904223;
+    return (state >> 16) % below;
+}
+
+/* Kernels, sizes and what comes behind the copy by chance, in two streams. */
+static void pinned_random(void)
+{
+    static const uint32_t bytes[] = {4, 8, 8, 8, 64, 1000, 4096, 16384};
+    CUstream stream[2];
+    CUevent event;
+    uint32_t *to, number;
+    pinned_begin();
+    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    OK(cuStreamCreate(&stream[1], CU_STREAM_DEFAULT));
+    stream[0] = side;
+    to = (uint32_t *)(uintptr_t)host_words(WORDS);
+    for (uint32_t step = 0; step < 10 * STEPS; step++) {
+        CUstream s = stream[step / 400 % 2];
+        uint32_t n = step / 200 % 3 == 2 ? bytes[draw(8)] : 8, from = n < 8192 ? 0 : 4;
+        for (uint32_t k = 0; k < 3 + (draw(20) == 0); k++)
+            OK(launch_mix(data, N, k == 1 ? step : k, s));
+        OK(cuMemcpyDtoHAsync(to, data + from, n, s));
+        switch (draw(25)) {
+        case 1:
+            OK(launch_mix(data, N, 3, s));
+            break;
+        case 2:
+            OK(cuMemcpyDtoHAsync(to + 8, data + 64, 8, s));
+            break;
+        case 3:
+            OK(cuEventRecord(event, s));
+            break;
+        case 4:
+            OK(cuStreamSynchronize(stream[1 - step / 400 % 2]));
+            break;
+        case 5:
+            OK(cuMemcpyDtoH(&number, data + 8192, 4)); /* nobody writes there */
+            take(&number, 4);
+            break;
+        case 6:
+            OK(cuMemsetD32Async(data + 4096, step, 16, stream[1]));
+            break;
+        case 7:
+            OK(cuMemcpyDtoHAsync(&number, data, 4, s));
+            take(&number, 4);
+            break;
+        }
+        OK(draw(15) != 0 ? cuStreamSynchronize(s) : cuCtxSynchronize());
+        take(to, n);
+    }
+}
+
+/* No call: the host looks at the memory until it changes. */
+static void pinned_polled(void)
+{
+    volatile uint32_t *at;
+    pinned_begin();
+    at = pinned;
+    pinned_warm();
+    for (uint32_t step = 0; step < 40; step++) {
+        for (uint32_t i = 0; i < 12; i++)
+            pinned_body(step + i, 2);
+        at[0] = at[1] = 0;
+        OK(cuMemsetD32Async(data, step + 1, 2, side));
+        for (uint32_t k = 1; k < 3; k++)
+            OK(launch_mix(data + 4096, N, k, side));
+        OK(cuMemcpyDtoHAsync(pinned, data, 8, side));
+        while (at[0] == 0 || at[1] == 0)
+            usleep(100);
+        take(pinned, 8);
+    }
+}
+
+/* The host never waits: the last values are read. */
+static void pinned_goes_on(void)
+{
+    pinned_begin();
+    pinned_warm();
+    for (uint32_t step = 0; step < STEPS; step++)
+        pinned_copy(step, 2);
+    OK(cuStreamSynchronize(side));
+    take(pinned, 8);
+    pinned_warm();
+}
+
+static void *waiter(void *unused)
+{
+    (void)unused;
+    OK(cuCtxSetCurrent(ctx));
+    OK(cuStreamSynchronize(side));
+    return NULL;
+}
+
+/* Another thread waits, and then the stream goes. */
+static void pinned_other(void)
+{
+    pinned_begin();
+    pinned_warm();
+    for (uint32_t step = 0; step < 20; step++) {
+        pthread_t thread;
+        for (uint32_t i = 0; i < 12; i++)
+            pinned_body(step, 2);
+        pinned_copy(step, 2);
+        CHECK(pthread_create(&thread, NULL, waiter, NULL) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+        take(pinned, 8);
+    }
+    for (uint32_t i = 0; i < 12; i++)
+        pinned_body(i, 2);
+    pinned_copy(7, 2);
+    OK(cuStreamDestroy(side));
+    OK(cuCtxSynchronize());
+    take(pinned, 8);
+    OK(cuStreamCreate(&side, CU_STREAM_NON_BLOCKING));
+    pinned_warm();
+}
+
+/* Another stream's kernel fills the device, and waits for what the host does behind the copy. */
+static void pinned_full(void)
+{
+    CUstream other;
+    pinned_begin();
+    OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    pinned_warm();
+    for (uint32_t step = 0; step < 8; step++) {
+        for (uint32_t i = 0; i < 12; i++)
+            pinned_body(step, 2);
+        set_word(word, 0);
+        for (uint32_t k = 0; k < 3; k++)
+            OK(launch_mix(data, N, k == 1 ? step : k, side));
+        OK(cuStreamSynchronize(side));
+        fill(other);
+        OK(cuMemcpyDtoHAsync(pinned, data, 8, side));
+        OK(cuStreamSynchronize(side));
+        set_word(word, 1);
+        take(pinned, 8);
+        OK(cuStreamSynchronize(other));
+    }
+}
+
+/* What the driver refuses, and a kernel that fails. */
+static void pinned_fails(void)
+{
+    CUdeviceptr nowhere = 0;
+    uint32_t n = N, k = 1;
+    void *args[] = {&nowhere, &n, &k};
+    pinned_begin();
+    pinned_warm();
+    for (uint32_t i = 0; i < 3; i++)
+        OK(launch_mix(data, N, i, side));
+    told("beyond the end", cuMemcpyDtoHAsync(pinned, data + WORDS * 4 - 8, 16, side));
+    OK(cuStreamSynchronize(side));
+    pinned_warm();
+    for (uint32_t i = 0; i < 3; i++)
+        OK(i == 2 ? cuLaunchKernel(mix, 1, 1, 1, N, 1, 1, 0, side, args, NULL)
+                  : launch_mix(data, N, i, side));
+    CUresult copy = cuMemcpyDtoHAsync(pinned, data, 8, side), wait = cuStreamSynchronize(side);
+    told("behind a kernel that fails", copy != CUDA_SUCCESS ? copy : wait);
+}
+
 /* -- What the program asks behind it ---------------------------------------- */
 
 static void asks(void)
@@ -390,6 +632,14 @@ static const struct {
              {"kinds", kinds},
              {"refuses", refuses},
              {"freed", freed},
+             {"pinned_waited", pinned_waited},
+             {"pinned_else", pinned_else},
+             {"pinned_random", pinned_random},
+             {"pinned_polled", pinned_polled},
+             {"pinned_goes_on", pinned_goes_on},
+             {"pinned_other", pinned_other},
+             {"pinned_full", pinned_full},
+             {"pinned_fails", pinned_fails},
              {"asks", asks},
              {"fails", fails},
              {"full", full},
