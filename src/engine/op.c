@@ -37,7 +37,7 @@ static bool fits(const struct ag_op *op)
 /* -- Recording --------------------------------------------------------------------- */
 
 /* The op goes out eagerly: records it. */
-static void record(struct ag_stream *stream, const struct ag_described *call)
+static INLINE void record(struct ag_stream *stream, const struct ag_described *call)
 {
     struct ag_recorder *rec = &stream->recorder;
     stream->counters.ops++;
@@ -162,7 +162,7 @@ static bool hold(struct ag_stream *stream, struct ag_node *predicted, struct ag_
 {
     struct ag_recorder *rec = &stream->recorder;
     bool head = rec->cursor->depth == 0;
-    if (!head && !ag_sequence_holds(stream))
+    if (!head && (!ag_sequence_holds(stream) || ag_pinned_holds(stream)))
         return false;
     struct ag_node *node = predicted;
     if (node == NULL || node != rec->cursor->next)
@@ -188,15 +188,14 @@ static bool hold(struct ag_stream *stream, struct ag_node *predicted, struct ag_
 static bool leaves(struct ag_stream *stream, const struct ag_op *op)
 {
     struct ag_recorder *rec = &stream->recorder;
-    return ag_stream_submit(stream, AG_REASON_SIDE_EXIT) || ag_recorder_cuts(rec, op) ||
-           ag_recorder_restarts(rec, op);
+    bool behind_copy = ag_pinned_holds(stream);
+    return ag_stream_submit(stream, AG_REASON_SIDE_EXIT) || behind_copy ||
+           ag_recorder_cuts(rec, op) || ag_recorder_restarts(rec, op);
 }
 
 bool ag_op_step(struct ag_stream *stream, bool described, struct ag_described *call)
 {
     struct ag_recorder *rec = &stream->recorder;
-    if (ag_pinned_holds(stream))
-        ag_stream_end(stream, true, AG_REASON_STREAM_BARRIER); /* it comes behind a copy */
     ag_eager_is_bare(stream, !described);
     if (!described) {
         pass_by(stream);
