@@ -101,6 +101,21 @@ static enum ag_lap lap_of(const struct ag_head *head)
     return waits ? AG_LAP_WAIT : AG_LAP_SEQUENCE;
 }
 
+/* What the calling thread raises where laps begin. */
+static uint32_t mark_of(const struct ag_trial *trial)
+{
+    return trial->lap == AG_LAP_GRAPH ? ag_done.graphs : ag_done.waits;
+}
+
+/* A trial is under way from now on. */
+static void begin(struct ag_head *head)
+{
+    struct ag_trial *trial = &head->trial;
+    *trial = (struct ag_trial){
+        .on = true, .lap = lap_of(head), .others = head->longest == 1 ? issued_by_others() : 0};
+    trial->mark = mark_of(trial);
+}
+
 void ag_trial_submitted(struct ag_node *node, bool replayed)
 {
     struct ag_head *head = node->head;
@@ -108,9 +123,7 @@ void ag_trial_submitted(struct ag_node *node, bool replayed)
         head->score += head->score < AG_TRIAL_SCORE_MOST;
         head->missed.next = AG_TRIAL_MISSED_REST_FIRST;
         if (head->replays != 0 && --head->replays == 0 && ag_opt.trace_trial)
-            head->trial = (struct ag_trial){.on = true,
-                                            .lap = lap_of(head),
-                                            .others = head->longest == 1 ? issued_by_others() : 0};
+            begin(head);
     } else if (--head->score < AG_TRIAL_SCORE_LEAST) {
         head->score = 0;
         head->missed.left = head->missed.next != 0 ? head->missed.next : AG_TRIAL_MISSED_REST_FIRST;
@@ -279,15 +292,15 @@ static enum ag_trial_verdict window_over(struct ag_stream *stream, struct ag_nod
     return pair_over(stream, node, stream->trial.laps);
 }
 
-/* Whether the window has all its laps. All ops of a lap count: they take turns, too. */
+/* Whether the window has all its sequences. All ops of their laps count: they take turns, too. */
 static bool is_whole(const struct ag_trial *trial)
 {
     unsigned eager = is_eager(trial);
     uint64_t own = trial->window[eager].ops, all = trial->laps[eager].ops;
     uint64_t ops = all > own ? all : own;
     uint32_t least = trial->pair == 0 ? AG_TRIAL_LOOK : AG_TRIAL_WINDOW;
-    if (trial->pair == 0 && trial->begun + trial->repeats > 2 && ops >= AG_TRIAL_LONG)
-        return true; /* two sequences, in one lap or two */
+    if (trial->pair == 0 && trial->begun >= 2 && ops >= AG_TRIAL_LONG)
+        return true;
     return trial->begun >= least &&
            (trial->begun >= AG_TRIAL_SHORT * least || ops >= AG_TRIAL_SHORT * least);
 }
@@ -309,12 +322,6 @@ static void take(struct ag_window *window, uint64_t ns, uint64_t ops)
 static uint64_t less(uint64_t ns, uint64_t spent)
 {
     return ns - (spent < ns ? spent : ns);
-}
-
-/* What the calling thread raises where laps begin. */
-static uint32_t mark_of(const struct ag_trial *trial)
-{
-    return trial->lap == AG_LAP_GRAPH ? ag_done.graphs : ag_done.waits;
 }
 
 /* Whether the sequence that begins is the first of a lap. */
@@ -340,7 +347,6 @@ static enum ag_trial_verdict lap_over(struct ag_stream *stream, struct ag_node *
     enum ag_trial_verdict verdict = is_whole(trial) ? window_over(stream, node) : AG_TRIAL_EAGER;
     if (trial->on && trial->lap != AG_LAP_SEQUENCE)
         trials->leader = node;
-    trial->begun++;
     trial->repeats = 1;
     trial->began = now;
     trial->ops = stream->counters.ops;
@@ -368,7 +374,10 @@ static enum ag_trial_verdict next(struct ag_stream *stream, struct ag_node *node
         put_off(head, AG_TRIAL_REPLAYS_FIRST);
         return AG_TRIAL_HOLD;
     }
+    if (trial->began == 0 && trial->lap != AG_LAP_SEQUENCE && mark_of(trial) == trial->mark)
+        return AG_TRIAL_HOLD; /* the first lap is a whole one */
     enum ag_trial_verdict verdict = begins_lap(trial) ? lap_over(stream, node) : AG_TRIAL_EAGER;
+    trial->begun++;
     return trial->on ? turn(stream, node, is_eager(trial)) : verdict;
 }
 

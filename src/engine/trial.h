@@ -45,7 +45,7 @@ struct ag_trial {
     bool on;                 /* it is under way */
     uint8_t pair, won, lost; /* pairs of windows that are over; of these, won and lost by holding */
     uint8_t second;          /* 1: in the second window of the pair */
-    uint8_t begun;           /* laps that have begun in the window */
+    uint8_t begun;           /* of its sequences, those that have begun in the window */
     uint8_t repeats;         /* of the head in the lap */
     bool follows;            /* it takes turns with another head */
     uint16_t length;         /* the recorder's max_length when the trial started */
