@@ -295,6 +295,7 @@ static void bring(struct ag_stream *stream, CUcontext current)
         ag_done.reads = true;
         return;
     }
+    ag_stream_end(stream, true, AG_REASON_HOST_WAIT); /* the copy goes out behind what is held */
     ag_depth++;
     ag_pinned_submit(stream, &copy, stream->id.handle);
     ag_depth--;
