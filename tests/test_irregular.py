@@ -12,24 +12,25 @@ import trace_records
 # How much of a word's ops is replayed at least: without a wait in the loop, with one in each step. These are
 # records, to be raised by whoever raises the shares; each is 0.01 to 0.02 below what was measured, rounded down.
 FLOORS = {
-    "regular": (0.97, 0.98), "grid": (0.97, 0.98), "block": (0.97, 0.98), "shared": (0.97, 0.98),
-    "function": (0.93, 0.98), "left_out": (0.93, 0.98), "times": (0.96, 0.98), "memset_value": (0.97, 0.98),
-    "memset_size": (0.97, 0.98), "memset_place": (0.97, 0.98), "memset_width": (0.97, 0.98),
-    "copy_size": (0.97, 0.98), "copy_place": (0.97, 0.98), "anything": (0.72, 0.98), "grids": (0.94, 0.98),
-    "functions": (0, 0), "batches": (0.93, 0.98), "tokens": (0.93, 0.98), "halving": (0.97, 0.98),
-    "triangle": (0.96, 0.98), "nested": (0.95, 0.98), "left_early": (0.92, 0.98), "trees": (0.96, 0.98),
-    "shuffled": (0.95, 0.98), "phases": (0.96, 0.98), "worklist": (0.99, 0.99), "pinned_up": (0.97, 0.98),
-    "pinned_up_late": (0.95, 0.98), "pinned_down": (0.98, 0.98), "pageable_up": (0.97, 0.98),
+    "regular": (0.98, 0.98), "grid": (0.98, 0.98), "block": (0.98, 0.98), "shared": (0.98, 0.98),
+    "function": (0.91, 0.98), "left_out": (0.96, 0.98), "times": (0.97, 0.98), "memset_value": (0.98, 0.98),
+    "memset_size": (0.98, 0.98), "memset_place": (0.98, 0.98), "memset_width": (0.98, 0.98),
+    "copy_size": (0.98, 0.98), "copy_place": (0.98, 0.98), "anything": (0.8, 0.98), "grids": (0.95, 0.98),
+    "functions": (0, 0), "batches": (0.95, 0.98), "tokens": (0.94, 0.98), "halving": (0.98, 0.98),
+    "triangle": (0.98, 0.98), "nested": (0.97, 0.98), "left_early": (0.96, 0.98), "trees": (0.98, 0.98),
+    "shuffled": (0.97, 0.98), "phases": (0.98, 0.98), "worklist": (0.99, 0.99), "pinned_up": (0.98, 0.98),
+    "pinned_up_late": (0.97, 0.98), "pinned_down": (0.98, 0.98), "pageable_up": (0.98, 0.98),
     "read_back": (0.98, 0.98), "number_back": (0.98, 0.98), "numbers_back": (0.98, 0.98), "two_streams": (0.98, 0.98),
-    "fork_and_join": (0.98, 0.98), "host_function": (0.98, 0.98), "allocate": (0.97, 0.98), "polled": (0.98, 0.98),
-    "setters": (0.97, 0.98), "timed": (0.98, 0.98), "timed_and_read": (0.98, 0.98), "context_current": (0.96, 0.98),
-    "asked": (0.96, 0.98), "memory_made": (0.98, 0.98), "events_made": (0.88, 0.88), "streams_made": (0.98, 0.98),
-    "waits_for_each": (0.98, 0.98), "asks_after_each": (0.98, 0.98), "context_waits": (0.98, 0.98),
-    "large_down": (0.98, 0.98), "places": (0.97, 0.98), "hole": (0.86, 0.87), "hole_at_times": (0.93, 0.94),
-    "two_holes": (0.78, 0.78), "layers": (0.81, 0.94),
+    "fork_and_join": (0.98, 0.98), "host_function": (0.98, 0.98), "allocate": (0.98, 0.98), "polled": (0.98, 0.98),
+    "setters": (0.98, 0.98), "timed": (0.98, 0.98), "timed_and_read": (0.98, 0.98), "context_current": (0.98, 0.98),
+    "asked": (0.98, 0.98), "memory_made": (0.98, 0.98), "events_made": (0.88, 0.88), "streams_made": (0.98, 0.98),
+    "waits_for_each": (0.99, 0.99), "asks_after_each": (0.99, 0.99), "context_waits": (0.98, 0.98),
+    "large_down": (0.98, 0.98), "places": (0.98, 0.98), "hole": (0.87, 0.87), "hole_at_times": (0.94, 0.94),
+    "two_holes": (0.78, 0.78), "layers": (0.92, 0.97),
 }
-STEPS = 1600  # of each word: what it takes to learn a loop is little of them
-OTHER_ADDRESSES = ["allocate"]  # memory is allocated ahead of held work, and freed behind it
+STEPS = 4000  # of each word: what it takes to learn a loop is little of them
+OTHER_ADDRESSES = ["allocate",  # memory is allocated ahead of held work, and freed behind it
+                   "pinned_down"]  # read back to a place of the library's own
 MARKED = ["pageable_up"]  # the library records events behind its uploads, and the program records none
 
 
@@ -64,15 +65,15 @@ def test_one_graph_is_launched_with_all_grids():
 def test_each_grid_has_its_graph_where_shapes_are_no_arguments():
     report = compared("grid", 1, STEPS, **helpers.OWN_SHAPES)
     assert 40 <= report["traces"] < 50
-    assert 0.9 * report["ops"]["total"] < report["ops"]["replayed"] < 0.95 * report["ops"]["total"]
+    assert 0.9 * report["ops"]["total"] < report["ops"]["replayed"] < 0.99 * report["ops"]["total"]
 
 
 @pytest.mark.parametrize("wait", [0, 1], ids=["no_wait", "wait"])
 @pytest.mark.parametrize("word", ["function", "anything"])
 def test_a_loop_whose_iterations_differ_is_replayed_more_the_longer_it_lasts(word, wait):
     """Unrolled steps never come again. What comes again are the ops from one that is drawn to the next."""
-    ops = compared(word, wait, 2000)["ops"]
-    assert ops["replayed"] > (0.9 if wait or word == "function" else 0.72) * ops["total"]
+    ops = compared(word, wait, 2 * STEPS)["ops"]
+    assert ops["replayed"] > (0.9 if wait or word == "function" else 0.65) * ops["total"]
 
 
 def test_what_comes_before_a_loop_leaves_no_short_graphs(tmp_path):

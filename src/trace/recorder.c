@@ -12,7 +12,7 @@ bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, 
     rec->rest_next = AG_REST_FIRST;
     rec->novel = AG_NOVEL_FIRST;
     rec->short_rest_next = AG_TOO_SHORT_REST_FIRST;
-    rec->irregular_next = AG_IRREGULAR_FIRST;
+    rec->irregular_from = AG_IRREGULAR_FIRST;
     rec->cursor = &rec->tree.root;
     return ag_tree_init(&rec->tree, limit);
 }
@@ -338,11 +338,11 @@ static void judge(struct ag_recorder *rec, uint32_t ops, bool novel)
 {
     rec->strange += novel ? ops : 0;
     rec->strange -= novel ? 0 : ops < rec->strange ? ops : rec->strange;
-    if (rec->strange < AG_IRREGULAR_FROM)
+    if (rec->strange < rec->irregular_from)
         return;
     rec->strange = 0;
-    rec->irregular = rec->irregular_next;
-    rec->irregular_next *= rec->irregular_next < AG_IRREGULAR_MOST ? 2 : 1;
+    rec->irregular = AG_IRREGULAR_LASTS * rec->irregular_from;
+    rec->irregular_from *= rec->irregular_from < AG_IRREGULAR_MOST ? 2 : 1;
 }
 
 /* Whether no sequence has ended here before. */

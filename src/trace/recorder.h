@@ -100,7 +100,7 @@ struct ag_recorder {
     uint64_t useful;     /* ops replayed since the tree was last pruned */
     uint32_t strange;    /* ops of sequences that had not come before, less those of others */
     uint32_t irregular;  /* ops for which the stream counts as irregular; 0: it does not */
-    uint32_t irregular_next; /* ops for which it will the next time */
+    uint32_t irregular_from; /* so many strange ops make it irregular the next time */
     struct ag_node unseen;   /* the cursor in a sequence that has gone where none has before */
     struct ag_pair pairs[AG_PAIR_PLACES]; /* by a hash of both paths; they stay, too */
 };

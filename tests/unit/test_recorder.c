@@ -161,7 +161,7 @@ TEST(loop_whose_iterations_differ_has_traces_soon)
     struct ag_recorder rec = {0};
     CHECK(ag_recorder_init(&rec, 4096, 64, 128));
     unsigned random = 1, ops = 0, traces = 0, heads = 0;
-    for (; heads != 15 && ops < 4000; ops++) {
+    for (; heads != 15 && ops < 8000; ops++) {
         random = ops % 8 == 3 ? random * 1664525u + 1013904223u : random;
         traces += feed_held(&rec, ops % 8 == 3 ? 100 + random / 65536 % 4 : ops % 8) != 0;
         for (unsigned i = 0; i < 4; i++) {
@@ -170,7 +170,7 @@ TEST(loop_whose_iterations_differ_has_traces_soon)
             heads |= (unsigned)(head != NULL && ag_node_leads(head)) << i;
         }
     }
-    CHECK(heads == 15 && ops < 2000);
+    CHECK(heads == 15 && ops < 2 * AG_IRREGULAR_FIRST);
     CHECK(traces < 16);
     free_with_traces(&rec);
 }
@@ -206,13 +206,14 @@ TEST(stream_is_irregular_once_many_ops_have_been_new)
 {
     struct ag_recorder rec = {0};
     CHECK(ag_recorder_init(&rec, 4096, 16, 16));
-    CHECK(branch(&rec, AG_IRREGULAR_FROM / 16 - 1, AG_FORK_LEAST) == NULL && rec.irregular == 0);
+    CHECK(branch(&rec, AG_IRREGULAR_FIRST / 16 - 1, AG_FORK_LEAST) == NULL && rec.irregular == 0);
     branch(&rec, 1, AG_FORK_LEAST); /* it has come before */
     CHECK(rec.irregular == 0);
     for (unsigned i = 0; i < 64 && rec.irregular == 0; i++)
         feed(&rec, 10000 + i);
-    CHECK(rec.irregular == AG_IRREGULAR_FIRST && rec.irregular_next == 2 * AG_IRREGULAR_FIRST);
-    for (unsigned i = 0; i < AG_IRREGULAR_FIRST; i++)
+    CHECK(rec.irregular == AG_IRREGULAR_LASTS * AG_IRREGULAR_FIRST);
+    CHECK(rec.irregular_from == 2 * AG_IRREGULAR_FIRST);
+    for (unsigned i = 0; i < AG_IRREGULAR_LASTS * AG_IRREGULAR_FIRST; i++)
         feed(&rec, i % 16);
     CHECK(rec.irregular == 0);
     free_with_traces(&rec);
