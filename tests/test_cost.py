@@ -51,9 +51,9 @@ CEILINGS = {
     "poll": 570,
     "alone": 1875,
     "beside": 1880,
-    "stream": 3260,
+    "stream": 3265,
     "young": 1505,
-    "crowd": 3260,
+    "crowd": 3265,
     "uploads": 4670,
 }
 

@@ -55,8 +55,7 @@ struct ag_context {
     _Atomic bool green; /* it may be current to one thread at a time (CUDA driver API, Green
                            Contexts): no other thread can submit what is held there */
     struct ag_fetch fetch;
-    _Atomic bool
-        resizes;         /* it has CU_CTX_LMEM_RESIZE_TO_MAX because of the library's execs alone */
+    _Atomic bool resizes; /* only the library's execs have CU_CTX_LMEM_RESIZE_TO_MAX set there */
     _Atomic int refused; /* error of a held op that no call of the program has returned yet; or 0 */
 
     /* Under the lock of staging.c. */

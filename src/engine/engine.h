@@ -112,9 +112,10 @@ bool ag_engine_event(const struct ag_event_call *call);
 bool ag_engine_value(const struct ag_value_call *call);
 
 /*
- * What has become of a read-back (fetch.h). DONE: the bytes are at their place. RECORDED: the door
- * calls the driver, for an op that goes out eagerly. NOT: it is no op, and the door calls the
- * driver behind a barrier; or the driver has an error to tell.
+ * What has become of a read-back (fetch.h). DONE: the bytes are at their place, or the copy, which
+ * is to pinned memory, is held (pinned.h). RECORDED: the door calls the driver, for an op that goes
+ * out eagerly. NOT: it is no op, and the door calls the driver behind a barrier; or the driver has
+ * an error to tell.
  */
 enum ag_read { AG_READ_NOT, AG_READ_RECORDED, AG_READ_DONE };
 enum ag_read ag_engine_read(const struct ag_read_call *call);

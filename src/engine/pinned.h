@@ -21,6 +21,12 @@
 
 #include "engine/stream.h"
 
+/* For a new life of the state: nothing is known. */
+static inline void ag_pinned_start(struct ag_stream *stream)
+{
+    stream->reading = (struct ag_reading){.bytes = 0};
+}
+
 /* Whether the host has waited at once behind enough copies, so that the next can be held. To be
    asked once for each copy: the one before counts if nothing is known of it yet. */
 bool ag_pinned_is_awaited(struct ag_stream *stream);

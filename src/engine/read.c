@@ -19,8 +19,6 @@
 #include "engine/trial.h"
 #include "observe/callsite.h"
 
-/* -- What else is at work ------------------------------------------------------- */
-
 /* Where the copy goes: for WAITED the host waits until it is made. */
 enum place { ELSEWHERE, WAITED, PINNED };
 
@@ -38,6 +36,8 @@ static enum place place_of(const struct ag_read_call *call)
         return ELSEWHERE;
     return type == 0 || call->blocks ? WAITED : PINNED;
 }
+
+/* -- What else is at work ------------------------------------------------------- */
 
 /* Whether all that was given to the stream, which is locked, is done. */
 static bool is_done(struct ag_stream *stream)
@@ -368,8 +368,11 @@ enum ag_read ag_engine_read(const struct ag_read_call *call)
     if (place == ELSEWHERE || (place == WAITED && !ready) ||
         (stream = ag_enter(call->stream, call->ptsz, current, false)) == NULL)
         return AG_READ_NOT;
-    return place == WAITED ? read_back(stream, call, current)
-                           : copy_to_pinned(stream, call, current);
+    if (place == PINNED)
+        return copy_to_pinned(stream, call, current);
+    enum ag_read read = read_back(stream, call, current);
+    ag_done.waits += !call->blocks && read != AG_READ_NOT;
+    return read;
 }
 
 void ag_engine_read_eager(const struct ag_read_call *call)

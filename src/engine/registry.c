@@ -16,6 +16,7 @@
 #include "engine/memory.h"
 #include "engine/observe.h"
 #include "engine/pace.h"
+#include "engine/pinned.h"
 #include "engine/relay.h"
 #include "engine/sequence.h"
 #include "engine/staging.h"
@@ -234,6 +235,7 @@ static struct ag_stream *make(CUstream name, CUcontext current, bool late, uint3
         ag_sequence_bar(stream, false);
         ag_issuer_begins(stream);
         ag_copies_start(stream);
+        ag_pinned_start(stream);
         ag_eager_start(stream);
         stream->id.number = ++stream_count;
         stream->id.lives++;
