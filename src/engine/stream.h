@@ -105,7 +105,7 @@ struct ag_relaying {
     _Atomic bool used; /* ops went out in its name, and its owner does not wait for them yet */
 };
 
-/* read.c: copies to pinned memory. */
+/* pinned.c: copies to pinned memory. */
 struct ag_reading {
     uint32_t bytes; /* of one that is held behind the held ops; 0: none is */
     CUdeviceptr src;

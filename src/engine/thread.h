@@ -28,9 +28,8 @@ struct ag_thread {
     bool watched;                    /* the library is told when the thread ends */
     const struct ag_context *placed; /* the last context where its default stream was counted */
     struct ag_young *young;          /* the young stream that it found last, or NULL */
-    struct ag_stream
-        *copied; /* read.c: stream of the copy to pinned memory that it makes, or NULL */
-    struct ag_stream *reads; /* stream in which it has held one last, or NULL */
+    struct ag_stream *copied;        /* read.c: where it copies to pinned memory, or NULL */
+    struct ag_stream *reads;         /* where it has held such a copy last, or NULL */
     struct ag_brought {
         struct ag_fetch *fetch; /* NULL: none */
         CUstream handle;
