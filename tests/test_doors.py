@@ -204,7 +204,7 @@ def test_both_stream_variants_are_told_apart(built):
 # Doors that look into a structure, which the numbers given here are not.
 READS_ITS_ARGUMENT = re.compile(
     r"cuLaunchKernelEx|cuMemcpy[23]D|cuIpcOpenEventHandle|cuCtxFromGreenCtx|cuDevicePrimaryCtxRetain"
-    r"|cuStreamCreate")
+    r"|cuStreamCreate|cuEventCreate$")
 
 
 @pytest.mark.parametrize("how", ["handle", "gpa"])

@@ -350,7 +350,7 @@ LIFE = {"children": (0, True), "children_of_a_thread": (0, True), "simple": (0, 
         "reset": (0, True), "modules": (0, True), "attributes": (0, True), "callbacks": (0, True),
         "forbidden": (0, True), "captures": (0, True),
         "captured_events": (0, True), "passing_events": (0, True), "launched_events": (0, True), "forbidden_events": (0, True),
-        "awaited_events": (0, True), "completed_events": (0, True), "scattered_events": (0, True),
+        "awaited_events": (0, True), "completed_events": (0, True), "timed_events": (0, True), "scattered_events": (0, True),
         "plugins": (0, True)}
 CONTEXT = ("contexts", "devices", "back_and_forth", "current", "reset", "modules", "attributes")
 
@@ -443,6 +443,20 @@ def test_where_it_waits_anywhere_sequences_end_nowhere_else():
     """Twelve ops in a step are one graph, once nobody else waits."""
     report = issued_for_another("scattered_events", **HELD)
     assert report["ops"]["replayed"] > 8 * report["replays"]
+
+
+@pytest.mark.parametrize("held", [{}, HELD], ids=["usual", "held"])
+def test_the_time_between_two_events_has_the_pauses_of_the_host(held, tmp_path):
+    """A record of an event with timing does not wait for the host. It is in the graph of what it ends: of 240
+    records of one loop few are calls."""
+    calls = []
+    for preload in (False, True):
+        done = helpers.run([compiled.program("live_event"), "timed_events"], preload=preload,
+                           env={**held, "AUTOGRAPH_TRACE_TRIAL": "false", "AGSIM_CALLS": tmp_path / "calls"})
+        assert done.stderr == "" and done.stdout.count("as long as the pause") == 5, done.stdout
+        calls.append(dict(line.split() for line in (tmp_path / "calls").read_text().splitlines()))
+    plain, library = (int(c["cuEventRecordWithFlags"]) for c in calls)
+    assert plain == 240 and (library < 20 or not held)
 
 
 @pytest.mark.parametrize("scenario, held", [("shared_events", False), ("own_events", True)])

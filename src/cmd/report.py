@@ -48,7 +48,7 @@ ADVICE = [
     ("cuStreamCreate", "create streams before the loop"),
     ("cuStreamDestroy", "destroy streams after the loop"),
     ("cuStreamWaitEvent", "streams wait for each other here: fewer waits, with more work between them"),
-    ("cuEventRecord", "other streams wait for this: fewer events, with more work between them"),
+    ("cuEventRecord", "other streams wait for this, or its time is taken: fewer events, cudaEventDisableTiming"),
     ("cuLaunchHostFunc", "host functions end a sequence: one at the end of an iteration"),
     ("cuStreamAddCallback", "callbacks end a sequence: one at the end of an iteration"),
     ("cuGraphLaunch", "the program's own graph: it runs as it is"),

@@ -168,6 +168,20 @@ static bool waits_across(const struct ag_context *there, const struct ag_context
     return there != here && ag_many_threads && (there != NULL || ag_many_devices);
 }
 
+/* Ends the sequence behind the op where it cannot be `known` to others, or records a time: what is
+   held goes out with it. Held or not, since sequences must be cut at the same places either way. */
+static void end_at_event(struct ag_stream *stream, const struct ag_event_call *call, bool known,
+                         bool timed)
+{
+    bool open = known && stream->recorder.cursor->depth != 0;
+    if (open && UNLIKELY(!note(stream, call)))
+        ag_stream_end(stream, true, AG_REASON_EVENT);
+    if (call->wait || !timed)
+        return;
+    ag_stream_end(stream, true, AG_REASON_EVENT);
+    ag_sequence_be_curious(stream, stream->id.live); /* the host often waits next */
+}
+
 /*
  * An event's first record in a context goes out eagerly, and with it the driver has said that the
  * event is good there; so has the record, for a wait.
@@ -187,9 +201,7 @@ bool ag_engine_event(const struct ag_event_call *call)
         bool good = known.context == context && ag_op_is_eligible(stream, current);
         uint64_t serial = good ? known.serial : 0;
         held = ag_op_step(stream, ag_describe_event(&op, call, serial), &op);
-        /* Held or not: sequences must be cut at the same places either way. */
-        if (serial != 0 && stream->recorder.cursor->depth != 0 && UNLIKELY(!note(stream, call)))
-            ag_stream_end(stream, true, AG_REASON_EVENT);
+        end_at_event(stream, call, serial != 0, known.timed);
         if (call->wait && waits_across(known.context, context))
             ag_issuer_crosses(stream);
     }

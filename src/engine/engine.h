@@ -139,6 +139,9 @@ void ag_engine_stream_waited(bool waited);
  */
 bool ag_engine_free(CUdeviceptr address, CUstream stream, bool ptsz);
 
+/* The event has been created. Its handle may be that of an event whose context has gone. */
+void ag_engine_event_created(CUevent event, unsigned flags);
+
 /* An eager record of the event has failed: no record of it is held until one has succeeded. */
 void ag_engine_event_failed(CUevent event);
 

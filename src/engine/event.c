@@ -26,6 +26,7 @@ struct event {
     CUevent handle;
     uint64_t serial;
     bool shared;                             /* with another process */
+    bool untimed;                            /* it was created so, and the library saw that */
     const struct ag_context *context;        /* of its last record */
     struct place recorder;                   /* has its record */
     struct place waiters[AG_EVENT_WAITERS];  /* have waits for it */
@@ -99,7 +100,7 @@ unsigned ag_event_holders(CUevent handle, bool all, struct ag_stream *holders[AG
     unsigned count = 0;
     struct bucket *bucket = enter(handle);
     const struct event *event = find(bucket, handle);
-    *known = (struct ag_event_known){0};
+    *known = (struct ag_event_known){.timed = event == NULL || !event->untimed};
     if (event != NULL) {
         known->context = event->context;
         bool room = all || place_of(event, NULL) != AG_EVENT_WAITERS;
@@ -154,6 +155,16 @@ void ag_engine_event_shared(CUevent handle)
     struct event *event = know(bucket, handle);
     if (event != NULL)
         event->shared = true;
+    leave(bucket);
+}
+
+void ag_engine_event_created(CUevent handle, unsigned flags)
+{
+    bool untimed = (flags & CU_EVENT_DISABLE_TIMING) != 0;
+    struct bucket *bucket = enter(handle);
+    struct event *event = untimed ? know(bucket, handle) : find(bucket, handle);
+    if (event != NULL)
+        event->untimed = untimed;
     leave(bucket);
 }
 

@@ -11,6 +11,9 @@
  * on. If this happens again and again for one record, the other thread's sequences end with that
  * record from then on, and can be replayed.
  *
+ * A record of an event with timing ends its sequence, held or not: its time is that of the call,
+ * and no pause of the host that follows may come before it.
+ *
  * The table's locks are innermost: one may be taken with a stream's lock held. Streams are flushed
  * without any.
  */
@@ -24,6 +27,7 @@ struct ag_event_known {
     const struct ag_context *context; /* where it was last recorded; NULL: not known */
     uint64_t serial; /* the number of its life, for a handle may come back with another event; 0:
                         neither a record of it nor a wait for it can be held */
+    bool timed;      /* a record tells the time */
 };
 
 /* What is known of an event, and the streams whose sequences may have to be submitted before it is

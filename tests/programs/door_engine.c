@@ -171,6 +171,11 @@ void ag_engine_capture_refused(void)
     NOTE("capture_refused ");
 }
 
+void ag_engine_event_created(CUevent event, unsigned flags)
+{
+    NOTE("event_created(%p %u) ", (void *)event, flags);
+}
+
 void ag_engine_event_destroy(CUevent event)
 {
     NOTE("event_destroy(%p) ", (void *)event);

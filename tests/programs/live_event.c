@@ -234,6 +234,63 @@ static void own_events(void)
     record_and_wait(false);
 }
 
+/* -- Times -- */
+
+/* A pause of the host, us, between two records of events with timing. */
+enum { GAP = 400 };
+
+enum way { PLAIN, WITH_FLAGS, DEFAULT_STREAM, TWO_STREAMS, ALONE, WAYS };
+
+static CUresult record(CUevent e, CUstream s, enum way way)
+{
+    return way == WITH_FLAGS ? cuEventRecordWithFlags(e, s, CU_EVENT_RECORD_DEFAULT)
+                             : cuEventRecord(e, s);
+}
+
+/* The time between the two events, ms. Launches go before both, and between them unless they are
+   ALONE. */
+static float gap_of(CUstream s, CUstream other, const CUevent e[3], enum way way)
+{
+    float ms;
+    for (uint32_t k = 0; k < 4; k++)
+        OK(launch_mix(buffer[0], N, k, s));
+    OK(record(e[0], s, way));
+    if (way != ALONE)
+        OK(launch_mix(buffer[0], N, 9, s));
+    usleep(GAP);
+    if (way == TWO_STREAMS) {
+        OK(cuEventRecord(e[2], s));
+        OK(cuStreamWaitEvent(other, e[2], 0));
+    }
+    if (way != ALONE)
+        OK(launch_mix(buffer[0], N, 10, other));
+    OK(record(e[1], other, way));
+    for (uint32_t k = 0; k < 2; k++)
+        OK(cuMemsetD32Async(buffer[1], k, N, other));
+    OK(cuStreamSynchronize(other));
+    OK(cuEventElapsedTime(&ms, e[0], e[1]));
+    return ms;
+}
+
+/* The time between two events is never shorter than the pause of the host between their records. (A
+   busy machine may be late with the first one, but not often.) */
+static void timed_events(void)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING), second = made(CU_STREAM_NON_BLOCKING);
+    for (enum way way = PLAIN; way < WAYS; way++) {
+        CUevent e[3];
+        unsigned shorter = 0;
+        CUstream first = way == DEFAULT_STREAM ? CU_STREAM_PER_THREAD : s;
+        for (unsigned i = 0; i < 3; i++)
+            OK(cuEventCreate(&e[i], i == 2 ? CU_EVENT_DISABLE_TIMING : CU_EVENT_DEFAULT));
+        for (uint32_t step = 0; step < 2 * STEPS; step++)
+            shorter += gap_of(first, way == TWO_STREAMS ? second : first, e, way) < GAP * .5e-3F;
+        for (unsigned i = 0; i < 3; i++)
+            OK(cuEventDestroy(e[i]));
+        printf("way %u: %s\n", way, shorter < STEPS ? "as long as the pause" : "shorter");
+    }
+}
+
 /* -- Two threads in step -- */
 
 static CUstream stream_of[2];
@@ -364,6 +421,7 @@ int main(int argc, char **argv)
                                           {"awaited_events", awaited_events},
                                           {"shared_events", shared_events},
                                           {"own_events", own_events},
+                                          {"timed_events", timed_events},
                                           {"stepped_events", stepped_events},
                                           {"completed_events", completed_events},
                                           {"scattered_events", scattered_events},

@@ -47,11 +47,25 @@ void marker_drop(struct marker *m)
 
 static void wake(struct stream **list);
 
-void marker_complete(struct marker *m)
+static uint64_t now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    m->ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* An idle device is not late, however busy the machine is: the time is that of the call. */
+void marker_enqueued(struct marker *m)
+{
+    const struct op *op = m->stream->tail;
+    if (op && op == m->stream->head && !op->ndeps && (!op->queue || op->queue->head == op))
+        m->ns = now_ns();
+}
+
+void marker_complete(struct marker *m)
+{
+    if (!m->ns)
+        m->ns = now_ns();
     m->done = true;
     wake(&m->waiters);
     pthread_cond_broadcast(&m->stream->cond);

@@ -370,6 +370,7 @@ struct marker {
 };
 struct marker *marker_new(struct stream *s, bool timed);
 void marker_drop(struct marker *m);
+void marker_enqueued(struct marker *m); /* its operation is the stream's last */
 void marker_complete(struct marker *m);
 void marker_wait(struct marker *m); /* lets go of the lock */
 
