@@ -61,6 +61,7 @@
     X(cuEventDestroy)                                                                              \
     X(cuEventSynchronize)                                                                          \
     X(cuEventQuery)                                                                                \
+    X(cuEventElapsedTime)                                                                          \
     X(cuMemAlloc)                                                                                  \
     X(cuMemFree)                                                                                   \
     X(cuMemHostAlloc)                                                                              \

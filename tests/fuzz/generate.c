@@ -129,6 +129,9 @@ static int cost(const struct statement *list)
         case S_PAUSE:
             sum += s->n / 2;
             break;
+        case S_TIME:
+            sum += 10 + s->n / 2;
+            break;
         case S_RELOAD:
             sum += 20;
             break;
@@ -216,6 +219,17 @@ static void memory_fill(struct generator *g, struct statement *s)
     s->at = below(g, BUFFER_WORDS);
     s->size = between(g, 1, BUFFER_WORDS);
     values(g, s);
+}
+
+/* Some waits become the times of events. */
+static void time_fill(struct generator *g, struct statement *s)
+{
+    struct generator other = beside(g);
+    if (!chance(&other, 20))
+        return;
+    s->kind = S_TIME;
+    s->n = ONE_OF(&other, 50, 100, 200);
+    s->how = below(&other, 4);
 }
 
 static void op_fill(struct generator *g, struct statement *s)
@@ -380,6 +394,8 @@ static struct statement *one(struct generator *g, struct place at, int lane, int
         s->body = block(g, at, between(g, 1, 8), lane);
     } else {
         op_fill(g, s);
+        if (kind == S_SYNC)
+            time_fill(g, s);
         if (g->away != 0 && chance(g, g->away))
             s->away = 1 + below(g, g->contexts + 1);
     }

@@ -64,6 +64,9 @@
     X(SPIN, "spin", false)                                                                         \
     /* n: microseconds for which the host does something else */                                   \
     X(PAUSE, "pause", false)                                                                       \
+    /* the time between two events is not shorter than n microseconds, for which the host pauses   \
+       between their records; how: bits: a kernel behind the first, before the second */           \
+    X(TIME, "time", false)                                                                         \
     /* memory for the block: how: 0 cuMemAllocAsync, 1 cuMemAlloc, 2 the first and cuMemFree */    \
     X(TEMP, "temp", true)                                                                          \
     /* the block is captured, n: times launched; mode; how: 1 updates the last graph; more: keeps  \

@@ -3,7 +3,6 @@
 #include "world.h"
 
 #include <string.h>
-#include <time.h>
 
 static void run_job(struct thread *t, const void *list)
 {
@@ -90,15 +89,6 @@ static void temp(struct thread *t, struct lane *l, const struct statement *s)
     l->temp = 0;
 }
 
-static void pause_host(int us)
-{
-    struct timespec start, now;
-    clock_gettime(CLOCK_MONOTONIC, &start);
-    do
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    while ((now.tv_sec - start.tv_sec) * 1000000L + (now.tv_nsec - start.tv_nsec) / 1000 < us);
-}
-
 /* -- Lanes ---------------------------------------------------------------- */
 
 /* Whether it names the lane's stream, and nothing else that depends on the current context. */
@@ -125,6 +115,9 @@ static void lane_statement(struct thread *t, const void *of)
     case S_REPLAY:
     case S_GRAPH:
         graph_run(t, l, s);
+        break;
+    case S_TIME:
+        time_run(t, l, s);
         break;
     case S_EXCHANGE:
     case S_PASS:
@@ -182,7 +175,7 @@ void run(struct thread *t, const struct statement *list)
             par(t, s);
             break;
         case S_PAUSE:
-            pause_host(s->n);
+            host_pauses(s->n);
             break;
         case S_RESET:
             if (!t->par && captures(t) == 0)

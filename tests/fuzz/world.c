@@ -124,6 +124,8 @@ static void lane_make(struct thread *t, struct lane *l)
     memcpy(l->pinned, words, BYTES);
     MUST(t, call->cuEventCreate(&l->event[0], CU_EVENT_DISABLE_TIMING));
     MUST(t, call->cuEventCreate(&l->event[1], CU_EVENT_DEFAULT));
+    for (int i = 0; i < 2; i++)
+        MUST(t, call->cuEventCreate(&l->stamp[i], CU_EVENT_DEFAULT));
     own_load(t, l, 0);
     l->temp = 0;
     l->slots_used = 0;
@@ -141,6 +143,8 @@ static void lane_free(struct thread *t, struct lane *l)
         MUST(t, call->cuGraphExecDestroy(l->exec));
     MUST(t, call->cuEventDestroy(l->event[0]));
     MUST(t, call->cuEventDestroy(l->event[1]));
+    for (int i = 0; i < 2; i++)
+        MUST(t, call->cuEventDestroy(l->stamp[i]));
     MUST(t, call->cuModuleUnload(l->own_module));
     if ((l->kind == LANE_BLOCKING || l->kind == LANE_NONBLOCKING) && l->share == NULL)
         MUST(t, call->cuStreamDestroy(l->stream));

@@ -24,7 +24,7 @@ enum pinned {
     PINNED_WORDS,  /* single words, below */
     PINNED_AREAS
 };
-enum { WORD_FLAG, WORD_SPIN, WORD_DEVICE };
+enum { WORD_FLAG, WORD_SPIN, WORD_DEVICE, WORD_TIME };
 enum { SLOTS = 256 };
 
 struct context {
@@ -62,6 +62,7 @@ struct lane {
     uint32_t heap[LARGE_WORDS];
     CUdeviceptr large; /* as many words, which uploads from there write */
     CUevent event[2];
+    CUevent stamp[2]; /* with timing, for TIME */
     unsigned event_turn;
     bool stray;      /* its last op went to the legacy stream, and a wait for its own may miss it */
     uint32_t flag;   /* last value written to WORD_FLAG */
@@ -204,6 +205,10 @@ bool order_edge(struct thread *t, struct lane *from, struct lane *to, int how);
 
 /* The host waits for what the lane's stream has; how: enum edge. */
 void order_wait(struct thread *t, struct lane *l, int how);
+
+/* times.c: the host does something else for a while; and what the device's clock says of that. */
+void host_pauses(int us);
+void time_run(struct thread *t, struct lane *l, const struct statement *s);
 
 /* graph.c: the program's own graphs. */
 void graph_run(struct thread *t, struct lane *l, const struct statement *s);
