@@ -90,7 +90,7 @@ def around(shape):
 
 
 @pytest.mark.parametrize("shape", shapes.every(args=["one", "all", "two"]) + shapes.every(
-    mix=["memset", "copy", "upload", "event"]) + shapes.every(loop=["period 2", "nested"]) +
+    mix=["memset", "copy", "upload", "event", "timed"]) + shapes.every(loop=["period 2", "nested"]) +
     shapes.every(streams=4) + shapes.every(threads=3) +
     [shape for shape in shapes.SHAPES if around(shape)], ids=lambda shape: shape.name)
 def test_variants_compute_the_same(shape):

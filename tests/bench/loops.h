@@ -40,7 +40,14 @@ struct shape {
 };
 
 enum { CONSTANT, ONE, ALL, TWO };
-enum { NOTHING, MEMSET, COPY, UPLOAD, EVENT };
+enum {
+    NOTHING,
+    MEMSET,
+    COPY,
+    UPLOAD,
+    EVENT,
+    TIMED /* events with timing before the first kernel and behind the last */
+};
 enum {
     STEADY,
     PERIOD2,
@@ -96,7 +103,7 @@ KERNEL(nothing, unsigned *data, unsigned k)
 /* A stream and its memory. */
 struct lane {
     cudaStream_t stream;
-    cudaEvent_t events[EVENTS];
+    cudaEvent_t events[EVENTS], times[2];
     unsigned *data, *other, *pinned; /* two halves of SIZE each */
     unsigned *back; /* pageable: what was read back, and then a hash of all of it */
 };
@@ -146,9 +153,16 @@ struct arguments {
 /* A captured graph records an event only if that is asked for. */
 static thread_local bool capturing;
 
+static void record(cudaEvent_t event, const lane &l)
+{
+    CHECK(cudaEventRecordWithFlags(event, l.stream, capturing ? cudaEventRecordExternal : 0));
+}
+
 static void run(const shape &s, const lane &l, const op &op, long i)
 {
     arguments a(s, l, op, i);
+    if (s.mix == TIMED && op.k == 0)
+        record(l.times[0], l);
     if (s.empty)
         LAUNCH(nothing, 1, op.block, op.shared, l.stream, a.data, a.k);
     else
@@ -166,10 +180,13 @@ static void run(const shape &s, const lane &l, const op &op, long i)
         break;
     case EVENT:
         if (capturing)
-            CHECK(cudaEventRecordWithFlags(l.events[op.k % EVENTS], l.stream,
-                                           cudaEventRecordExternal));
+            record(l.events[op.k % EVENTS], l);
         else
             CHECK(cudaEventRecord(l.events[op.k % EVENTS], l.stream));
+        break;
+    case TIMED:
+        if (op.k == s.n - 1)
+            record(l.times[1], l);
         break;
     }
 }

@@ -7,7 +7,7 @@ each thread), constant arguments, one stream, no synchronize. An empty kernel do
 import collections
 
 ARGUMENTS = ["constant", "one", "all", "two"]
-MIX = ["kernels", "memset", "copy", "upload", "event"]
+MIX = ["kernels", "memset", "copy", "upload", "event", "timed"]
 BODIES = ["short", "empty"]
 LOOPS = ["steady", "period 2", "nested", "never repeats", "one grid", "all grids", "count", "choice",
          "sizes", "made", "uploads", "setters", "allocates"]
@@ -32,7 +32,8 @@ WORDS = {
     "us": "{} us kernels",
     "body": "{} kernels",
     "cpu": "{} us CPU",
-    "mix": {"memset": "memsets", "copy": "copies", "upload": "uploads", "event": "events"},
+    "mix": {"memset": "memsets", "copy": "copies", "upload": "uploads", "event": "events",
+            "timed": "timed steps"},
     "streams": "{} streams",
     "threads": "{} threads",
     "back": "{} B read back",
@@ -128,6 +129,7 @@ SHAPES = [
     *every(cpu=5, us=5, sync=[0, 1]),
     *every(mix=["memset", "copy", "upload", "event"], sync=[0, 1]),
     *every(n=1, mix="event", sync=1),
+    *every(n=[1, 16, 64], mix="timed", sync=[0, 1]),
     *every(n=64, streams=[2, 4, 8]),
     *every(n=64, streams=8, sync=1),
     *every(threads=[2, 4, 8]),

@@ -282,7 +282,7 @@ static const struct {
     {"args", &shape::args, CONSTANT, TWO},
     {"sync", &shape::sync, 0, 100000},
     {"rounds", &shape::rounds, 1, 100000000},
-    {"mix", &shape::mix, 0, EVENT},
+    {"mix", &shape::mix, 0, TIMED},
     {"streams", &shape::streams, 1, MOST_LANES},
     {"deal", &shape::deal, 1, 100000},
     {"loop", &shape::loop, 0, ALLOCATES},
@@ -331,6 +331,8 @@ static lane new_lane()
     CHECK(cudaStreamCreate(&l.stream));
     for (auto &event : l.events)
         CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    for (auto &event : l.times)
+        CHECK(cudaEventCreate(&event));
     return l;
 }
 
