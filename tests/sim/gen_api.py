@@ -120,7 +120,7 @@ def main():
         for name in sorted(found):
             flag = "true" if plain(name) in BEFORE_INIT else "false"
             callback = "true" if IN_CALLBACK.fullmatch(base(name)) else flag
-            f.write(f'    {{"{name}", {since.get(name, 4000)}, {flag}, {callback}, 0}},\n')
+            f.write(f'    {{"{name}", {since.get(name, 4000)}, {flag}, {callback}, 0, 0}},\n')
         f.write(f"}};\nconst unsigned sim_napis = {len(found)};\n\n")
         for i, (name, args) in enumerate(sorted(found.items())):
             thread = name != plain(name)

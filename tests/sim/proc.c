@@ -34,7 +34,7 @@ static struct {
     unsigned long low, high;
 } watched;
 
-static bool name_matches(const char *asked, const char *name)
+bool name_matches(const char *asked, const char *name)
 {
     size_t n = strlen(asked);
     if (strncmp(asked, name, n) != 0)
@@ -158,7 +158,10 @@ __attribute__((constructor)) static void start(void)
     if (caller)
         parse_caller(caller);
     sim.version = (int)sim_env_number("AGSIM_DRIVER_VERSION", AGSIM_NEWEST);
-    atomic_store(&sim.watched, fail || calls_path || sim.version < AGSIM_NEWEST);
+    const bool deep = sim_env_number("AGSIM_STACK", 0) != 0;
+    if (deep)
+        stack_init();
+    atomic_store(&sim.watched, fail || calls_path || deep || sim.version < AGSIM_NEWEST);
 }
 
 __attribute__((destructor)) static void finish(void)
@@ -180,6 +183,8 @@ static CUresult watch(struct sim_api *api, void *caller)
 {
     if (api->since > sim.version)
         return CUDA_ERROR_NOT_SUPPORTED;
+    if (api->stack)
+        stack_use(api->stack);
     if (!caller_watched(caller))
         return CUDA_SUCCESS;
     atomic_fetch_add_explicit(&api->calls, 1, memory_order_relaxed);

@@ -55,6 +55,7 @@ struct sim_api {
     bool before_init;
     bool in_callback;   /* works on the thread of a host function */
     atomic_ulong calls; /* counted only under AGSIM_CALLS */
+    unsigned stack;     /* bytes of the caller's stack that a call uses, only under AGSIM_STACK */
 };
 struct sim_look_up {
     const char *name;
@@ -70,6 +71,15 @@ extern const unsigned sim_nlook_ups;
 /* What every driver call does first, and last. Unlocked. */
 CUresult sim_enter(struct sim_api *api, void *caller);
 CUresult sim_leave(CUresult result);
+
+/* Whether an exported function is meant: its name, or that without _ptsz or _ptds, or without _vN
+ * too. */
+bool name_matches(const char *asked, const char *name);
+
+/* Sets how much stack each call uses. Unlocked, before any call. */
+void stack_init(void);
+/* Uses so many bytes of the stack. */
+void stack_use(unsigned bytes);
 
 /* -- Objects (object.c) -- */
 
