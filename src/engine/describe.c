@@ -5,6 +5,7 @@
 #include "config/config.h"
 #include "driver/driver.h"
 #include "engine/engine.h"
+#include "engine/stream.h"
 #include "graph/attribute.h"
 #include "graph/setting.h"
 #include "trace/policy.h"
@@ -39,41 +40,16 @@ static int normalise(CUlaunchAttribute *to, const CUlaunchAttribute *from, uint3
 
 /* -- Kernels --------------------------------------------------------------- */
 
-/* Pointers to the arguments in a launch's `extra` buffer. CUDA driver API, cuLaunchKernel. */
-static bool fields_of(struct ag_described *to, void **extra, const struct ag_layout *layout)
-{
-    const char *buffer = NULL;
-    const size_t *size = NULL;
-    for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
-        if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
-            buffer = extra[1];
-        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
-            size = extra[1];
-        else
-            return false;
-    }
-    if (buffer == NULL || size == NULL || *size != layout->size || /* more is an error */
-        layout->count > AG_MOST_EXTRA_FIELDS)
-        return false;
-    for (uint32_t i = 0; i < layout->count; i++)
-        to->fields[i] = (void *)(buffer + layout->field[i].offset);
-    to->from = to->fields;
-    return true;
-}
-
 /* Where the arguments of the launch are. False: that is not known. */
 static bool describe_arguments(struct ag_described *to, const struct ag_kernel_call *call,
                                const struct ag_function *function)
 {
     to->from = call->params;
-    if (function->kept) {
-        bool without = call->params == NULL;
-        to->op.shape[AG_KERNEL_FLAGS] |=
-            AG_KERNEL_KEPT | (without ? AG_KERNEL_WITHOUT_ARGUMENTS : 0);
-        return !without || call->extra == NULL; /* not one buffer, whose layout is not known */
-    }
-    return function->layout.count == 0 || call->params != NULL ||
-           (call->extra != NULL && fields_of(to, call->extra, &function->layout));
+    if (!function->kept)
+        return function->layout.count == 0 || call->params != NULL;
+    to->op.shape[AG_KERNEL_FLAGS] |=
+        AG_KERNEL_KEPT | (call->params == NULL ? AG_KERNEL_WITHOUT_ARGUMENTS : 0);
+    return true;
 }
 
 /* The attributes of the launch that belong to its op; false: some cannot be held. */
@@ -95,9 +71,7 @@ static bool describe_attributes(struct ag_described *to, const struct ag_kernel_
 bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *call,
                         const struct ag_function *function)
 {
-    /* Arguments of both kinds are an error, and so is a buffer where there are none. */
-    if (function == NULL ||
-        (call->extra != NULL && (call->params != NULL || function->layout.count == 0)))
+    if (function == NULL)
         return false;
     to->op = (struct ag_op){
         .func = call->func,
@@ -114,6 +88,38 @@ bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *ca
     bool free = ag_opt.graph_shapes && !function->kept && call->shape.nattrs == 0;
     to->op.free = free ? AG_KERNEL_FREE : 0;
     return describe_arguments(to, call, function);
+}
+
+/* Pointers to the arguments in a launch's `extra` buffer. CUDA driver API, cuLaunchKernel. */
+static bool fields_of(void **fields, void **extra, const struct ag_layout *layout)
+{
+    const char *buffer = NULL;
+    const size_t *size = NULL;
+    for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+        if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = extra[1];
+        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            size = extra[1];
+        else
+            return false;
+    }
+    if (buffer == NULL || size == NULL || *size != layout->size || /* more is an error */
+        layout->count > AG_MOST_FIELDS)
+        return false;
+    for (uint32_t i = 0; i < layout->count; i++)
+        fields[i] = (void *)(buffer + layout->field[i].offset);
+    return true;
+}
+
+/* Arguments of both kinds are an error, and so is a buffer where there are none. */
+bool ag_describe_buffer(struct ag_described *to, const struct ag_kernel_call *call,
+                        const struct ag_function *function, void **fields)
+{
+    struct ag_kernel_call listed = *call;
+    listed.params = fields;
+    return function != NULL && call->params == NULL && function->layout.count != 0 &&
+           fields_of(fields, call->extra, &function->layout) &&
+           ag_describe_kernel(to, &listed, function);
 }
 
 /* -- Memsets --------------------------------------------------------------- */

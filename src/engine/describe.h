@@ -10,22 +10,24 @@
 #include "graph/function.h"
 #include "graph/node.h"
 
-enum { AG_MOST_ATTRIBUTES = 8, AG_MOST_EXTRA_FIELDS = 256 };
+enum { AG_MOST_ATTRIBUTES = 8 };
 
 /* An op made of a call, without its token yet, with room for what it points to. Valid as long as
-   the call's arguments and this struct. */
+   the call's arguments and this struct. It lies on the program's stack, and is small therefore. */
 struct ag_described {
     struct ag_op op;
     void *const *from; /* a pointer to each argument */
-    CUlaunchAttribute attrs[AG_MOST_ATTRIBUTES];
-    void *fields[AG_MOST_EXTRA_FIELDS];
+    void *fields[4];
     union {
         struct ag_memset_arguments memset;
         struct ag_copy_arguments copy;
         struct ag_event_arguments event;
         uint64_t value;
     } arguments;
-    CUDA_MEMCPY3D params;
+    union {
+        CUlaunchAttribute attrs[AG_MOST_ATTRIBUTES];
+        CUDA_MEMCPY3D params;
+    };
     const void *upload; /* of a copy: the bytes of pageable memory that are taken when it is held;
                            NULL: it is no such copy */
 };
@@ -34,6 +36,12 @@ struct ag_described {
    known of the call's function, or NULL. `answers`: what is known of memory. */
 bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *call,
                         const struct ag_function *function);
+
+/* A launch with its arguments in one buffer (`extra`). `fields`: room for AG_MOST_FIELDS pointers,
+   which `to` points to. */
+bool ag_describe_buffer(struct ag_described *to, const struct ag_kernel_call *call,
+                        const struct ag_function *function, void **fields);
+
 bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *call,
                         struct ag_answers **answers);
 bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,

@@ -26,7 +26,9 @@ __attribute__((noinline)) static bool kernel_slow(struct ag_stream *stream,
         op.op = same->op;
         op.from = call->params;
     } else if (described) {
-        described = ag_describe_kernel(&op, call, function);
+        described = LIKELY(call->extra == NULL)
+                        ? ag_describe_kernel(&op, call, function)
+                        : ag_describe_buffer(&op, call, function, stream->fields);
     }
     return ag_op_step(stream, described, &op);
 }

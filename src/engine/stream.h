@@ -247,6 +247,8 @@ struct ag_seen {
     bool live;
 };
 
+enum { AG_MOST_FIELDS = 256 };
+
 struct ag_stream {
     struct ag_lock lock; /* guards everything below but where it says otherwise */
     struct ag_listing place;
@@ -272,6 +274,8 @@ struct ag_stream {
     _Atomic uint32_t freed; /* pool.c: the life in which memory was freed in it, plus 1; 0: never */
     struct ag_cuts cuts;
     struct ag_seen seen;
+    void *fields[AG_MOST_FIELDS]; /* kernel.c: pointers to the arguments of a launch that has them
+                                     in one buffer */
 };
 
 /* The head of the list of all states; follow ->next. States are only ever added, at the head. */
