@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "driver/driver.h"
+#include "engine/fetch.h"
 #include "engine/hot.h"
 #include "engine/issuer.h"
 #include "engine/young.h"
@@ -16,6 +17,7 @@
 struct job {
     CUresult (*run)(struct job *job);
     void (*undo)(struct job *job); /* NULL: what nobody waits for is done all the same */
+    bool deep;                     /* needs more stack than a launch */
     struct ag_context *context;
     CUresult result;
     bool done, lost; /* lost: nobody waits for it, and the thread frees it */
@@ -51,9 +53,13 @@ static void leave_queue(struct job *job)
 static void run(struct job *job)
 {
     bool pushed, entered = ag_context_enter(job->context, &pushed);
-    job->result = entered ? job->run(job) : CUDA_ERROR_INVALID_CONTEXT;
     pthread_mutex_lock(&lock);
     bool lost = job->lost;
+    pthread_mutex_unlock(&lock);
+    if (!lost || job->undo == NULL) /* or what it makes would be for nobody */
+        job->result = entered ? job->run(job) : CUDA_ERROR_INVALID_CONTEXT;
+    pthread_mutex_lock(&lock);
+    lost = job->lost;
     job->done = true;
     if (!lost)
         leave_queue(job); /* and it is no longer ours */
@@ -115,8 +121,9 @@ static bool wait_for_end(const struct timespec *until)
 }
 
 /* Has the thread run the job, or does it here if there is none. False: it takes too long, and the
-   job is the thread's. */
-static bool ask(struct job *job)
+   job is the thread's. `shared`: the job may wait for what the caller does next, as one that is
+   ahead of it may. */
+static bool ask(struct job *job, bool shared)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -129,10 +136,11 @@ static bool ask(struct job *job)
         job->result = job->run(job);
         return true;
     }
+    bool bounded = shared || jobs != NULL;
     *last = job;
     last = &job->next;
     pthread_cond_signal(&asked);
-    while (!job->done && !ag_aside_waits() && wait_for_end(&until))
+    while (!job->done && !ag_aside_waits() && wait_for_end(bounded ? &until : NULL))
         continue;
     bool done = job->done;
     job->lost = !done;
@@ -173,12 +181,13 @@ static bool is_shared(const struct ag_context *context)
 /* The result of the job, which has run, or CUDA_ERROR_NOT_READY, which no such call returns. */
 static CUresult run_aside(struct job *job)
 {
-    struct job *other = is_shared(job->context) ? malloc(sizeof *other) : NULL;
+    bool shared = is_shared(job->context);
+    struct job *other = shared || job->deep ? malloc(sizeof *other) : NULL;
     if (other == NULL) {
         job->result = job->run(job);
     } else {
         *other = *job;
-        if (!ask(other))
+        if (!ask(other, shared))
             return CUDA_ERROR_NOT_READY;
         *job = *other;
         free(other);
@@ -217,8 +226,11 @@ static void destroy_lost(struct job *job)
 
 CUresult ag_aside_instantiate(struct ag_context *context, struct ag_trace *trace)
 {
-    return run_aside(&(struct job){
-        .run = instantiate, .undo = destroy_lost, .context = context, .trace = trace});
+    return run_aside(&(struct job){.run = instantiate,
+                                   .undo = destroy_lost,
+                                   .deep = true,
+                                   .context = context,
+                                   .trace = trace});
 }
 
 CUresult ag_aside_destroy(struct ag_context *context, struct ag_trace *trace)
@@ -303,7 +315,8 @@ static void destroy_lost_relay(struct job *job)
 
 CUresult ag_aside_relay(struct ag_context *context, struct ag_relay *relay)
 {
-    struct job job = {.run = create_relay, .undo = destroy_lost_relay, .context = context};
+    struct job job = {
+        .run = create_relay, .undo = destroy_lost_relay, .deep = true, .context = context};
     CUresult result = run_aside(&job);
     *relay = job.relay;
     return result;
@@ -311,7 +324,8 @@ CUresult ag_aside_relay(struct ag_context *context, struct ag_relay *relay)
 
 CUresult ag_aside_destroy_relay(struct ag_context *context, const struct ag_relay *relay)
 {
-    return sooner_or_later(&(struct job){.run = give_relay, .context = context, .relay = *relay});
+    return sooner_or_later(
+        &(struct job){.run = give_relay, .deep = true, .context = context, .relay = *relay});
 }
 
 /* What of it has been made. */
@@ -357,8 +371,27 @@ static void free_lost_pinned(struct job *job)
 
 CUresult ag_aside_pinned(struct ag_context *context, struct ag_pinned *pinned)
 {
-    struct job job = {.run = allocate_pinned, .undo = free_lost_pinned, .context = context};
+    struct job job = {
+        .run = allocate_pinned, .undo = free_lost_pinned, .deep = true, .context = context};
     CUresult result = run_aside(&job);
     *pinned = job.pinned;
     return result;
+}
+
+static CUresult load_fetch(struct job *job)
+{
+    return ag_fetch_load(&job->context->fetch, job->context->ctx) ? CUDA_SUCCESS
+                                                                  : CUDA_ERROR_UNKNOWN;
+}
+
+/* What has been loaded stays. */
+static void keep_fetch(struct job *job)
+{
+    (void)job;
+}
+
+CUresult ag_aside_fetch(struct ag_context *context)
+{
+    return run_aside(
+        &(struct job){.run = load_fetch, .undo = keep_fetch, .deep = true, .context = context});
 }

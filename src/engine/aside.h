@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls that wait for launches of other threads.
+ * Calls that wait for launches of other threads, and calls that need much stack.
+ *
+ * A program's thread may have a small stack: its own launches fit, and a call of the library's has
+ * to fit, too. Making execs, streams and pinned memory, and loading code, may go deeper than a
+ * launch (docs/measurements.md, "How much stack does a call take?"). So a thread of the library's
+ * own makes these calls, one after the other, and whoever asks waits.
  *
  * A launch waits in the driver while its stream takes no more work. Meanwhile every call that makes
  * or destroys something in the context waits, too, in any thread (docs/measurements.md, "What
  * waits while a launch waits for room?"). If the calling thread is the one that would let the
  * stream go on, that is a deadlock, and the program does not have it by itself. So where other
- * threads use the context, a thread of the library's own makes these calls, one after the other.
- * Whoever asks for a call waits for it no longer than AG_PATIENCE_ASIDE_MS. While an earlier call
- * has not come back in that time, nobody waits for a further one. Launches pass meanwhile.
+ * threads use the context, the thread makes all these calls. Whoever asks then, or while another
+ * call is being made, waits no longer than AG_PATIENCE_ASIDE_MS. While an earlier call has not come
+ * back in that time, nobody waits for a further one. Launches pass meanwhile.
  *
  * All functions want the context to be current. A function that makes something may return
  * CUDA_ERROR_NOT_READY: the call has not come back, and what it makes will be destroyed. What is to
@@ -57,6 +62,9 @@ struct ag_pinned {
 };
 
 CUresult ag_aside_pinned(struct ag_context *context, struct ag_pinned *pinned);
+
+/* Loads the kernel for read-backs. If it is not ready it is loaded later, or not at all. */
+CUresult ag_aside_fetch(struct ag_context *context);
 
 /* Whether a call has not come back in time: the next call would wait behind it. */
 bool ag_aside_waits(void);

@@ -10,6 +10,7 @@
  */
 #include "engine/engine.h"
 
+#include "engine/aside.h"
 #include "engine/enter.h"
 #include "engine/issuer.h"
 #include "engine/make.h"
@@ -82,29 +83,19 @@ static bool promote(void)
     return all;
 }
 
-/* Loads the kernel for read-backs in the context. */
-static void load(struct ag_context *context)
-{
-    CUstreamCaptureMode mode;
-    if (!ag_query_relax(&mode))
-        return;
-    ag_depth++;
-    if (!ag_fetch_load(&context->fetch, context->ctx))
-        atomic_fetch_add(&ag_context_errors, 1);
-    ag_depth--;
-    ag_query_unrelax(mode);
-}
-
-/* Does so if read-backs want it in the current context. It launches in the legacy stream, so no
-   capture begins meanwhile. */
+/* Loads the kernel for read-backs if they want it in the current context. It launches in the legacy
+   stream, so no capture begins meanwhile. */
 static void fetch(void)
 {
     struct ag_context *context = ag_context_peek(ag_context_current());
-    if (context == NULL || !ag_fetch_is_wanted(&context->fetch))
+    if (context == NULL || !ag_fetch_is_wanted(&context->fetch) || ag_aside_waits())
         return;
     atomic_fetch_add(&ag_capture_breakers, 1);
-    if (!ag_captures_about())
-        load(context);
+    ag_depth++;
+    CUresult result = ag_captures_about() ? CUDA_ERROR_NOT_READY : ag_aside_fetch(context);
+    ag_depth--;
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
+        atomic_fetch_add(&ag_context_errors, 1);
     atomic_fetch_sub(&ag_capture_breakers, 1);
 }
 

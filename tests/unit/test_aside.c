@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How long a thread of the program waits for calls that wait for launches of other threads. */
+/* Which calls another thread makes, and how long a thread of the program waits for them. */
 #include "engine/aside.h"
 
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "driver/driver.h"
+#include "engine/fetch.h"
 #include "engine/hot.h"
 #include "engine/stream.h"
 #include "engine/young.h"
@@ -105,6 +106,13 @@ static CUresult destroy_event(CUevent event)
     return call(&destroyed);
 }
 
+bool ag_fetch_load(struct ag_fetch *fetch, CUcontext ctx)
+{
+    (void)fetch;
+    (void)ctx;
+    return call(&made) == CUDA_SUCCESS;
+}
+
 static CUresult exchange(CUstreamCaptureMode *mode)
 {
     (void)mode;
@@ -162,13 +170,23 @@ TEST(a_thread_that_is_alone_calls_itself)
     CHECK(ag_aside_destroy(&other_context, trace_of(1)) == CUDA_SUCCESS && !elsewhere);
 }
 
+TEST(a_thread_that_is_alone_is_called_for_where_a_call_goes_deep)
+{
+    begin(CUDA_SUCCESS);
+    CHECK(ag_aside_start());
+    stream.issuer.thread = &ag_self;
+    struct ag_trace *trace = trace_of(3);
+    CHECK(ag_aside_instantiate(&context, trace) == CUDA_SUCCESS && made == 1 && elsewhere);
+    CHECK(ag_aside_destroy(&context, trace) == CUDA_SUCCESS && !elsewhere);
+    CHECK(ag_aside_fetch(&context) == CUDA_SUCCESS && made == 2 && elsewhere);
+    answer = CUDA_ERROR_OUT_OF_MEMORY;
+    CHECK(ag_aside_fetch(&context) == CUDA_ERROR_UNKNOWN && !ag_aside_waits());
+}
+
 TEST(others_are_called_for)
 {
     begin(CUDA_SUCCESS);
     struct ag_trace *trace = trace_of(3);
-    CHECK(ag_aside_instantiate(&context, trace) == CUDA_SUCCESS && made == 1 && !elsewhere);
-    CHECK(ag_aside_start());
-    made = 0;
     CHECK(ag_aside_instantiate(&context, trace) == CUDA_SUCCESS && made == 1 && elsewhere);
     CHECK(ag_aside_destroy(&context, trace) == CUDA_SUCCESS && destroyed == 1 && given == 3);
     CUevent event;
@@ -188,7 +206,7 @@ TEST(errors_are_told)
     CHECK(ag_aside_event(&context, &event) == CUDA_ERROR_OUT_OF_MEMORY && event == NULL);
     answer = CUDA_ERROR_NOT_READY; /* which would say that the trace is not ours */
     CHECK(ag_aside_instantiate(&context, trace) == CUDA_ERROR_UNKNOWN);
-    CHECK(ag_aside_instantiate(&other_context, trace) == CUDA_ERROR_UNKNOWN && !elsewhere);
+    CHECK(ag_aside_instantiate(&other_context, trace) == CUDA_ERROR_UNKNOWN && elsewhere);
     CHECK(ag_aside_destroy(&context, trace) == CUDA_ERROR_UNKNOWN && given == 3);
 }
 
@@ -212,8 +230,8 @@ TEST(nobody_waits_for_ever)
     CHECK(made == 0 && destroyed == 0 && given == 0);
     full = false;
     ag_aside_settle(&context);
-    /* What came too late is gone again. */
-    CHECK(made == 2 && destroyed == 1 + MORE + 1 && given == 5 + MORE);
+    /* What came too late is gone again. What nobody waited for was not made. */
+    CHECK(made == 1 && destroyed == 1 + MORE && given == 5 + MORE);
     while (ag_aside_waits())
         usleep(100);
     CHECK(ag_aside_destroy(&context, trace_of(1)) == CUDA_SUCCESS);
