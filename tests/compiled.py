@@ -42,11 +42,11 @@ def program(name, *arguments, source=None):
     return output
 
 
-def clock():
+def clock(name="own_clock"):
     """A library to preload, with a clock that is the program's own. A sanitizer's runtime calls it, so it
     has no sanitizer."""
-    return str(program("own_clock.so", "-shared", "-fno-sanitize=all", "-Wl,--as-needed",
-                       source="own_clock_preload"))
+    return str(program(f"{name}.so", "-shared", "-fno-sanitize=all", "-Wl,--as-needed",
+                       source=f"{name}_preload"))
 
 
 @functools.lru_cache(maxsize=None)

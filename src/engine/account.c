@@ -185,7 +185,7 @@ void ag_account_peek(struct ag_counters *sum, uint64_t *streams)
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next) {
         /* Whoever has the lock for longer may wait for the GPU. */
         int tries = 0;
-        while (tries < AG_PATIENCE_SHOW && !ag_stream_lock_soon(stream))
+        while (tries < AG_PATIENCE_SHOW && !ag_stream_trylock(stream))
             tries++;
         if (tries < AG_PATIENCE_SHOW) {
             see(stream);

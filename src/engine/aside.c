@@ -2,15 +2,17 @@
 /* A thread that makes calls for others: see aside.h. */
 #include "engine/aside.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "driver/driver.h"
 #include "engine/fetch.h"
 #include "engine/hot.h"
 #include "engine/issuer.h"
+#include "engine/patience.h"
 #include "engine/young.h"
+#include "observe/futex.h"
 #include "observe/thread.h"
 #include "trace/policy.h"
 
@@ -29,7 +31,8 @@ struct job {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows; innermost */
-static pthread_cond_t asked = PTHREAD_COND_INITIALIZER, ended;
+static pthread_cond_t asked = PTHREAD_COND_INITIALIZER;
+static _Atomic uint32_t ended;           /* jobs; a futex */
 static struct job *jobs, **last = &jobs; /* the first one is being run */
 static bool serving;                     /* there is the thread */
 static _Atomic unsigned lost_jobs;
@@ -47,7 +50,8 @@ static void leave_queue(struct job *job)
     jobs = job->next;
     if (jobs == NULL)
         last = &jobs;
-    pthread_cond_broadcast(&ended);
+    atomic_fetch_add(&ended, 1);
+    ag_futex(&ended, FUTEX_WAKE_PRIVATE, INT_MAX, NULL);
 }
 
 static void run(struct job *job)
@@ -96,28 +100,22 @@ static void serve(struct ag_own_thread *self)
 bool ag_aside_start(void)
 {
     static struct ag_own_thread thread = {.name = "ag-aside", .run = serve};
-    pthread_condattr_t monotonic;
-    if (pthread_condattr_init(&monotonic) != 0)
-        return false;
-    bool made = pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0 &&
-                pthread_cond_init(&ended, &monotonic) == 0 && ag_thread_start(&thread);
-    pthread_condattr_destroy(&monotonic);
+    bool made = ag_thread_start(&thread);
     pthread_mutex_lock(&lock);
     serving = made;
     pthread_mutex_unlock(&lock);
     return made;
 }
 
-/* Waits until a job has ended, or some time; false: it is over. The lock is held, and a thread that
-   is cancelled here would keep it. */
-static bool wait_for_end(const struct timespec *until)
+/* Waits until a job has ended. False: `most` ns have been slept. The lock is held, and given back
+   meanwhile. */
+static bool wait_for_end(uint64_t *slept, uint64_t most)
 {
-    int cancel;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    int error = until != NULL ? pthread_cond_timedwait(&ended, &lock, until)
-                              : pthread_cond_wait(&ended, &lock);
-    pthread_setcancelstate(cancel, NULL);
-    return error == 0;
+    uint32_t before = atomic_load(&ended);
+    pthread_mutex_unlock(&lock);
+    bool lasts = ag_patience_awaits(slept, most, &ended, before);
+    pthread_mutex_lock(&lock);
+    return lasts;
 }
 
 /* Has the thread run the job, or does it here if there is none. False: it takes too long, and the
@@ -125,11 +123,7 @@ static bool wait_for_end(const struct timespec *until)
    ahead of it may. */
 static bool ask(struct job *job, bool shared)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += AG_PATIENCE_ASIDE_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    uint64_t slept = 0;
     pthread_mutex_lock(&lock);
     if (!serving) {
         pthread_mutex_unlock(&lock);
@@ -137,10 +131,11 @@ static bool ask(struct job *job, bool shared)
         return true;
     }
     bool bounded = shared || jobs != NULL;
+    uint64_t most = bounded ? AG_PATIENCE_ASIDE_MS * UINT64_C(1000000) : UINT64_MAX;
     *last = job;
     last = &job->next;
     pthread_cond_signal(&asked);
-    while (!job->done && !ag_aside_waits() && wait_for_end(bounded ? &until : NULL))
+    while (!job->done && !ag_aside_waits() && wait_for_end(&slept, most))
         continue;
     bool done = job->done;
     job->lost = !done;
@@ -151,10 +146,11 @@ static bool ask(struct job *job, bool shared)
 
 void ag_aside_settle(const struct ag_context *context)
 {
+    uint64_t slept = 0;
     pthread_mutex_lock(&lock);
     for (struct job *job = jobs; job != NULL;) {
         if (context == NULL || job->context == context) {
-            (void)wait_for_end(NULL);
+            (void)wait_for_end(&slept, UINT64_MAX);
             job = jobs; /* again: it may be another's now */
         } else {
             job = job->next;

@@ -66,7 +66,7 @@ static void begin(struct ag_stream *stream)
 static uint64_t op_ps(const struct ag_stream *stream)
 {
     uint64_t ops = ag_issuer_issued(stream) - stream->audit.issued;
-    return (ag_clock_now() - stream->audit.began) * 1000 / (ops | (ops == 0));
+    return ag_clock_since(stream->audit.began) * 1000 / (ops | (ops == 0));
 }
 
 static void follow(struct ag_stream *stream)

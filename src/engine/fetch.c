@@ -6,8 +6,8 @@
 
 #include "driver/driver.h"
 #include "engine/hot.h"
+#include "engine/patience.h"
 #include "graph/function.h"
-#include "observe/thread.h"
 #include "trace/policy.h"
 
 extern const uint32_t ag_fetch_image[]; /* fetch_image.S */
@@ -80,12 +80,9 @@ void ag_fetch_forget(struct ag_fetch *fetch)
 void ag_fetch_wait(struct ag_fetch *fetch, const struct ag_stream *stream)
 {
     const struct ag_stream *reader;
-    uint64_t looks = AG_PATIENCE_NS / AG_PATIENCE_LOOK_NS;
+    uint64_t slept = 0;
     while ((reader = atomic_load(&fetch->reader)) != NULL && reader != stream &&
-           !atomic_load(&fetch->never) && atomic_load(&ag_hold_bans) == 0) {
-        if (looks-- == 0)
+           !atomic_load(&fetch->never) && atomic_load(&ag_hold_bans) == 0)
+        if (!ag_patience_lasts(&slept, AG_PATIENCE_NS))
             atomic_store(&fetch->never, true);
-        else
-            ag_thread_pause(AG_PATIENCE_LOOK_NS);
-    }
 }

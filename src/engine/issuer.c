@@ -3,7 +3,7 @@
 #include "engine/issuer.h"
 
 #include "engine/hot.h"
-#include "observe/thread.h"
+#include "engine/patience.h"
 
 static _Atomic unsigned growing; /* threads that make more execs, or are about to */
 static _Atomic uint32_t growths;
@@ -62,6 +62,7 @@ uint32_t ag_issuer_growths(void)
 
 void ag_issuer_wait_for_growth(void)
 {
+    uint64_t slept = 0;
     while (atomic_load(&growing) != 0 && atomic_load(&ag_hold_bans) == 0)
-        ag_thread_pause(AG_PATIENCE_LOOK_NS);
+        (void)ag_patience_lasts(&slept, UINT64_MAX); /* no kernel runs meanwhile */
 }

@@ -27,7 +27,7 @@ void ag_late_look(void)
     for (struct ag_stream *stream = NULL; (stream = ag_stream_next_busy(stream)) != NULL;) {
         /* A lock that is taken: somebody works on the stream, it is not forgotten, and this thread
            must not wait for a driver call that waits for the GPU. */
-        if (!is_due(stream) || !ag_stream_lock_soon(stream))
+        if (!is_due(stream) || !ag_stream_trylock(stream))
             continue;
         bool pushed;
         if (stream->seq.held != 0 && stream->seq.epoch == stream->late.epoch_seen &&
@@ -48,7 +48,7 @@ bool ag_late_serve(unsigned request, enum ag_reason reason)
         if (stream->late.served == request || atomic_load(&stream->late.stuck))
             continue;
         if (atomic_load_explicit(&stream->seq.held, memory_order_acquire) != 0) {
-            if (!ag_stream_lock_soon(stream)) {
+            if (!ag_stream_trylock(stream)) {
                 all = false;
                 continue;
             }

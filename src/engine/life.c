@@ -7,7 +7,6 @@
 #include "driver/driver.h"
 #include "engine/aside.h"
 #include "engine/barrier.h"
-#include "engine/clock.h"
 #include "engine/event.h"
 #include "engine/execs.h"
 #include "engine/find.h"
@@ -15,6 +14,7 @@
 #include "engine/issuer.h"
 #include "engine/late.h"
 #include "engine/observe.h"
+#include "engine/patience.h"
 #include "engine/query.h"
 #include "engine/sequence.h"
 #include "engine/settle.h"
@@ -25,7 +25,6 @@
 #include "graph/setting.h"
 #include "observe/callsite.h"
 #include "observe/log.h"
-#include "observe/thread.h"
 #include "trace/policy.h"
 
 /* -- Streams ----------------------------------------------------------------- */
@@ -106,9 +105,10 @@ void ag_engine_capture_prepare(CUstream handle, bool ptsz)
 {
     (void)ag_stream_find(handle, ptsz, ag_context_current()); /* known from now on: see begun */
     atomic_fetch_add(&ag_captures_beginning, 1);
-    uint64_t began = ag_clock_now();
-    while (atomic_load(&ag_capture_breakers) != 0 && ag_clock_now() - began < AG_PATIENCE_MAKING_NS)
-        ag_thread_pause(AG_PATIENCE_LOOK_NS);
+    uint64_t slept = 0;
+    while (atomic_load(&ag_capture_breakers) != 0 &&
+           ag_patience_lasts(&slept, AG_PATIENCE_MAKING_NS))
+        continue;
     if (atomic_load(&ag_listeners) != 0)
         ag_engine_barrier_all(AG_REASON_CAPTURE);
 }

@@ -3,23 +3,20 @@
 #include "engine/lock.h"
 
 #include <errno.h>
-#include <time.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "engine/patience.h"
 #include "observe/futex.h"
 #include "trace/policy.h"
 
-enum { NS_PER_S = 1000000000 };
+static _Atomic bool biases = AG_LOCK_BY_TIME; /* there are any */
+static _Atomic uint32_t waits;                /* for revocations that nobody noticed */
 
-static _Atomic uint32_t waits; /* for revocations that nobody noticed */
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    int saved = errno;
-    bool told = clock_gettime(CLOCK_MONOTONIC, &now) == 0;
-    errno = saved;
-    return told ? (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec : 0;
-}
+/* Revocations in the process so far; and how many of these, from the first one on, every thread has
+   seen by now. */
+static _Atomic uint64_t revocations, seen;
 
 static bool is_inside(struct ag_lock *lock)
 {
@@ -54,35 +51,73 @@ static bool take_bias(struct ag_lock *lock)
 {
     if (atomic_load_explicit(&lock->biased, memory_order_relaxed) == NULL)
         return false;
-    lock->revoked = now_ns();
     if (lock->doubled < AG_LOCK_DOUBLED)
         lock->doubled++;
     atomic_store(&lock->unnoticed, 1);
     atomic_store(&lock->biased, NULL);
+    lock->revoked = atomic_fetch_add(&revocations, 1) + 1;
     return true;
 }
 
-/* The ns until it is certain that the thread that had the bias does not believe to have it still.
-   Wants the mutex. */
-static uint64_t unsettled_ns(struct ag_lock *lock)
+/* Whether it is certain that the thread that had the bias does not believe to have it still. Wants
+   the mutex. */
+static bool is_settled(struct ag_lock *lock)
 {
     if (atomic_load_explicit(&lock->unnoticed, memory_order_acquire) == 0)
-        return 0;
-    uint64_t since = now_ns() - lock->revoked;
-    if (since < AG_LOCK_VISIBLE_NS)
-        return AG_LOCK_VISIBLE_NS - since;
+        return true;
+    if (atomic_load(&seen) < lock->revoked)
+        return false;
     atomic_store(&lock->unnoticed, 0);
-    return 0;
+    return true;
+}
+
+/* Has every thread see what this one has written, and the other way round. False: that takes time.
+ */
+static bool barrier(int command)
+{
+    int saved = errno;
+    bool made = !AG_LOCK_BY_TIME && syscall(SYS_membarrier, command, 0, 0) == 0;
+    errno = saved;
+    return made;
+}
+
+void ag_lock_prepare(void)
+{
+    if (!AG_LOCK_BY_TIME)
+        atomic_store(&biases, barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED));
+}
+
+/* Waits until every thread sees what was written before, or the word is 0. Whether it was not 0 for
+   the whole time. */
+static bool wait_until_seen(uint64_t *slept, _Atomic uint32_t *word)
+{
+    if (barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED))
+        return true;
+    if (!AG_LOCK_BY_TIME)
+        atomic_store(&biases, false); /* a sandbox has come that refuses it */
+    return !ag_patience_awaits(slept, AG_LOCK_VISIBLE_NS, word, 1);
+}
+
+/* Waits until the revocation has settled. Whether no thread has noticed it all the time. One wait
+   is for all biases that were revoked before it. Wants the mutex. */
+static bool settle(struct ag_lock *lock)
+{
+    uint64_t slept = 0, before, all = atomic_load(&revocations);
+    while (!is_settled(lock)) {
+        if (!wait_until_seen(&slept, &lock->unnoticed))
+            continue;
+        before = atomic_load(&seen);
+        while (before < all && !atomic_compare_exchange_weak(&seen, &before, all))
+            continue;
+    }
+    return slept >= AG_LOCK_VISIBLE_NS;
 }
 
 static __attribute__((noinline)) void revoke_and_wait(struct ag_lock *lock)
 {
-    uint64_t ns, waited = 0;
     (void)take_bias(lock);
-    for (; (ns = unsettled_ns(lock)) != 0; waited = ns)
-        ag_futex(&lock->unnoticed, FUTEX_WAIT_PRIVATE, 1, &(struct timespec){.tv_nsec = (long)ns});
-    if (waited != 0 && now_ns() - lock->revoked >= AG_LOCK_VISIBLE_NS &&
-        atomic_fetch_add(&waits, 1) >= AG_LOCK_WAITS && lock->doubled < AG_LOCK_SELDOM)
+    if (settle(lock) && atomic_fetch_add(&waits, 1) >= AG_LOCK_WAITS &&
+        lock->doubled < AG_LOCK_SELDOM)
         lock->doubled = AG_LOCK_SELDOM;
     for (unsigned i = 0; is_inside(lock); i++)
         if (i >= AG_LOCK_SPINS)
@@ -117,12 +152,12 @@ void ag_lock_take_slow(struct ag_lock *lock, const void *self)
     own(lock, self);
 }
 
-/* Who tries does not wait: the lock is as good as taken until the revocation has settled. */
+/* Who tries does not wait for a thread that is inside, but for a revocation, which ends. */
 static __attribute__((noinline)) bool revoked_at_once(struct ag_lock *lock)
 {
-    if (take_bias(lock))
-        return false;
-    return unsettled_ns(lock) == 0 && !is_inside(lock);
+    (void)take_bias(lock);
+    (void)settle(lock);
+    return !is_inside(lock);
 }
 
 bool ag_lock_try_slow(struct ag_lock *lock, const void *self)
@@ -141,7 +176,7 @@ bool ag_lock_try_slow(struct ag_lock *lock, const void *self)
 static __attribute__((noinline)) void bias(struct ag_lock *lock, const void *self)
 {
     lock->run = 0;
-    if (lock->owner != NULL && lock->owner != self)
+    if ((lock->owner != NULL && lock->owner != self) || !atomic_load(&biases))
         return;
     atomic_store(&lock->owner, self);
     atomic_store(&lock->biased, self);

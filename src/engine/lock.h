@@ -8,9 +8,12 @@
  *
  * A processor may do these two in the other order. So another thread that comes takes the mutex,
  * revokes the bias and waits. It waits until the biased thread has noticed, and says so. Otherwise
- * it waits for a time in which every processor makes visible what a thread has written. After that
- * the biased thread is either seen inside, and waited for, or has lost the bias for good.
+ * it waits for a time in which every x86-64 makes visible what a thread has written. After that the
+ * biased thread is either seen inside, and waited for, or has lost the bias for good.
  * (membarrier(2) would be faster, but a sandbox may kill a process for it.)
+ *
+ * No other architecture promises such a time. There membarrier(2) takes the place of the wait, and
+ * without it there is no bias.
  *
  * As long as a thread lives that has had the bias of a lock, no other thread gets it. A thread that
  * is stopped between finding the bias and writing `inside` would write over what the other wrote.
@@ -27,6 +30,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Whether a revocation is waited for by time. */
+#ifndef AG_LOCK_BY_TIME
+#ifdef __x86_64__
+#define AG_LOCK_BY_TIME 1
+#else
+#define AG_LOCK_BY_TIME 0
+#endif
+#endif
+
 /* All zero: free, and biased to nobody. (So is glibc's mutex.) */
 struct ag_lock {
     const void *_Atomic biased; /* the thread that has the bias; NULL: none */
@@ -40,8 +52,11 @@ struct ag_lock {
     const void *_Atomic last;  /* the thread that had the mutex last */
     uint32_t run;              /* times in a row that this thread had it */
     uint32_t doubled;          /* times that the run which is needed for the bias was doubled */
-    uint64_t revoked;          /* when the bias was last revoked, ns */
+    uint64_t revoked;          /* the number of its last revocation among those of the process */
 };
+
+/* Asks the system for what biases need. Until it has been called there may be none. */
+void ag_lock_prepare(void);
 
 /* Revokes the bias of another thread, if there is one, and does not wait. A thread that is about to
    take several locks revokes all first: otherwise it would wait for each. */
@@ -85,7 +100,7 @@ static inline void ag_lock_take(struct ag_lock *lock, const void *self)
         ag_lock_take_slow(lock, self);
 }
 
-/* Takes the lock unless another thread has it, or has had its bias until a moment ago. */
+/* Takes the lock unless another thread has it. Waits for a revocation: 1 ms at most. */
 static inline bool ag_lock_try(struct ag_lock *lock, const void *self)
 {
     return ag_lock_enter(lock, self) || ag_lock_try_slow(lock, self);
@@ -98,12 +113,6 @@ static inline void ag_lock_give(struct ag_lock *lock, const void *self)
         ag_lock_give_slow(lock, self);
     else
         ag_lock_leave(lock, self);
-}
-
-/* Whether the bias was revoked a moment ago, and its thread may not know yet. */
-static inline bool ag_lock_is_settling(const struct ag_lock *lock)
-{
-    return atomic_load_explicit(&lock->unnoticed, memory_order_relaxed) != 0;
 }
 
 /* Whether the calling thread has the lock. For a signal handler, which may have interrupted it. */

@@ -164,7 +164,7 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
         result = complete(stream, &trace);
     else
         ag_context_give_exec(stream->id.context, leaf->depth);
-    ag_credit_owe(stream, leaf, ag_clock_now() - began);
+    ag_credit_owe(stream, leaf, ag_clock_since(began));
     if (result == CUDA_ERROR_NOT_READY)
         ag_log(AG_LOG_NOTE, "no trace in stream %p: another thread's launch waits for room",
                (void *)stream->id.handle);

@@ -56,7 +56,7 @@ void ag_pace_spent(struct ag_stream *stream, uint64_t began, bool whole)
 {
     if (began == 0)
         return;
-    uint64_t ns = ag_clock_now() - began;
+    uint64_t ns = ag_clock_since(began);
     ag_self.submitting += ns;
     if (whole)
         stream->pace.replay_ns = average(stream->pace.replay_ns, ns);
@@ -102,9 +102,9 @@ void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint6
         bool last = atomic_load_explicit(&stream->issuer.thread, memory_order_relaxed) == &ag_self;
         if (pace->began != 0 && now != 0 && last && held > 1) {
             bool both = pace->thread == &ag_self;
-            uint64_t ns = now - pace->began;
+            uint64_t ns = ag_clock_less(now, pace->began);
             uint32_t all = both ? ag_self.ops - pace->ops_before : held;
-            uint64_t own_ns = ns - (both ? ag_self.submitting - pace->submitting : 0);
+            uint64_t own_ns = ag_clock_less(ns, both ? ag_self.submitting - pace->submitting : 0);
             learn(pace, ns / (held - 1), own_ns / ((all > held ? all : held) - 1));
         }
     }
@@ -158,7 +158,7 @@ __attribute__((noinline)) static void guess(struct ag_stream *stream, uint32_t o
     struct ag_pace *pace = &stream->pace;
     uint64_t before = pace->ended, now = 0;
     if (ops >= AG_PACE_TELLING && (now = ag_pace_clock()) != 0 && before != 0) {
-        pace->eager_ns = average(pace->eager_ns, (now - before) / ops);
+        pace->eager_ns = average(pace->eager_ns, ag_clock_less(now, before) / ops);
         uint32_t length = (uint32_t)ag_opt.trace_unroll;
         while (pace->eager_ns > AG_PACE_SLOW_NS && length > AG_PACE_TELLING &&
                length > most_held(pace->eager_ns))

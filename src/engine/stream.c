@@ -4,9 +4,8 @@
 
 #include <stdlib.h>
 
-#include "engine/clock.h"
 #include "engine/hot.h"
-#include "observe/thread.h"
+#include "engine/patience.h"
 
 static struct ag_stream *_Atomic streams; /* newest first */
 static _Atomic unsigned count;            /* goes up only */
@@ -49,14 +48,10 @@ struct ag_stream *ag_stream_at(unsigned index)
 
 bool ag_stream_lock_within(struct ag_stream *stream, uint64_t ns)
 {
-    uint64_t began = ag_clock_now();
-    for (unsigned i = 0; !ag_stream_trylock(stream); i++) {
-        if (i < AG_LOCK_SPINS && ns != 0)
-            continue;
-        if (ag_clock_now() - began > ns)
+    uint64_t slept = 0;
+    for (unsigned i = 0; !ag_stream_trylock(stream); i++)
+        if ((i >= AG_LOCK_SPINS || ns == 0) && !ag_patience_lasts(&slept, ns))
             return false;
-        ag_thread_pause(AG_PATIENCE_LOOK_NS);
-    }
     return true;
 }
 

@@ -322,7 +322,8 @@ static inline void ag_stream_lock(struct ag_stream *stream)
     ag_lock_take(&stream->lock, &ag_self);
 }
 
-/* Takes the stream's lock. False: another thread has it, or had its bias until a moment ago. */
+/* Takes the stream's lock. False: another thread has it. If the lock was biased to another thread,
+   waits until its bias is revoked: 1 ms at most. */
 static inline bool ag_stream_trylock(struct ag_stream *stream)
 {
     return ag_lock_try(&stream->lock, &ag_self);
@@ -336,14 +337,6 @@ static inline void ag_stream_unlock(struct ag_stream *stream)
 
 /* Takes the lock unless another thread, which may wait for the GPU, has it for longer than `ns`. */
 bool ag_stream_lock_within(struct ag_stream *stream, uint64_t ns);
-
-/* Takes the lock unless another thread has it. If the lock was biased to another thread, waits
-   until its bias is revoked: 2 ms at most. */
-static inline bool ag_stream_lock_soon(struct ag_stream *stream)
-{
-    return ag_stream_trylock(stream) || (ag_lock_is_settling(&stream->lock) &&
-                                         ag_stream_lock_within(stream, 2 * AG_LOCK_VISIBLE_NS));
-}
 
 /* -- The names of streams, and what a thread remembers of them ----------------- */
 

@@ -319,11 +319,6 @@ static void take(struct ag_window *window, uint64_t ns, uint64_t ops)
     }
 }
 
-static uint64_t less(uint64_t ns, uint64_t spent)
-{
-    return ns - (spent < ns ? spent : ns);
-}
-
 /* Whether the sequence that begins is the first of a lap. */
 static bool begins_lap(struct ag_trial *trial)
 {
@@ -342,7 +337,8 @@ static enum ag_trial_verdict lap_over(struct ag_stream *stream, struct ag_node *
     struct ag_trial *trial = &node->head->trial;
     uint64_t now = ag_clock_now();
     if (trials->leader == node && trial->disturbed == trials->disturbed)
-        take(&trial->laps[is_eager(trial)], less(now - trial->began, trials->spent),
+        take(&trial->laps[is_eager(trial)],
+             ag_clock_less(ag_clock_less(now, trial->began), trials->spent),
              stream->counters.ops - trial->ops);
     enum ag_trial_verdict verdict = is_whole(trial) ? window_over(stream, node) : AG_TRIAL_EAGER;
     if (trial->on && trial->lap != AG_LAP_SEQUENCE)
@@ -466,7 +462,7 @@ void ag_trial_arrived(struct ag_stream *stream)
 {
     const struct ag_timed *timed = &stream->trial.timed;
     struct ag_trial *trial = &timed->head->head->trial;
-    take(&trial->window[timed->eager], less(ag_clock_now() - timed->began, timed->spent),
+    take(&trial->window[timed->eager], ag_clock_less(ag_clock_since(timed->began), timed->spent),
          timed->ops);
     stream->trial.spent += timed->spent;
     stream->trial.timed.head = NULL;

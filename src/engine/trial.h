@@ -148,7 +148,7 @@ static inline void ag_trial_spent(struct ag_stream *stream, uint64_t began)
 {
     struct ag_timed *timed = &stream->trial.timed;
     if (__builtin_expect(began != 0, 0) && timed->eager)
-        timed->spent += ag_clock_now() - (began > timed->began ? began : timed->began);
+        timed->spent += ag_clock_since(began > timed->began ? began : timed->began);
 }
 
 /* A trace has been made of a sequence: says when its head is tried. Late if the trace is of a few

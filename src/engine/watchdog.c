@@ -8,8 +8,9 @@
 #include <time.h>
 
 #include "config/config.h"
-#include "engine/clock.h"
 #include "engine/hot.h"
+#include "engine/lock.h"
+#include "engine/patience.h"
 #include "observe/futex.h"
 #include "observe/thread.h"
 #include "trace/policy.h"
@@ -44,12 +45,9 @@ bool ag_watchdog_flush(enum ag_reason reason)
     atomic_store(&requested, reason);
     unsigned mine = atomic_fetch_add(&requests, 1) + 1;
     wake_up();
-    uint64_t began = ag_clock_now();
-    while ((int)(atomic_load(&done) - mine) < 0) {
-        if (atomic_load(&stop) || ag_clock_now() - began > AG_WATCHDOG_FLUSH_NS)
+    for (uint64_t slept = 0; (int)(atomic_load(&done) - mine) < 0;)
+        if (atomic_load(&stop) || !ag_patience_lasts(&slept, AG_WATCHDOG_FLUSH_NS))
             return false;
-        ag_thread_pause(AG_PATIENCE_LOOK_NS);
-    }
     return true;
 }
 
@@ -103,6 +101,7 @@ static void prepare(void)
 {
     outrank();
     set_tick();
+    ag_lock_prepare();
     /* A thread may oversleep by 50 us otherwise, half of the time between two looks. */
     (void)prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
 }

@@ -1,28 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* The observers' threads. */
+/* The observers' threads. They wait by the kernel's clock: the program's may stand still. */
 #include "observe/observer.h"
 
-#include <time.h>
+#include "observe/futex.h"
 
-enum {
-    STOP_SECONDS = 10, /* for so long the exit waits for the last work: a disk may not answer */
-    NS_PER_S = 1000000000,
-};
+/* The exit looks so often, for a tenth of a second each time, whether the last work is done: a disk
+   may not answer. */
+enum { STOP_LOOKS = 100, STOP_LOOK_NS = 100000000 };
 
 /* Waits for the interval, or until it is to stop; returns whether it is. */
 static bool await_interval(struct ag_observer *observer)
 {
-    struct timespec until;
-    pthread_mutex_lock(&observer->lock);
-    if (!observer->stopping && clock_gettime(CLOCK_MONOTONIC, &until) == 0) {
-        until.tv_nsec += observer->interval;
-        until.tv_sec += until.tv_nsec / NS_PER_S;
-        until.tv_nsec %= NS_PER_S;
-        (void)pthread_cond_timedwait(&observer->wake, &observer->lock, &until);
-    }
-    bool stops = observer->stopping;
-    pthread_mutex_unlock(&observer->lock);
-    return stops;
+    ag_futex(&observer->stopping, FUTEX_WAIT_PRIVATE, 0,
+             &(struct timespec){.tv_nsec = observer->interval});
+    return atomic_load(&observer->stopping) != 0;
 }
 
 static void run(struct ag_own_thread *self)
@@ -33,44 +24,30 @@ static void run(struct ag_own_thread *self)
         last = await_interval(observer);
         observer->work(last);
     }
-    pthread_mutex_lock(&observer->lock);
-    observer->running = false;
-    pthread_cond_broadcast(&observer->done);
-    pthread_mutex_unlock(&observer->lock);
+    atomic_store(&observer->running, 0);
+    ag_futex(&observer->running, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
 bool ag_observer_start(struct ag_observer *observer)
 {
-    pthread_condattr_t monotonic;
-    if (pthread_mutex_init(&observer->lock, NULL) != 0 || pthread_condattr_init(&monotonic) != 0 ||
-        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) != 0 ||
-        pthread_cond_init(&observer->wake, &monotonic) != 0 ||
-        pthread_cond_init(&observer->done, &monotonic) != 0)
-        return false;
     observer->thread.run = run;
-    observer->running = true; /* it may have come to its end before this thread goes on */
+    atomic_store(&observer->running,
+                 1); /* it may have come to its end before this thread goes on */
     if (!ag_thread_start(&observer->thread))
-        observer->running = false;
-    return observer->running;
+        atomic_store(&observer->running, 0);
+    return atomic_load(&observer->running) != 0;
 }
 
 void ag_observer_stop(struct ag_observer *observer)
 {
-    struct timespec until;
-    if (clock_gettime(CLOCK_MONOTONIC, &until) != 0)
-        return;
-    until.tv_sec += STOP_SECONDS;
-    pthread_mutex_lock(&observer->lock);
-    observer->stopping = true;
-    if (observer->running)
-        pthread_cond_signal(&observer->wake);
-    while (observer->running &&
-           pthread_cond_timedwait(&observer->done, &observer->lock, &until) == 0)
-        continue;
-    pthread_mutex_unlock(&observer->lock);
+    atomic_store(&observer->stopping, 1);
+    ag_futex(&observer->stopping, FUTEX_WAKE_PRIVATE, 1, NULL);
+    for (int i = 0; i < STOP_LOOKS && atomic_load(&observer->running) != 0; i++)
+        ag_futex(&observer->running, FUTEX_WAIT_PRIVATE, 1,
+                 &(struct timespec){.tv_nsec = STOP_LOOK_NS});
 }
 
 void ag_observer_child(struct ag_observer *observer)
 {
-    observer->running = false;
+    atomic_store(&observer->running, 0);
 }

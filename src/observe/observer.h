@@ -7,19 +7,17 @@
 #ifndef AG_OBSERVER_H
 #define AG_OBSERVER_H
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "observe/thread.h"
 
 struct ag_observer {
     struct ag_own_thread thread; /* with its name, and what it does first */
     void (*work)(bool last);
-    long interval; /* ns */
-
-    pthread_mutex_t lock; /* guards what follows */
-    pthread_cond_t wake, done;
-    bool running, stopping;
+    long interval;                      /* ns */
+    _Atomic uint32_t running, stopping; /* futexes */
 };
 
 /* Calls its work once in each interval, and a last time when it is stopped. False: no thread. */

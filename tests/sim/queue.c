@@ -219,10 +219,12 @@ void stream_pause(struct stream *s)
         return;
     }
     clock_gettime(CLOCK_MONOTONIC, &t);
+    unsigned looks = us * 10; /* a look takes more than 0.1 us, and the clock may stand still */
     do {
         sched_yield();
         clock_gettime(CLOCK_MONOTONIC, &now);
-    } while ((now.tv_sec - t.tv_sec) * 1000000000L + (now.tv_nsec - t.tv_nsec) < us * 1000L);
+    } while (looks-- > 0 &&
+             (now.tv_sec - t.tv_sec) * 1000000000L + (now.tv_nsec - t.tv_nsec) < us * 1000L);
 }
 
 static void op_done(struct stream *s, struct op *op)

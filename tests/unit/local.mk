@@ -3,7 +3,7 @@
 
 UNIT_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 
-check_PROGRAMS += tests/unit/probe tests/unit/test_aside tests/unit/test_audit tests/unit/test_function tests/unit/test_lock tests/unit/test_log \
+check_PROGRAMS += tests/unit/probe tests/unit/test_aside tests/unit/test_audit tests/unit/test_function tests/unit/test_lock tests/unit/test_lock_membarrier tests/unit/test_log \
 	tests/unit/test_pace tests/unit/test_recorder tests/unit/test_shape tests/unit/test_trace tests/unit/test_trial
 
 tests_unit_probe_SOURCES = tests/unit/probe.c $(config_sources) $(observe_sources)
@@ -21,8 +21,13 @@ tests_unit_test_audit_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_function_SOURCES = tests/unit/test_function.c tests/unit/test.h src/graph/function.c src/graph/setting.c src/graph/shape.c
 tests_unit_test_function_CPPFLAGS = $(UNIT_CPPFLAGS)
 
-tests_unit_test_lock_SOURCES = tests/unit/test_lock.c tests/unit/test.h src/engine/lock.c
+tests_unit_test_lock_SOURCES = tests/unit/test_lock.c tests/unit/test.h src/engine/lock.c src/engine/patience.c
 tests_unit_test_lock_CPPFLAGS = $(UNIT_CPPFLAGS)
+
+# As on other architectures.
+tests_unit_test_lock_membarrier_SOURCES = tests/unit/test_lock_membarrier.c tests/unit/test.h src/engine/lock.c \
+	src/engine/patience.c
+tests_unit_test_lock_membarrier_CPPFLAGS = $(UNIT_CPPFLAGS) -DAG_LOCK_BY_TIME=0
 
 tests_unit_test_log_SOURCES = tests/unit/test_log.c tests/unit/test.h src/observe/log.c \
 	src/observe/name.c src/config/initial.c

@@ -3,29 +3,33 @@
 #include "engine/aside.h"
 
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "driver/driver.h"
 #include "engine/fetch.h"
 #include "engine/hot.h"
+#include "engine/patience.h"
 #include "engine/stream.h"
 #include "engine/young.h"
+#include "observe/futex.h"
 #include "trace/policy.h"
 #include "unit/test.h"
 
 /* -- A context that another thread uses, and a driver that can wait --------------- */
 
-/* The time is an hour ahead. Whoever waits until some time waits then for the event itself, however
-   busy the machine is. */
-static bool ahead = true;
+/* Nothing takes so long. Whoever waits for some time waits then for the event itself, however busy
+   the machine is. */
+static bool patient = true;
 
-int clock_gettime(clockid_t clock, struct timespec *time)
+bool ag_patience_awaits(uint64_t *slept, uint64_t most, _Atomic uint32_t *word, uint32_t value)
 {
-    int error = (int)syscall(SYS_clock_gettime, clock, time);
-    time->tv_sec += ahead ? 3600 : 0;
-    return error;
+    struct timespec time = {.tv_nsec = (long)(most - *slept)};
+    if (*slept >= most)
+        return false;
+    if (ag_futex(word, FUTEX_WAIT_PRIVATE, value, patient ? NULL : &time) == AG_WOKEN_BY_TIME)
+        *slept = most;
+    return true;
 }
 
 static struct ag_context context, other_context;
@@ -216,13 +220,13 @@ TEST(nobody_waits_for_ever)
     struct timespec start;
     begin(CUDA_SUCCESS);
     full = true;
-    ahead = false;
+    patient = false;
     clock_gettime(CLOCK_MONOTONIC, &start);
     CHECK(ag_aside_instantiate(&context, trace_of(5)) == CUDA_ERROR_NOT_READY);
     double first = ms_since(&start);
     CHECK(first >= AG_PATIENCE_ASIDE_MS && ag_aside_waits());
-    ahead = true;
-    for (int i = 0; i < MORE; i++) /* none of them waits again: it would be for an hour */
+    patient = true;
+    for (int i = 0; i < MORE; i++) /* none of them waits again: it would be for ever */
         CHECK(ag_aside_destroy(&context, trace_of(1)) == CUDA_SUCCESS);
     CUevent event = (CUevent)32;
     CHECK(ag_aside_event(&context, &event) == CUDA_ERROR_NOT_READY && event == NULL);
