@@ -10,9 +10,9 @@
 #include "engine/fetch.h"
 #include "engine/hot.h"
 #include "engine/issuer.h"
-#include "engine/patience.h"
 #include "engine/young.h"
 #include "observe/futex.h"
+#include "observe/patience.h"
 #include "observe/thread.h"
 #include "trace/policy.h"
 

@@ -6,8 +6,8 @@
 
 #include "driver/driver.h"
 #include "engine/hot.h"
-#include "engine/patience.h"
 #include "graph/function.h"
+#include "observe/patience.h"
 #include "trace/policy.h"
 
 extern const uint32_t ag_fetch_image[]; /* fetch_image.S */

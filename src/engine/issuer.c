@@ -3,7 +3,7 @@
 #include "engine/issuer.h"
 
 #include "engine/hot.h"
-#include "engine/patience.h"
+#include "observe/patience.h"
 
 static _Atomic unsigned growing; /* threads that make more execs, or are about to */
 static _Atomic uint32_t growths;

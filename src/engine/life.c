@@ -14,7 +14,6 @@
 #include "engine/issuer.h"
 #include "engine/late.h"
 #include "engine/observe.h"
-#include "engine/patience.h"
 #include "engine/query.h"
 #include "engine/sequence.h"
 #include "engine/settle.h"
@@ -25,6 +24,7 @@
 #include "graph/setting.h"
 #include "observe/callsite.h"
 #include "observe/log.h"
+#include "observe/patience.h"
 #include "trace/policy.h"
 
 /* -- Streams ----------------------------------------------------------------- */

@@ -7,8 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "engine/patience.h"
 #include "observe/futex.h"
+#include "observe/patience.h"
 #include "trace/policy.h"
 
 static _Atomic bool biases = AG_LOCK_BY_TIME; /* there are any */

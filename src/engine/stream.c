@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "engine/hot.h"
-#include "engine/patience.h"
+#include "observe/patience.h"
 
 static struct ag_stream *_Atomic streams; /* newest first */
 static _Atomic unsigned count;            /* goes up only */

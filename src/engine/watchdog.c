@@ -10,8 +10,8 @@
 #include "config/config.h"
 #include "engine/hot.h"
 #include "engine/lock.h"
-#include "engine/patience.h"
 #include "observe/futex.h"
+#include "observe/patience.h"
 #include "observe/thread.h"
 #include "trace/policy.h"
 

@@ -93,7 +93,7 @@ static __attribute__((noinline)) CUresult launch_in_moment(const struct ag_node 
         struct ag_moment moment;
         ag_moment_open(&moment, &node->op, sure);
         result = kernel_launch(node, stream);
-        ag_moment_close(&moment);
+        (void)ag_moment_close(&moment); /* it has taken its settings */
     }
     return result;
 }
@@ -134,7 +134,8 @@ static CUresult add_kernel(const struct ag_node *node, CUfunction func, CUgraph 
     CUresult result =
         ag_attribute_add_kernel(made, graph, after->node, after->count - early,
                                 ag_node_kernel(node, func, first_arguments(node)), attrs, count);
-    ag_moment_close(&moment);
+    if (!ag_moment_close(&moment)) /* the node may have other settings */
+        result = CUDA_ERROR_NOT_PERMITTED;
     if (result == CUDA_SUCCESS && early) {
         CUgraphEdgeData edge = {
             .from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
@@ -344,8 +345,7 @@ static __attribute__((noinline)) CUresult patch_in_moment(const struct ag_node *
     CUresult result = exec != NULL
                           ? ag_real.cuGraphExecKernelNodeSetParams_v2(exec, graph_node, params)
                           : ag_real.cuGraphKernelNodeSetParams_v2(graph_node, params);
-    ag_moment_close(&moment);
-    return result;
+    return ag_moment_close(&moment) ? result : CUDA_ERROR_NOT_PERMITTED;
 }
 
 CUresult ag_node_patch(const struct ag_node *node, CUfunction func, CUgraphExec exec,

@@ -9,6 +9,9 @@
 
 #include "driver/driver.h"
 #include "graph/words.h"
+#include "observe/futex.h"
+#include "observe/patience.h"
+#include "trace/policy.h"
 
 static const CUfunction_attribute attributes[AG_SETTING_ATTRIBUTES] = {
     CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
@@ -31,8 +34,10 @@ struct ag_same {
     bool some, all; /* functions that are known have it */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of settings, and of moments; taken
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of settings, and of what follows; taken
                                                             before the table's, after a stream's */
+static const struct ag_moment *opened;                   /* the moment that is open, or NULL */
+static _Atomic uint32_t moments; /* goes up when one opens, and when it closes; a futex */
 
 /* -- Values --------------------------------------------------------------- */
 
@@ -106,6 +111,101 @@ bool ag_setting_number(const struct ag_function *function, uint32_t shared, bool
                                                      : grow(function, shared, compared, number);
 }
 
+/* -- Moments that are open ------------------------------------------------ */
+
+_Atomic unsigned ag_setting_errors;
+
+static void check(CUresult result)
+{
+    if (result != CUDA_SUCCESS)
+        atomic_fetch_add(&ag_setting_errors, 1);
+}
+
+/* A kernel's function follows the kernel until something is set for the function itself, and never
+   again from then on (H200, driver 580). So the kernel is set where it is known, and the function
+   only where it does not follow any more. */
+static CUresult set(const struct ag_moment *moment, unsigned i, int kernel_value, int value)
+{
+    const struct ag_function *function = moment->function;
+    int now;
+    if (function->kernel != NULL) {
+        check(ag_real.cuKernelSetAttribute(attributes[i], kernel_value, function->kernel,
+                                           moment->device));
+        if (get(function->func, attributes[i], &now) && now == value)
+            return CUDA_SUCCESS;
+    }
+    return ag_real.cuFuncSetAttribute(function->func, attributes[i], value);
+}
+
+static CUresult set_cache(const struct ag_moment *moment, int cache)
+{
+    const struct ag_function *function = moment->function;
+    return function->kernel != NULL
+               ? ag_real.cuKernelSetCacheConfig(function->kernel, (CUfunc_cache)cache,
+                                                moment->device)
+               : ag_real.cuFuncSetCacheConfig(function->func, (CUfunc_cache)cache);
+}
+
+/* What the driver took before it takes again: a second try for one that failed for want of memory.
+ */
+static void restore(const struct ag_moment *moment, unsigned i)
+{
+    for (int tries = 0; tries < 2; tries++) {
+        CUresult result = set(moment, i, moment->kernel_was[i], moment->was[i]);
+        check(result);
+        if (result == CUDA_SUCCESS)
+            return;
+    }
+}
+
+/* The moment's settings go. The lock is held. */
+static void end(const struct ag_moment *moment)
+{
+    for (unsigned i = 0; i < AG_SETTING_ATTRIBUTES; i++)
+        if (moment->changed & 1u << i)
+            restore(moment, i);
+    if (moment->cache)
+        check(set_cache(moment, moment->function->cache));
+    opened = NULL;
+    atomic_fetch_add(&moments, 1);
+    ag_futex(&moments, FUTEX_WAKE_PRIVATE, INT_MAX, NULL);
+}
+
+/* Another thread's moment ends, in its context. */
+static void end_early(void)
+{
+    CUcontext popped, current = NULL;
+    check(ag_real.cuCtxGetCurrent(&current));
+    bool pushes = current != opened->ctx, pushed = false;
+    if (pushes)
+        pushed = ag_real.cuCtxPushCurrent_v2(opened->ctx) == CUDA_SUCCESS;
+    end(opened);
+    if (pushed)
+        check(ag_real.cuCtxPopCurrent_v2(&popped));
+}
+
+/*
+ * Takes the lock once no moment is open. A moment that lasts is ended: its thread waits in the
+ * driver until a stream takes more, which may need what the caller does next. A launch has taken
+ * its settings before it waits.
+ */
+static void begin_alone(void)
+{
+    uint64_t slept = 0;
+    uint32_t before = 0, number;
+    pthread_mutex_lock(&lock);
+    while (opened != NULL) {
+        number = atomic_load(&moments);
+        slept = number == before ? slept : 0;
+        before = number;
+        pthread_mutex_unlock(&lock);
+        bool lasts = ag_patience_awaits(&slept, AG_PATIENCE_NS, &moments, number);
+        pthread_mutex_lock(&lock);
+        if (!lasts && opened != NULL && atomic_load(&moments) == number)
+            end_early();
+    }
+}
+
 /* -- Setters -------------------------------------------------------------- */
 
 /* The driver does not tell which cache configuration a function has. */
@@ -140,17 +240,23 @@ static void find_reach(struct ag_setter *setter, CUcontext current)
         reach->func = NULL;
 }
 
+/* Whether the driver says that the attribute has the value. */
+static bool repeats_attribute(const struct ag_setter *setter)
+{
+    int value;
+    CUfunction_attribute attribute = (CUfunction_attribute)setter->attribute;
+    bool told = setter->kernel
+                    ? ag_real.cuKernelGetAttribute(&value, attribute, (CUkernel)setter->handle,
+                                                   setter->device) == CUDA_SUCCESS
+                    : get(setter->handle, attribute, &value);
+    return told && value == setter->value;
+}
+
 bool ag_setter_repeats(struct ag_setter *setter, CUcontext current)
 {
-    int now;
-    CUfunction_attribute attribute = (CUfunction_attribute)setter->attribute;
     bool cache = setter->attribute == AG_SETTING_CACHE;
-    if (!cache && setter->kernel &&
-        ag_real.cuKernelGetAttribute(&now, attribute, (CUkernel)setter->handle, setter->device) ==
-            CUDA_SUCCESS &&
-        now == setter->value)
-        return true;
-    if (!cache && !setter->kernel && get(setter->handle, attribute, &now) && now == setter->value)
+    uint32_t number = atomic_load(&moments); /* odd: what the driver says may be the moment's */
+    if (!cache && repeats_attribute(setter) && number % 2 == 0 && atomic_load(&moments) == number)
         return true;
     find_reach(setter, current);
     return cache && repeats_cache(setter);
@@ -175,7 +281,7 @@ uint32_t ag_setter_prepare(struct ag_setter *setter)
 
 void ag_setter_begin(void)
 {
-    pthread_mutex_lock(&lock);
+    begin_alone();
 }
 
 /* The call has succeeded. */
@@ -217,39 +323,6 @@ uint32_t ag_setter_end(struct ag_setter *setter, CUresult result)
 
 /* -- Moments -------------------------------------------------------------- */
 
-_Atomic unsigned ag_setting_errors;
-
-static void check(CUresult result)
-{
-    if (result != CUDA_SUCCESS)
-        atomic_fetch_add(&ag_setting_errors, 1);
-}
-
-/* A kernel's function follows the kernel until something is set for the function itself, and never
-   again from then on (H200, driver 580). So the kernel is set where it is known, and the function
-   only where it does not follow any more. */
-static CUresult set(const struct ag_moment *moment, unsigned i, int kernel_value, int value)
-{
-    const struct ag_function *function = moment->function;
-    int now;
-    if (function->kernel != NULL) {
-        check(ag_real.cuKernelSetAttribute(attributes[i], kernel_value, function->kernel,
-                                           moment->device));
-        if (get(function->func, attributes[i], &now) && now == value)
-            return CUDA_SUCCESS;
-    }
-    return ag_real.cuFuncSetAttribute(function->func, attributes[i], value);
-}
-
-static CUresult set_cache(const struct ag_moment *moment, int cache)
-{
-    const struct ag_function *function = moment->function;
-    return function->kernel != NULL
-               ? ag_real.cuKernelSetCacheConfig(function->kernel, (CUfunc_cache)cache,
-                                                moment->device)
-               : ag_real.cuFuncSetCacheConfig(function->func, (CUfunc_cache)cache);
-}
-
 /* Sets one attribute, if it has another value, and keeps what it was. */
 static void change(struct ag_moment *moment, unsigned i, int value)
 {
@@ -265,6 +338,17 @@ static void change(struct ag_moment *moment, unsigned i, int value)
     check(result);
 }
 
+/* The driver does not tell which cache configuration a function has, which may be something from
+   before it was known here: that stays. */
+static void change_all(struct ag_moment *moment, const struct ag_setting *to)
+{
+    for (unsigned i = 0; i < AG_SETTING_LIMIT; i++)
+        change(moment, i, to->attribute[i]);
+    moment->cache = to->cache != cache_of(moment->function);
+    if (moment->cache)
+        check(set_cache(moment, to->cache));
+}
+
 void ag_moment_open(struct ag_moment *moment, const struct ag_op *op, bool sure)
 {
     const struct ag_function *function = ag_function_of(op->layout);
@@ -275,43 +359,27 @@ void ag_moment_open(struct ag_moment *moment, const struct ag_op *op, bool sure)
     if (!sure && atomic_load(&settings->now) == number &&
         shared <= atomic_load(&function->limits.shared))
         return;
-    pthread_mutex_lock(&lock);
+    begin_alone();
     moment->function = function;
+    check(ag_real.cuCtxGetCurrent(&moment->ctx));
     check(ag_real.cuCtxGetDevice(&moment->device));
     if (shared > atomic_load(&function->limits.shared))
         change(moment, AG_SETTING_LIMIT, (int)shared);
-    if (atomic_load(&settings->now) == number)
-        return;
-    for (unsigned i = 0; i < AG_SETTING_LIMIT; i++)
-        change(moment, i, settings->known[number - 1].attribute[i]);
-    /* The driver does not tell what a function has, which may be something from before it was known
-       here: that stays. */
-    int cache = settings->known[number - 1].cache;
-    moment->cache = cache != cache_of(function);
-    if (moment->cache)
-        check(set_cache(moment, cache));
+    if (atomic_load(&settings->now) != number)
+        change_all(moment, &settings->known[number - 1]);
+    opened = moment;
+    atomic_fetch_add(&moments, 1);
+    pthread_mutex_unlock(&lock);
 }
 
-/* What the driver took before it takes again: a second try for one that failed for want of memory.
- */
-static void restore(const struct ag_moment *moment, unsigned i)
-{
-    for (int tries = 0; tries < 2; tries++) {
-        CUresult result = set(moment, i, moment->kernel_was[i], moment->was[i]);
-        check(result);
-        if (result == CUDA_SUCCESS)
-            return;
-    }
-}
-
-void ag_moment_close(const struct ag_moment *moment)
+bool ag_moment_close(const struct ag_moment *moment)
 {
     if (moment->function == NULL)
-        return;
-    for (unsigned i = 0; i < AG_SETTING_ATTRIBUTES; i++)
-        if (moment->changed & 1u << i)
-            restore(moment, i);
-    if (moment->cache)
-        check(set_cache(moment, moment->function->cache));
+        return true;
+    pthread_mutex_lock(&lock);
+    bool whole = opened == moment;
+    if (whole)
+        end(moment);
     pthread_mutex_unlock(&lock);
+    return whole;
 }

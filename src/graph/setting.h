@@ -18,7 +18,7 @@
  * always described.
  *
  * A held launch may go out when its function has other settings already. For that moment the
- * function gets back the settings that it was called with, under a lock that setters wait for.
+ * function gets back the settings that it was called with, and setters wait (struct ag_moment).
  */
 #ifndef AG_SETTING_H
 #define AG_SETTING_H
@@ -74,16 +74,21 @@ bool ag_setting_number(const struct ag_function *function, uint32_t shared, bool
  * is at work, waits for it; otherwise the setter may come in between. If the driver does not set
  * something it stays as it is, and is counted: only speed depends on it, or the driver refuses what
  * follows.
+ *
+ * One moment is open at a time, and no lock is held meanwhile: a launch may wait until its stream
+ * takes more. Setters and further moments wait for AG_PATIENCE_NS, and then end this one. Close
+ * says whether the moment had lasted until then.
  */
 struct ag_moment {
-    const struct ag_function *function; /* NULL: nothing had to be set, and no lock is held */
+    const struct ag_function *function; /* NULL: nothing had to be set */
+    CUcontext ctx;
     CUdevice device;
     bool cache;
     uint32_t changed; /* a bit for each attribute that was set; `was` and `kernel_was` go back */
     int was[AG_SETTING_ATTRIBUTES], kernel_was[AG_SETTING_ATTRIBUTES];
 };
 void ag_moment_open(struct ag_moment *moment, const struct ag_op *op, bool sure);
-void ag_moment_close(const struct ag_moment *moment);
+bool ag_moment_close(const struct ag_moment *moment);
 
 extern _Atomic unsigned ag_setting_errors;
 

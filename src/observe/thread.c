@@ -30,12 +30,6 @@ enum { MOST_FILES = 1 << 20 }; /* that are closed one by one: 0.1 s */
    for a busy machine. */
 enum { PREPARE_NS = 100000000, PREPARE_TIMES = 10 };
 
-void ag_thread_pause(long ns)
-{
-    _Atomic uint32_t nobody = 0;
-    ag_futex(&nobody, FUTEX_WAIT_PRIVATE, 0, &(struct timespec){.tv_nsec = ns});
-}
-
 /* Linux 5.9 does it at once; before, the table is a copy. (A container may allow the former only.)
  */
 bool ag_thread_own_files(void)

@@ -27,8 +27,4 @@ bool ag_thread_start(struct ag_own_thread *thread);
    keep open. False: the kernel refuses it. */
 bool ag_thread_own_files(void);
 
-/* Sleeps for a moment, of less than a second, by a system call that every program with threads
- * makes. */
-void ag_thread_pause(long ns);
-
 #endif

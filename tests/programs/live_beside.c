@@ -446,14 +446,84 @@ static void exit_beside(void)
     CHECK(pthread_join(filler, NULL) == 0);
 }
 
+/* -- A setter -- */
+
+enum { ROOM = 1021, LEFT = 6 }; /* entries of a stream; of these, launches of the thread */
+
+static void set_carveout(int value)
+{
+    OK(cuFuncSetAttribute(mix, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, value));
+}
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+/* Two launches with other settings, each in some more. */
+static void settings_loop(CUstream s)
+{
+    for (uint32_t step = 0; step < STEPS; step++) {
+        set_carveout(0);
+        OK(launch_mix(buffer[1], N, step, s));
+        set_carveout(100);
+        for (uint32_t i = 0; i < BODY; i++)
+            OK(launch_mix(buffer[1], N, i, s));
+        OK(cuStreamSynchronize(s));
+    }
+}
+
+/* Each launch goes out when its function has another setting, until the stream takes no more. */
+static void *launches_late(void *s)
+{
+    OK(cuCtxSetCurrent(ctx));
+    OK(cuLaunchHostFunc(s, until_released, (void *)(uintptr_t)1));
+    for (unsigned i = 0; i < ROOM - LEFT; i++)
+        OK(cuLaunchHostFunc(s, nothing, NULL));
+    for (uint32_t step = 1; step <= LEFT * 2 && !get_word(&released); step++) {
+        set_carveout(0);
+        OK(launch_mix(buffer[1], N, step, s));
+        if (get_word(&released)) /* the other thread has set something since */
+            break;
+        set_carveout(100);
+        (void)cuStreamQuery(s);
+        set_word(&submitted, step);
+    }
+    return NULL;
+}
+
+/* Such a launch waits for room until a thread has set something, too. What that sets stays. */
+static void setter_beside(void)
+{
+    pthread_t thread;
+    int value;
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    settings_loop(s);
+    CHECK(pthread_create(&thread, NULL, launches_late, s) == 0);
+    until_full();
+    set_carveout(50);
+    OK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, mix));
+    printf("%d at once\n", value);
+    set_word(&released, 1);
+    CHECK(pthread_join(thread, NULL) == 0);
+    OK(cuStreamSynchronize(s));
+    OK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, mix));
+    printf("%d in the end\n", value);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"released_beside", released_beside}, {"lost_beside", lost_beside},
-        {"relayed_beside", relayed_beside},   {"waiters_beside", waiters_beside},
-        {"grown_beside", grown_beside},       {"exit_beside", exit_beside},
-        {"streams_beside", streams_beside},   {"ahead_beside", ahead_beside},
-        {"asked_beside", asked_beside},       {NULL, NULL}};
+    static const struct scenario all[] = {{"released_beside", released_beside},
+                                          {"lost_beside", lost_beside},
+                                          {"relayed_beside", relayed_beside},
+                                          {"waiters_beside", waiters_beside},
+                                          {"grown_beside", grown_beside},
+                                          {"exit_beside", exit_beside},
+                                          {"streams_beside", streams_beside},
+                                          {"ahead_beside", ahead_beside},
+                                          {"asked_beside", asked_beside},
+                                          {"setter_beside", setter_beside},
+                                          {NULL, NULL}};
     run(all, argc, argv);
     show_all(argv[1]);
     return 0;

@@ -18,15 +18,16 @@ tests_unit_test_audit_SOURCES = tests/unit/test_audit.c tests/unit/test.h src/en
 	src/trace/op.c src/trace/recorder.c src/trace/tree.c
 tests_unit_test_audit_CPPFLAGS = $(UNIT_CPPFLAGS)
 
-tests_unit_test_function_SOURCES = tests/unit/test_function.c tests/unit/test.h src/graph/function.c src/graph/setting.c src/graph/shape.c
+tests_unit_test_function_SOURCES = tests/unit/test_function.c tests/unit/test.h src/graph/function.c src/graph/setting.c src/graph/shape.c \
+	src/observe/patience.c
 tests_unit_test_function_CPPFLAGS = $(UNIT_CPPFLAGS)
 
-tests_unit_test_lock_SOURCES = tests/unit/test_lock.c tests/unit/test.h src/engine/lock.c src/engine/patience.c
+tests_unit_test_lock_SOURCES = tests/unit/test_lock.c tests/unit/test.h src/engine/lock.c src/observe/patience.c
 tests_unit_test_lock_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 # As on other architectures.
 tests_unit_test_lock_membarrier_SOURCES = tests/unit/test_lock_membarrier.c tests/unit/test.h src/engine/lock.c \
-	src/engine/patience.c
+	src/observe/patience.c
 tests_unit_test_lock_membarrier_CPPFLAGS = $(UNIT_CPPFLAGS) -DAG_LOCK_BY_TIME=0
 
 tests_unit_test_log_SOURCES = tests/unit/test_log.c tests/unit/test.h src/observe/log.c \

@@ -9,10 +9,10 @@
 #include "driver/driver.h"
 #include "engine/fetch.h"
 #include "engine/hot.h"
-#include "engine/patience.h"
 #include "engine/stream.h"
 #include "engine/young.h"
 #include "observe/futex.h"
+#include "observe/patience.h"
 #include "trace/policy.h"
 #include "unit/test.h"
 

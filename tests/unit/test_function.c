@@ -73,6 +73,27 @@ static CUresult get_device(CUdevice *device)
     return CUDA_SUCCESS;
 }
 
+static CUcontext current = (CUcontext)16;
+
+static CUresult get_current(CUcontext *to)
+{
+    *to = current;
+    return CUDA_SUCCESS;
+}
+
+static CUresult push_current(CUcontext to)
+{
+    current = to;
+    return CUDA_SUCCESS;
+}
+
+static CUresult pop_current(CUcontext *from)
+{
+    *from = current;
+    current = NULL;
+    return CUDA_SUCCESS;
+}
+
 static CUresult get_device_attribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
     (void)attribute, (void)device;
@@ -88,6 +109,9 @@ struct ag_driver ag_real = {
     .cuFuncSetCacheConfig = set_cache,
     .cuCtxGetCacheConfig = get_cache,
     .cuCtxGetDevice = get_device,
+    .cuCtxGetCurrent = get_current,
+    .cuCtxPushCurrent_v2 = push_current,
+    .cuCtxPopCurrent_v2 = pop_current,
     .cuDeviceGetAttribute = get_device_attribute,
 };
 
@@ -268,14 +292,41 @@ TEST(a_moment_gives_an_op_its_settings)
     op.shape[AG_KERNEL_FLAGS] = (uint32_t)number(1500) << AG_KERNEL_SETTING;
     struct ag_moment moment;
     ag_moment_open(&moment, &op, false);
-    CHECK(moment.function == NULL);
-    ag_moment_close(&moment);
+    CHECK(moment.function == NULL && ag_moment_close(&moment));
     CHECK(!sets(CARVEOUT, 75) && !sets(LIMIT, 1024));
     int before = caches_set;
     ag_moment_open(&moment, &op, false);
     CHECK(carveout == -1 && limit == 1500 && caches_set == before);
-    ag_moment_close(&moment);
+    CHECK(ag_moment_close(&moment));
     CHECK(ag_setting_errors == 0);
     CHECK(carveout == 75 && limit == 1024 && caches_set == before);
+    ag_functions_sweep(retire());
+}
+
+/* Whoever wants to set something meanwhile waits, and goes on. */
+TEST(a_moment_that_lasts_is_ended)
+{
+    limit = 49152;
+    carveout = -1;
+    CHECK(number(3000) == 0 && sets(LIMIT, 2000));
+    struct ag_op op = {.layout = &learnt()->layout, .kind = AG_OP_KERNEL};
+    op.shape[AG_KERNEL_SHARED] = 1500;
+    op.shape[AG_KERNEL_FLAGS] = (uint32_t)number(1500) << AG_KERNEL_SETTING;
+    struct ag_moment moment, other;
+    CHECK(!sets(CARVEOUT, 75));
+    ag_moment_open(&moment, &op, false);
+    CHECK(carveout == -1);
+    struct ag_setter same = {.handle = mix, .attribute = CARVEOUT, .value = -1};
+    CHECK(!ag_setter_repeats(&same, ctx)); /* it is the moment's */
+    current = NULL;                        /* as another thread may have it */
+    (void)sets(CARVEOUT, 50);
+    CHECK(carveout == 50 && current == NULL);
+    CHECK(!ag_moment_close(&moment) && carveout == 50);
+    current = ctx;
+    ag_moment_open(&moment, &op, false);
+    ag_moment_open(&other, &op, false);
+    CHECK(carveout == -1 && !ag_moment_close(&moment));
+    CHECK(carveout == -1 && ag_moment_close(&other) && carveout == 50);
+    CHECK(ag_setting_errors == 0);
     ag_functions_sweep(retire());
 }
