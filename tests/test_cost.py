@@ -24,7 +24,7 @@ CEILINGS = {
     "held-driver-changing": 303,
     "held-memset": 475,
     "held-copy": 810,
-    "held-upload": 1000,
+    "held-upload": 1080,
     "held-event": 660,
     "whole-runtime": 402,
     "whole-runtime-changing": 520,
@@ -54,7 +54,7 @@ CEILINGS = {
     "stream": 3265,
     "young": 1505,
     "crowd": 3265,
-    "uploads": 4670,
+    "uploads": 4700,
 }
 
 # One of each kind: a contributor sees what most changes do; the full check sees the rest.

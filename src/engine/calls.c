@@ -17,6 +17,48 @@
 
 typedef bool describer(struct ag_stream *stream, struct ag_described *to, const void *call);
 
+/* -- Uploads ---------------------------------------------------------------------- */
+
+/* All uploads of a trace need places at one time: a sequence that has many ends before this one. */
+static void count_upload(struct ag_stream *stream, const struct ag_described *upload)
+{
+    size_t bytes = ag_words(&upload->op.shape[AG_COPY_BYTES_LOW]);
+    if (stream->recorder.cursor->depth != 0 && ag_staging_cuts(stream, bytes))
+        ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
+    ag_staging_count(stream, bytes);
+}
+
+/*
+ * The copy is an upload, and its stream is locked: whether it is held. Its bytes are read with no
+ * lock: a handler of SIGSEGV may get them by calls of its own, or jump away.
+ */
+static __attribute__((noinline)) bool decide_upload(struct ag_stream *stream,
+                                                    struct ag_described *op,
+                                                    const struct ag_copy_call *call,
+                                                    CUcontext current, uint64_t began)
+{
+    unsigned char bytes[AG_UPLOAD_KB << 10];
+    uint32_t life = stream->id.life;
+    ag_stream_unlock(stream);
+    memcpy(bytes, op->upload, ag_words(&op->op.shape[AG_COPY_BYTES_LOW]));
+    op->upload = bytes;
+    ag_stream_lock(stream);
+    if (UNLIKELY(stream->id.life != life || !ag_issuer_is_self(stream))) {
+        ag_stream_unlock(stream);
+        return ag_engine_copy(call);
+    }
+    bool described = ag_op_is_eligible(stream, current);
+    if (described)
+        count_upload(stream, op);
+    bool held = ag_op_step(stream, described, op);
+    ag_trial_spent(stream, began);
+    ag_stream_unlock(stream);
+    AG_CALLSITE();
+    return held;
+}
+
+/* -- All --------------------------------------------------------------------------- */
+
 /*
  * The op goes to the stream, which is entered; whether it is held. To be inlined into a function
  * that is not: what is described is large, and a thread that issues a few ops has as little of its
@@ -30,6 +72,8 @@ static INLINE bool decide(struct ag_stream *stream, CUcontext current, enum ag_o
     bool held = false;
     if (!ag_op_passes(stream, ag_mark(kind, NULL, 0))) {
         bool described = ag_op_is_eligible(stream, current) && describe(stream, &op, call);
+        if (kind == AG_OP_COPY && described && op.upload != NULL)
+            return decide_upload(stream, &op, call, current, began);
         held = ag_op_step(stream, described, &op);
     }
     ag_trial_spent(stream, began);
@@ -67,15 +111,6 @@ bool ag_engine_memset(const struct ag_memset_call *call)
     return stream != NULL && decide_memset(stream, call, current);
 }
 
-/* All uploads of a trace need places at one time: a sequence that has many ends before this one. */
-static void count_upload(struct ag_stream *stream, const struct ag_described *upload)
-{
-    size_t bytes = ag_words(&upload->op.shape[AG_COPY_BYTES_LOW]);
-    if (stream->recorder.cursor->depth != 0 && ag_staging_cuts(stream, bytes))
-        ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
-    ag_staging_count(stream, bytes);
-}
-
 static bool describe_copy(struct ag_stream *stream, struct ag_described *to, const void *call)
 {
     if (ag_copies_skip(stream))
@@ -83,8 +118,6 @@ static bool describe_copy(struct ag_stream *stream, struct ag_described *to, con
     bool described = ag_describe_copy(to, call, &stream->answers) &&
                      (to->upload == NULL || !ag_staging_is_barred(stream));
     ag_copies_seen(stream, described);
-    if (described && to->upload != NULL)
-        count_upload(stream, to);
     return described;
 }
 

@@ -180,6 +180,19 @@ static bool arrive(const struct ag_fetch *fetch, CUevent event, CUstream handle,
     return true;
 }
 
+/* Writes a byte of each page as it is, before anything is begun: if the place cannot be written, a
+   handler of SIGSEGV may make it so by calls of its own, or jump away. */
+static void touch(void *to, size_t bytes)
+{
+    enum { PAGE = 4096 }; /* or more */
+    unsigned char *byte = to, *last = byte + bytes - 1;
+    for (bool more = true; more; byte += PAGE) {
+        more = byte < last;
+        unsigned char *at = more ? byte : last, is = __atomic_load_n(at, __ATOMIC_RELAXED);
+        (void)__atomic_compare_exchange_n(at, &is, is, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    }
+}
+
 /* Reads back in the stream, which is locked, and gives the lock back. */
 static enum ag_read read_back(struct ag_stream *stream, const struct ag_read_call *call,
                               CUcontext current)
@@ -365,8 +378,11 @@ enum ag_read ag_engine_read(const struct ag_read_call *call)
         return AG_READ_NOT;
     bool ready = ag_fetch_is_ready(&stream->id.context->fetch);
     enum place place = ready || !call->blocks ? place_of(call) : ELSEWHERE;
-    if (place == ELSEWHERE || (place == WAITED && !ready) ||
-        (stream = ag_enter(call->stream, call->ptsz, current, false)) == NULL)
+    if (place == ELSEWHERE || (place == WAITED && !ready))
+        return AG_READ_NOT;
+    if (place == WAITED)
+        touch(call->dst, call->bytes);
+    if ((stream = ag_enter(call->stream, call->ptsz, current, false)) == NULL)
         return AG_READ_NOT;
     if (place == PINNED)
         return copy_to_pinned(stream, call, current);

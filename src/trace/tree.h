@@ -147,30 +147,28 @@ static inline bool ag_node_reshape(struct ag_node *node, const struct ag_op *op)
 static inline void ag_node_store(struct ag_node *node, void *const *from)
 {
     const struct ag_layout *layout = node->op.layout;
-    bool changed = false;
     for (uint32_t i = 0; i < layout->count; i++) {
         unsigned char *to = node->args + layout->field[i].offset;
         switch (layout->field[i].size) {
         case 8:
             if (memcmp(to, from[i], 8) != 0) {
+                node->version++; /* first: a fault may come in any of these reads */
                 memcpy(to, from[i], 8);
-                changed = true;
             }
             break;
         case 4:
             if (memcmp(to, from[i], 4) != 0) {
+                node->version++;
                 memcpy(to, from[i], 4);
-                changed = true;
             }
             break;
         default:
             if (memcmp(to, from[i], layout->field[i].size) != 0) {
+                node->version++;
                 memcpy(to, from[i], layout->field[i].size);
-                changed = true;
             }
         }
     }
-    node->version += changed;
 }
 
 #endif

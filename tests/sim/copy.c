@@ -224,6 +224,26 @@ static bool is_of_host(const struct copy_side *s)
            (a && (a->kind == ALLOC_HOST || a->kind == ALLOC_REGISTERED));
 }
 
+/* Pageable memory is read and written by the calling thread, which has no lock then: a fault is the
+   program's, whose handler may jump away or call the driver. What follows finds the memory good. */
+static void touch_pageable(const struct work *w)
+{
+    enum { PAGE = 4096 };
+    const struct copy_side *side = w->copy.pageable_src ? &w->copy.src : &w->copy.dst;
+    if ((!w->copy.pageable_src && !w->copy.pageable_dst) || w->copy.height * w->copy.depth != 1)
+        return;
+    sim_unlock();
+    for (size_t i = 0; i < w->copy.width;
+         i += i + PAGE < w->copy.width ? PAGE : w->copy.width - i) {
+        unsigned char *at = (unsigned char *)side->base + side->x + i;
+        unsigned char is = *(volatile unsigned char *)at;
+        if (w->copy.pageable_dst)
+            (void)__atomic_compare_exchange_n(at, &is, is, false, __ATOMIC_RELAXED,
+                                              __ATOMIC_RELAXED);
+    }
+    sim_lock();
+}
+
 static CUresult do_copy(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
 {
     struct stream *s;
@@ -245,6 +265,7 @@ static CUresult do_copy(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
         sim_unlock();
         return r;
     }
+    touch_pageable(&w);
     bool touches_host = is_of_host(&w.copy.src) || is_of_host(&w.copy.dst);
     bool waits = synchronizes(s, w.copy.src.base) || synchronizes(s, w.copy.dst.base);
     bool wait = w.copy.pageable_dst || (sync && (touches_host || waits));
