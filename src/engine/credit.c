@@ -8,6 +8,8 @@
 /* What making the graph of a single op has taken of late, ns. */
 static _Atomic uint32_t single_ns;
 
+AG_HOLDS(struct ag_node, ways, AG_MOST_HOT << AG_CREDIT_DOUBLED);
+
 uint32_t ag_credit_hot(const struct ag_stream *stream, const struct ag_node *leaf)
 {
     uint32_t times = (uint32_t)ag_opt.trace_hot;

@@ -23,6 +23,10 @@
 #include "observe/log.h"
 #include "trace/policy.h"
 
+AG_HOLDS(struct ag_node, failures, AG_FAILURES);
+AG_HOLDS(struct ag_node, depth, AG_MOST_LENGTH);
+AG_HOLDS(struct ag_node, weight, AG_MOST_LENGTH);
+
 /* -- Room ------------------------------------------------------------------- */
 
 /* What comes of asking for an exec. */

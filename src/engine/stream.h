@@ -193,7 +193,8 @@ struct ag_audit {
     uint32_t since;            /* the recorder's ops at the last look, or when the window began */
     uint32_t after;            /* ops from there to the next look */
     uint64_t replayed, traces; /* the stream's counters at the last look */
-    uint32_t graphs;           /* of the program's own that the thread had launched by then */
+    const void *thread;        /* that looked, */
+    uint32_t graphs;           /* and the program's own graphs that it had launched by then */
     uint32_t again;            /* `after` for the next time that following wins */
     uint32_t window;           /* ops of a window */
     uint64_t clock;            /* the stream's replays before the audit */

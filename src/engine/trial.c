@@ -11,6 +11,13 @@
 #include "observe/log.h"
 #include "trace/policy.h"
 
+AG_HOLDS(struct ag_trial, pair, AG_TRIAL_PAIRS + 1);
+AG_HOLDS(struct ag_trial, won, AG_TRIAL_PAIRS + 1);
+AG_HOLDS(struct ag_trial, lost, AG_TRIAL_PAIRS + 1);
+AG_HOLDS(struct ag_trial, repeats, AG_TRIAL_REPEATS);
+AG_HOLDS(struct ag_trial, begun, (AG_TRIAL_SHORT * AG_TRIAL_WINDOW) + AG_TRIAL_REPEATS);
+AG_HOLDS(struct ag_trial, length, AG_MOST_LENGTH);
+
 /* About how many ops other threads have issued: holds, and ops that passed while nothing was
    recorded. */
 static uint64_t issued_by_others(void)
@@ -101,6 +108,12 @@ static enum ag_lap lap_of(const struct ag_head *head)
     return waits ? AG_LAP_WAIT : AG_LAP_SEQUENCE;
 }
 
+/* Whether another thread issues the sequences now: its waits and graphs say nothing of the laps. */
+static bool is_taken_over(const struct ag_trial *trial)
+{
+    return trial->lap != AG_LAP_SEQUENCE && trial->thread != &ag_self;
+}
+
 /* What the calling thread raises where laps begin. */
 static uint32_t mark_of(const struct ag_trial *trial)
 {
@@ -111,8 +124,10 @@ static uint32_t mark_of(const struct ag_trial *trial)
 static void begin(struct ag_head *head)
 {
     struct ag_trial *trial = &head->trial;
-    *trial = (struct ag_trial){
-        .on = true, .lap = lap_of(head), .others = head->longest == 1 ? issued_by_others() : 0};
+    *trial = (struct ag_trial){.on = true,
+                               .lap = lap_of(head),
+                               .thread = &ag_self,
+                               .others = head->longest == 1 ? issued_by_others() : 0};
     trial->mark = mark_of(trial);
 }
 
@@ -365,7 +380,8 @@ static enum ag_trial_verdict next(struct ag_stream *stream, struct ag_node *node
     struct ag_trial *trial = &head->trial;
     if (trial->length == 0)
         trial->length = (uint16_t)stream->recorder.max_length;
-    if (trial->length != stream->recorder.max_length) { /* what was measured is no more: anew */
+    if (trial->length != stream->recorder.max_length || is_taken_over(trial)) {
+        /* What was measured is no more: anew. */
         trial->on = false;
         put_off(head, AG_TRIAL_REPLAYS_FIRST);
         return AG_TRIAL_HOLD;
@@ -398,7 +414,7 @@ static void leave_astray(struct ag_stream *stream)
 {
     struct ag_head *head = stream->trial.leader->head;
     const struct ag_trial *trial = &head->trial;
-    bool comes = mark_of(trial) - trial->mark <= AG_TRIAL_ASTRAY_LAPS &&
+    bool comes = !is_taken_over(trial) && mark_of(trial) - trial->mark <= AG_TRIAL_ASTRAY_LAPS &&
                  stream->counters.ops - trial->ops <= AG_TRIAL_ASTRAY_OPS;
     if (trial->on && comes)
         return;

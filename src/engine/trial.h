@@ -17,7 +17,8 @@
  * all heads of the stream take turns with it: in a lap all are held, or none is. A head loses a
  * pair in which laps were slower, and wins one in which they were faster: its own sequences may
  * have waited for what another's saved. What holding saves in its sequences must be found in the
- * laps, or the look alone decides nothing.
+ * laps, or the look alone decides nothing. Where another thread takes over, laps end: a trial with
+ * laps begins anew, and its head leads no more.
  *
  * If holding is not faster in nearly all pairs the head is given up: its traces are destroyed, and
  * its sequences are eager for some time, twice as long after each lost trial. Then they become hot
@@ -55,7 +56,8 @@ struct ag_trial {
     struct ag_window laps[2];           /* held, eager: of whole laps in this pair, if it leads */
 
     enum ag_lap lap;
-    uint32_t mark;      /* of the thread, when the lap began: its waits, or its graphs */
+    const void *thread; /* that has begun the trial */
+    uint32_t mark;      /* of this thread, when the lap began: its waits, or its graphs */
     uint64_t began;     /* the lap: when, ns; 0: none has begun */
     uint64_t ops;       /* the stream's ops by then */
     uint32_t disturbed; /* the stream's count by then */

@@ -8,4 +8,8 @@
 #include "trace/policy.def"
 #undef AG_POLICY
 
+/* A counter of these bits must hold what it is counted to. */
+#define AG_HOLDS(type, member, most)                                                               \
+    _Static_assert((most) <= (__typeof__(((type *)0)->member))-1, #member " holds " #most)
+
 #endif

@@ -2,6 +2,9 @@
 /* The recorder: where sequences end, which are hot, and when recording does not pay. */
 #include "trace/recorder.h"
 
+AG_HOLDS(struct ag_node, late, AG_PAUSES);
+AG_HOLDS(struct ag_node, late_at, 2 * AG_PAUSE_LASTS); /* it goes round */
+
 bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, uint32_t max_length)
 {
     size_t tree = offsetof(struct ag_recorder, cursor); /* which comes first, and stays */

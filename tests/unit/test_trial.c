@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Trials by a clock of their own: what counts as faster (tests/test_trial.py has the rest). */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "config/config.h"
@@ -335,6 +336,39 @@ TEST(nobody_follows_a_head_that_has_gone)
     CHECK(two.held[1] == before); /* it is eager as that head was */
     laps_of_two(1000, 1, 0);
     CHECK(two.held[1] > before + 800);
+    end_two();
+}
+
+static void *sequences_of_another(void *head)
+{
+    ag_done.waits = 1u << 20; /* more than laps are far apart */
+    (void)two_ops((unsigned)(uintptr_t)head);
+    return NULL;
+}
+
+static bool another_comes(uintptr_t head)
+{
+    pthread_t thread;
+    return pthread_create(&thread, NULL, sequences_of_another, (void *)head) == 0 &&
+           pthread_join(thread, NULL) == 0;
+}
+
+/* Its waits are others than those that the laps begin with. */
+TEST(laps_are_those_of_one_thread)
+{
+    begin_two();
+    lead_eagerly();
+    struct ag_window before = two.head[0].head->trial.laps[1];
+    CHECK(another_comes(0) && !two.head[0].head->trial.on);
+    CHECK(memcmp(&before, &two.head[0].head->trial.laps[1], sizeof before) == 0);
+    laps_of_two(400, 0, 0);
+    CHECK(two.stream.counters.trials >= 2 && two.lost[0] + two.lost[1] == 0);
+    end_two();
+    begin_two();
+    lead_eagerly();
+    two.head[0].head->trial.mark = (1u << 20) - 1; /* by chance it looks like a lap */
+    unsigned held = two.held[1];
+    CHECK(another_comes(1) && two.held[1] == held + 1 && two.stream.trial.leader == NULL);
     end_two();
 }
 
