@@ -193,6 +193,17 @@ static void touch(void *to, size_t bytes)
     }
 }
 
+/* Where the copy goes, which is touched if the host waits for it; then the kernel must be ready. */
+static enum place prepare(const struct ag_read_call *call, bool ready)
+{
+    enum place place = place_of(call);
+    if (place != WAITED)
+        return place;
+    if (ready)
+        touch(call->dst, call->bytes);
+    return ready ? WAITED : ELSEWHERE;
+}
+
 /* Reads back in the stream, which is locked, and gives the lock back. */
 static enum ag_read read_back(struct ag_stream *stream, const struct ag_read_call *call,
                               CUcontext current)
@@ -377,12 +388,8 @@ enum ag_read ag_engine_read(const struct ag_read_call *call)
         atomic_load(&ag_hold_bans) != 0)
         return AG_READ_NOT;
     bool ready = ag_fetch_is_ready(&stream->id.context->fetch);
-    enum place place = ready || !call->blocks ? place_of(call) : ELSEWHERE;
-    if (place == ELSEWHERE || (place == WAITED && !ready))
-        return AG_READ_NOT;
-    if (place == WAITED)
-        touch(call->dst, call->bytes);
-    if ((stream = ag_enter(call->stream, call->ptsz, current, false)) == NULL)
+    enum place place = ready || !call->blocks ? prepare(call, ready) : ELSEWHERE;
+    if (place == ELSEWHERE || (stream = ag_enter(call->stream, call->ptsz, current, false)) == NULL)
         return AG_READ_NOT;
     if (place == PINNED)
         return copy_to_pinned(stream, call, current);
