@@ -29,19 +29,20 @@ static void count_upload(struct ag_stream *stream, const struct ag_described *up
 }
 
 /*
- * The copy is an upload, and its stream is locked: whether it is held. Its bytes are read with no
- * lock: a handler of SIGSEGV may get them by calls of its own, or jump away.
+ * The copy is an upload, and its stream is locked: whether it is held. Its pages, two at most, are
+ * read with no lock first: a handler of SIGSEGV may get them by calls of its own, or jump away. (A
+ * copy of the bytes would take 1 KiB of a stack that may be small.)
  */
 static __attribute__((noinline)) bool decide_upload(struct ag_stream *stream,
                                                     struct ag_described *op,
                                                     const struct ag_copy_call *call,
                                                     CUcontext current, uint64_t began)
 {
-    unsigned char bytes[AG_UPLOAD_KB << 10];
+    const volatile unsigned char *bytes = op->upload;
     uint32_t life = stream->id.life;
     ag_stream_unlock(stream);
-    memcpy(bytes, op->upload, ag_words(&op->op.shape[AG_COPY_BYTES_LOW]));
-    op->upload = bytes;
+    (void)bytes[0];
+    (void)bytes[ag_words(&op->op.shape[AG_COPY_BYTES_LOW]) - 1];
     ag_stream_lock(stream);
     if (UNLIKELY(stream->id.life != life || !ag_issuer_is_self(stream))) {
         ag_stream_unlock(stream);

@@ -28,7 +28,7 @@ struct ag_described {
         CUlaunchAttribute attrs[AG_MOST_ATTRIBUTES];
         CUDA_MEMCPY3D params;
     };
-    const void *upload; /* of a copy: the bytes of pageable memory, or those that were read of it;
+    const void *upload; /* of a copy: the bytes of pageable memory that are taken when it is held;
                            NULL: it is no such copy */
 };
 
