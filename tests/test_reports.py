@@ -13,7 +13,6 @@ SAMPLES = helpers.SOURCE / "tests/samples/reports"
 PROGRAMS = ["report_order", "report_graph", "report_life"]
 SCENARIOS = [(program, scenario) for program in PROGRAMS for scenario in
              re.findall(r'\{"(\w+)", \w+\}', (compiled.PROGRAMS / f"{program}.c").read_text())]
-ELSEWHERE = {"remapped"}  # needs a GPU
 HELD = {"AUTOGRAPH_HOLD_BOUND_US": 20000, "AUTOGRAPH_TRACE_LENGTH": "fixed", "AUTOGRAPH_TRACE_UNROLL": 12}
 # Nothing of these has to be replayed: they ask and do not launch, or launch what is soon gone.
 UNREPEATED = {"look_ups", "unload_beside"}
@@ -31,8 +30,7 @@ def options(scenario, **env):
             "status": STATUS.get(scenario, 0)}
 
 
-@pytest.mark.parametrize("program, scenario",
-                         [pair for pair in SCENARIOS if pair[1] not in ELSEWHERE])
+@pytest.mark.parametrize("program, scenario", SCENARIOS)
 def test_report(program, scenario):
     command = [compiled.program(program), scenario]
     plain = helpers.run_logged(command, preload=False, **options(scenario))

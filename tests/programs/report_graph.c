@@ -211,8 +211,7 @@ static void repointed(void)
     show("own", own);
 }
 
-/* One range of addresses, behind which now this memory lies and now that. For a GPU: the simulated
-   driver maps no memory by address. */
+/* One range of addresses, behind which now this memory lies and now that. */
 static void remapped(void)
 {
     CUstream s = made(CU_STREAM_NON_BLOCKING);

@@ -32,6 +32,7 @@
  *   CUDA_DEVICE_MAX_CONNECTIONS=N  the queues that a context's streams share (8, at most 32): in
  *                           each the operations begin in the order of submission
  *   AGSIM_STACK=1           a call uses as much of its caller's stack as on a GPU (stack.c)
+ *   AGSIM_IPC=1             other processes may open the device's memory (cuIpcGetMemHandle)
  *   AGSIM_MPS=1             the device says that it is shared by MPS
  *   AGSIM_LOG=FILE          what the device executed, a line per operation (log.c)
  *   AGSIM_CALLS=FILE        how often each function was called

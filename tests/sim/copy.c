@@ -66,6 +66,8 @@ static CUresult do_memset(CUdeviceptr dst, size_t pitch, unsigned value, unsigne
     CUresult r = stream_get(stream, &s);
     if (r == CUDA_SUCCESS)
         r = memset_prepare(&w, dst, pitch, value, elem, width, height);
+    if (r == CUDA_SUCCESS && !work_is_open(&w, s->ctx->device))
+        r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS && width && height) {
         w.memset.ctx = s->ctx;
         bool wait = sync && (alloc_find(dst, 1)->kind != ALLOC_DEVICE || synchronizes(s, dst));
@@ -252,9 +254,12 @@ static CUresult do_copy(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
     CUresult r = stream_get(stream, &s);
     if (r == CUDA_SUCCESS)
         r = copy_prepare(&w, c);
+    bool some = r == CUDA_SUCCESS && w.copy.width && w.copy.height && w.copy.depth;
+    if (some && !work_is_open(&w, s->ctx->device))
+        r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS && sync && s->capture)
         r = stream_check_sync(s);
-    if (r != CUDA_SUCCESS || !w.copy.width || !w.copy.height || !w.copy.depth) {
+    if (r != CUDA_SUCCESS || !some) {
         sim_unlock();
         return r;
     }

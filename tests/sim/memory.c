@@ -8,6 +8,7 @@
 #include "sanitize.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define ARENA_SIZE ((size_t)16 << 30) /* per kind; address space, not memory */
 #define ALIGN      512
@@ -19,11 +20,12 @@
 #define ARENA_BASE 0x200000000000u
 #endif
 
-enum { ARENA_DEVICE, ARENA_HOST, ARENAS };
+enum { ARENA_DEVICE, ARENA_HOST, ARENA_VIRTUAL, ARENAS };
 static struct {
     uintptr_t base;
     size_t size;
 } arenas[ARENAS];
+static int shared = -1; /* with AGSIM_IPC, what the device's memory is */
 
 /* All allocations, sorted by address; pointers, since others keep them. */
 static struct alloc **table;
@@ -34,11 +36,16 @@ void alloc_init(void)
 {
     for (unsigned i = 0; i < ARENAS; i++) {
         void *want = (void *)(uintptr_t)(ARENA_BASE + i * ARENA_SIZE);
-        void *p = mmap(want, ARENA_SIZE, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+        if (i == ARENA_DEVICE && sim_env("AGSIM_IPC")) {
+            shared = memfd_create("simulated device", MFD_CLOEXEC);
+            if (shared >= 0 && ftruncate(shared, (off_t)ARENA_SIZE) != 0)
+                abort();
+        }
+        int fd = i == ARENA_DEVICE ? shared : -1;
+        int how = MAP_NORESERVE | (fd >= 0 ? MAP_SHARED : MAP_ANONYMOUS | MAP_PRIVATE);
+        void *p = mmap(want, ARENA_SIZE, PROT_READ | PROT_WRITE, how | MAP_FIXED_NOREPLACE, fd, 0);
         if (p == MAP_FAILED)
-            p = mmap(NULL, ARENA_SIZE, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+            p = mmap(NULL, ARENA_SIZE, PROT_READ | PROT_WRITE, how, fd, 0);
         if (p == MAP_FAILED)
             continue; /* every allocation will say out of memory */
         arenas[i].base = (uintptr_t)p;
@@ -77,7 +84,12 @@ struct alloc *alloc_find(CUdeviceptr p, size_t size)
 
 bool range_is_device(CUdeviceptr p, size_t size)
 {
-    return alloc_find(p, size) != NULL;
+    const struct alloc *a = alloc_find(p, 1);
+    for (; a && a->memory && size > a->base + a->size - p; a = alloc_find(p, 1)) {
+        size -= a->base + a->size - p; /* it goes on in what is mapped behind */
+        p = a->base + a->size;
+    }
+    return a && alloc_find(p, size);
 }
 
 bool range_is_ours(uintptr_t p)
@@ -146,6 +158,61 @@ CUresult alloc_new(struct ctx *ctx, enum alloc_kind kind, size_t size, struct al
     return CUDA_SUCCESS;
 }
 
+struct alloc *alloc_mapped(uintptr_t at, size_t size, struct memory *memory)
+{
+    struct alloc *a = calloc(1, sizeof *a);
+    if (!a)
+        return NULL;
+    *a = (struct alloc){.base = at,
+                        .size = size,
+                        .capacity = size,
+                        .kind = memory->device < 0 ? ALLOC_HOST : ALLOC_DEVICE,
+                        .device = memory->device < 0 ? 0 : memory->device,
+                        .id = ++allocs_made,
+                        .memory = memory};
+    if (insert(a))
+        return a;
+    free(a);
+    return NULL;
+}
+
+struct alloc *alloc_foreign(struct ctx *ctx, uintptr_t at, size_t size)
+{
+    struct alloc *a = calloc(1, sizeof *a);
+    if (!a)
+        return NULL;
+    *a = (struct alloc){.base = at,
+                        .size = size,
+                        .capacity = size,
+                        .kind = ALLOC_DEVICE,
+                        .ctx = ctx,
+                        .device = ctx->device,
+                        .id = ++allocs_made,
+                        .foreign = true};
+    if (insert(a))
+        return a;
+    free(a);
+    return NULL;
+}
+
+int alloc_shared(uintptr_t *base)
+{
+    *base = arenas[ARENA_DEVICE].base;
+    return shared;
+}
+
+struct alloc *alloc_first(uintptr_t at, size_t size)
+{
+    unsigned i = above(at - 1);
+    return i < count && table[i]->base - at < size ? table[i] : NULL;
+}
+
+uintptr_t alloc_virtual(size_t *room)
+{
+    *room = arenas[ARENA_VIRTUAL].size;
+    return arenas[ARENA_VIRTUAL].base;
+}
+
 unsigned alloc_count(void)
 {
     return count;
@@ -165,19 +232,24 @@ void alloc_reborn(struct alloc *a, size_t size)
 
 static void poison(const struct alloc *a)
 {
-    if (a->kind != ALLOC_REGISTERED)
+    if (a->kind != ALLOC_REGISTERED && !a->foreign)
         memset((void *)a->base, 0xdb, a->size < POISON_MAX ? a->size : POISON_MAX);
 }
 
-void alloc_drop(struct alloc *a)
+void alloc_forget(struct alloc *a)
 {
     unsigned i = above(a->base) - 1;
     memmove(table + i, table + i + 1, (count - i - 1) * sizeof(struct alloc *));
     count--;
+    free(a);
+}
+
+void alloc_drop(struct alloc *a)
+{
     if (a->pool)
         a->pool->used -= a->capacity;
     poison(a);
-    free(a);
+    alloc_forget(a);
 }
 
 void alloc_hold(CUdeviceptr p, uint64_t id, int change)
@@ -261,7 +333,8 @@ static CUresult release(uintptr_t p, unsigned kinds)
     sim_lock();
     CUresult r = capture_check_unsafe();
     struct alloc *a = r == CUDA_SUCCESS ? alloc_find(p, 0) : NULL;
-    if (r == CUDA_SUCCESS && (!a || a->base != p || !(kinds & 1u << a->kind)))
+    if (r == CUDA_SUCCESS &&
+        (!a || a->base != p || a->memory || a->foreign || !(kinds & 1u << a->kind)))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS) {
         uint64_t id = a->id;
@@ -287,6 +360,8 @@ CUresult sim_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdevicept
     sim_lock();
     CUresult r = ctx_current(&ctx);
     struct alloc *a = r == CUDA_SUCCESS ? alloc_find(p, 1) : NULL;
+    if (a && !alloc_access(a, ctx->device))
+        a = NULL; /* as if it were not there (H100) */
     if (r == CUDA_SUCCESS && !a)
         r = CUDA_ERROR_NOT_FOUND;
     if (a && base)
@@ -361,6 +436,8 @@ CUresult sim_cuMemHostRegister_v2(void *p, size_t size, unsigned flags)
                             .device = ctx->device,
                             .flags = flags,
                             .id = ++allocs_made};
+        if (flags & CU_MEMHOSTREGISTER_READ_ONLY)
+            access_is_used();
     }
     if (r == CUDA_SUCCESS && (!a || !insert(a))) {
         free(a);

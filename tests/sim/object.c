@@ -23,6 +23,7 @@ static const struct {
     [OBJ_NODE] = {sizeof(struct node), sizeof(struct obj), 1 << 20},
     [OBJ_EXEC] = {sizeof(struct exec), sizeof(struct obj), 1 << 16},
     [OBJ_POOL] = {sizeof(struct pool), sizeof(struct obj), 1024},
+    [OBJ_MEMORY] = {sizeof(struct memory), sizeof(struct obj), 1024},
 };
 
 static struct region {

@@ -50,6 +50,8 @@ static CUresult memset_work(const CUDA_MEMSET_NODE_PARAMS_v2 *p, struct work *w)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
         r = memset_prepare(w, p->dst, p->pitch, p->value, p->elementSize, p->width, p->height);
+    if (r == CUDA_SUCCESS && !work_is_open(w, ctx->device))
+        r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
         w->memset.ctx = ctx;
     return r;
@@ -64,6 +66,8 @@ static CUresult copy_work(const CUDA_MEMCPY_NODE_PARAMS *p, struct work *w)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
         r = copy_prepare(w, &p->copyParams);
+    if (r == CUDA_SUCCESS && !work_is_open(w, ctx->device))
+        r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
         w->copy.ctx = ctx_handle(ctx);
     return r;
@@ -158,7 +162,11 @@ static CUresult mem_op_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p, struct work 
     if (!p->count || !p->paramArray)
         return CUDA_ERROR_INVALID_VALUE;
     /* One operation per node is modelled. */
-    return p->count == 1 ? mem_op_prepare(w, p->paramArray) : CUDA_ERROR_NOT_SUPPORTED;
+    CUresult r = p->count == 1 ? mem_op_prepare(w, p->paramArray) : CUDA_ERROR_NOT_SUPPORTED;
+    struct ctx *ctx;
+    if (r == CUDA_SUCCESS)
+        r = ctx_named(p->ctx, &ctx);
+    return r == CUDA_SUCCESS && !work_is_open(w, ctx->device) ? CUDA_ERROR_INVALID_VALUE : r;
 }
 
 CUresult params_to_work(const CUgraphNodeParams *p, struct work *w)

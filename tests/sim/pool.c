@@ -110,7 +110,7 @@ CUresult sim_cuMemFreeAsync(CUdeviceptr p, CUstream stream)
     sim_lock();
     CUresult r = stream_get(stream, &s);
     struct alloc *a = r == CUDA_SUCCESS ? alloc_find(p, 0) : NULL;
-    if (r == CUDA_SUCCESS && (!a || a->base != p || a->kind != ALLOC_DEVICE))
+    if (r == CUDA_SUCCESS && (!a || a->base != p || a->memory || a->kind != ALLOC_DEVICE))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS && !s->capture)
         r = capture_check_legacy(s);
@@ -272,9 +272,10 @@ static CUresult pointer_attribute(const struct alloc *a, CUpointer_attribute att
                                   void *out)
 {
     bool host = a->kind == ALLOC_HOST || a->kind == ALLOC_REGISTERED;
+    struct ctx *ctx;
     switch ((int)attr) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-        *(CUcontext *)out = a->pool ? NULL : ctx_handle(a->ctx);
+        *(CUcontext *)out = a->pool || a->memory ? NULL : ctx_handle(a->ctx);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         *(unsigned *)out = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
@@ -307,7 +308,7 @@ static CUresult pointer_attribute(const struct alloc *a, CUpointer_attribute att
         *(CUdeviceptr *)out = a->base;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-        *(size_t *)out = a->size;
+        *(size_t *)out = a->memory ? range_reserved(p) : a->size; /* more than there is (H100) */
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPED:
         *(unsigned *)out = 1;
@@ -316,7 +317,13 @@ static CUresult pointer_attribute(const struct alloc *a, CUpointer_attribute att
         *(unsigned long long *)out = 0;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-        *(unsigned *)out = 3;
+        *(unsigned *)out = alloc_access(a, ctx_current(&ctx) == CUDA_SUCCESS ? ctx->device : 0);
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+        *(CUdeviceptr *)out = a->base;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+        *(size_t *)out = a->size;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         *(CUmemoryPool *)out = (CUmemoryPool)a->pool;

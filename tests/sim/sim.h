@@ -95,6 +95,7 @@ enum obj_type {
     OBJ_NODE,
     OBJ_EXEC,
     OBJ_POOL,
+    OBJ_MEMORY,
     OBJ_TYPES
 };
 struct obj {
@@ -222,11 +223,14 @@ struct alloc {
     int device;
     unsigned flags;
     uint64_t id;
-    struct pool *pool; /* of a stream-ordered allocation */
-    bool freed;        /* by cuMemFreeAsync: not the program's any more */
-    bool graph;        /* made by an allocation node */
-    bool synchronizes; /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
-    unsigned holders;  /* then: the node, and execs with it */
+    struct pool *pool;                 /* of a stream-ordered allocation */
+    bool freed;                        /* by cuMemFreeAsync: not the program's any more */
+    bool graph;                        /* made by an allocation node */
+    bool synchronizes;                 /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
+    unsigned holders;                  /* then: the node, and execs with it */
+    bool foreign;                      /* memory of another process (ipc.c) */
+    struct memory *memory;             /* that is mapped here (virtual.c) */
+    unsigned char access[MAX_DEVICES]; /* then: what each may do, 0, 1 read, or 3 */
     struct stream *free_stream;
     uint64_t free_gen;
 };
@@ -236,16 +240,37 @@ struct pool {
     cuuint64_t threshold;
     size_t used, used_high;
 };
+struct memory { /* that can be mapped */
+    struct obj o;
+    size_t size;
+    int fd;
+    int device; /* -1: the host's */
+    unsigned mappings;
+    bool released;
+};
 /* The allocation that holds all of [p, p + size), or NULL. */
 struct alloc *alloc_find(CUdeviceptr p, size_t size);
 bool range_is_device(CUdeviceptr p, size_t size); /* the device can reach it */
-bool range_is_ours(uintptr_t p);                  /* in the arenas; unlocked */
-bool range_is_host(uintptr_t p);                  /* likewise: the host's, pinned or pageable */
+/* Whether the device may read, or write, all of it, where it is known memory. */
+bool range_is_open(CUdeviceptr p, size_t size, int device, bool write);
+unsigned alloc_access(const struct alloc *a, int device); /* CU_POINTER_ATTRIBUTE_ACCESS_FLAGS */
+void access_is_used(void);                                /* some memory has less than all */
+uintptr_t range_reserve(size_t size);                     /* 0: there is no room */
+void range_release(uintptr_t p);
+size_t range_reserved(CUdeviceptr p); /* the size of the range that is reserved around p, or 0 */
+bool range_is_ours(uintptr_t p);      /* in the arenas; unlocked */
+bool range_is_host(uintptr_t p);      /* likewise: the host's, pinned or pageable */
 void alloc_release_ctx(struct ctx *ctx);
 /* Executes a stream-ordered free: the memory is anybody's from now on. */
 void alloc_free_done(CUdeviceptr p, uint64_t id);
 CUresult alloc_new(struct ctx *ctx, enum alloc_kind kind, size_t size, struct alloc **out);
 void alloc_drop(struct alloc *a);
+struct alloc *alloc_mapped(uintptr_t at, size_t size, struct memory *memory);
+struct alloc *alloc_first(uintptr_t at, size_t size); /* the first that begins there; or NULL */
+void alloc_forget(struct alloc *a);                   /* it is unmapped */
+struct alloc *alloc_foreign(struct ctx *ctx, uintptr_t at, size_t size); /* of another process */
+int alloc_shared(uintptr_t *base);     /* the file that device memory is, from there on, or -1 */
+uintptr_t alloc_virtual(size_t *room); /* addresses for virtual.c, and how many bytes */
 /* One holder more or less (change: 1, -1) of a graph's memory; the last one takes it along. */
 void alloc_hold(CUdeviceptr p, uint64_t id, int change);
 void alloc_init(void);
@@ -353,7 +378,12 @@ void work_execute(struct stream *s, struct work *w, bool in_graph);
 char *copy_row(const struct copy_side *s, size_t y, size_t z); /* its first byte */
 void work_finish(struct work *w); /* what its end means to others; locked again */
 uint64_t work_hash(const struct work *w);
+/* Whether the device may reach all memory of a copy, memset, word or read-back. Unlocked: the
+   second, when it is about to execute. */
+bool work_is_open(const struct work *w, int device);
+bool work_may_run(const struct work *w, int device);
 bool work_is_read_back(const struct work *w);
+CUdeviceptr read_back_source(const struct work *w);
 uint32_t read_back_bytes(const struct work *w);
 CUresult memset_prepare(struct work *w, CUdeviceptr dst, size_t pitch, unsigned value,
                         unsigned elem, size_t width, size_t height);

@@ -224,6 +224,10 @@ void work_execute(struct stream *s, struct work *w, bool in_graph)
 {
     if (log_on())
         log_op(s, w, in_graph);
+    if (!work_may_run(w, s->ctx->device)) {
+        agsim_fail(CUDA_ERROR_ILLEGAL_ADDRESS);
+        return;
+    }
     switch (w->kind) {
     case WORK_KERNEL:
         run_kernel(w, s->ctx->device);
@@ -276,6 +280,13 @@ bool work_is_read_back(const struct work *w)
     return w->kind == WORK_KERNEL && !strcmp(w->kernel.def->name, "autograph_fetch");
 }
 
+CUdeviceptr read_back_source(const struct work *w)
+{
+    CUdeviceptr source;
+    memcpy(&source, w->kernel.args, sizeof source);
+    return source;
+}
+
 uint32_t read_back_bytes(const struct work *w)
 {
     uint32_t bytes;
@@ -286,7 +297,7 @@ uint32_t read_back_bytes(const struct work *w)
 static struct work copy_of(const struct work *w)
 {
     struct work copy = {.kind = WORK_COPY, .copy = {.height = 1, .depth = 1}};
-    memcpy(&copy.copy.src.base, w->kernel.args, sizeof copy.copy.src.base);
+    copy.copy.src.base = read_back_source(w);
     copy.copy.width = read_back_bytes(w);
     return copy;
 }
