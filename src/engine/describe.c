@@ -156,8 +156,9 @@ static bool synchronizes(CUdeviceptr address)
 static bool is_asynchronous(const struct ag_memset_call *call, struct ag_answers **answers)
 {
     uint64_t buffer;
-    return !call->blocks || (ag_memory_at(answers, call->dst, 1, &buffer) == CU_MEMORYTYPE_DEVICE &&
-                             !synchronizes(call->dst));
+    return !call->blocks ||
+           (ag_memory_at(answers, call->dst, 1, AG_ACCESS_BOTH, &buffer) == CU_MEMORYTYPE_DEVICE &&
+            !synchronizes(call->dst));
 }
 
 bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *call,
@@ -232,10 +233,11 @@ static bool resolve(struct ag_described *to, struct ag_answers **answers)
     size_t src_bytes = extent(p, p->srcXInBytes, p->srcY, p->srcZ, p->srcPitch, p->srcHeight);
     size_t dst_bytes = extent(p, p->dstXInBytes, p->dstY, p->dstZ, p->dstPitch, p->dstHeight);
     uint64_t dst_buffer, src_buffer;
-    CUmemorytype type = ag_memory_at(answers, src, src_bytes, &src_buffer);
+    CUmemorytype type = ag_memory_at(answers, src, src_bytes, AG_ACCESS_READ, &src_buffer);
     /* A copy to the host is slower as a graph's node. */
-    if (type == 0 ||
-        ag_memory_at(answers, p->dstDevice, dst_bytes, &dst_buffer) != CU_MEMORYTYPE_DEVICE)
+    if (type == 0 || type == AG_MEMORY_ELSEWHERE ||
+        ag_memory_at(answers, p->dstDevice, dst_bytes, AG_ACCESS_BOTH, &dst_buffer) !=
+            CU_MEMORYTYPE_DEVICE)
         return false;
     bool host = type != CU_MEMORYTYPE_DEVICE;
     to->upload = NULL;
@@ -361,7 +363,7 @@ bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call
     bool wide = call->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64 ||
                 call->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
     uint64_t buffer;
-    CUmemorytype type = ag_memory_at(answers, call->address, wide ? 8 : 4, &buffer);
+    CUmemorytype type = ag_memory_at(answers, call->address, wide ? 8 : 4, AG_ACCESS_BOTH, &buffer);
     if (type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_HOST)
         return false;
     to->op = (struct ag_op){
@@ -386,6 +388,8 @@ bool ag_memset_is_certain(const struct ag_described *call, struct ag_answers **a
     if ((dst & (op->shape[AG_MEMSET_WIDTH] - 1)) != 0) /* 1, 2 or 4 bytes */
         return false;
     size_t bytes = ag_memset_row(op);
+    if (ag_words(&op->shape[AG_MEMSET_COUNT_LOW]) > bytes) /* more than there are addresses */
+        return false;
     if (op->shape[AG_MEMSET_HEIGHT] > 1)
         bytes += (op->shape[AG_MEMSET_HEIGHT] - 1) * ag_words(&op->shape[AG_MEMSET_PITCH_LOW]);
     return ag_memory_holds(answers, dst, bytes);

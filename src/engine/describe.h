@@ -52,8 +52,8 @@ bool ag_describe_event(struct ag_described *to, const struct ag_event_call *call
 
 /*
  * Whether a memset is certain to succeed, given that its op has succeeded with other arguments: its
- * addresses are aligned and in one allocation that lives. Every other op that is described is
- * certain: a copy's addresses were looked up to describe it.
+ * addresses are aligned, in one allocation that lives, and the device may write there. Every other
+ * op that is described is certain: a copy's addresses were looked up to describe it.
  */
 bool ag_memset_is_certain(const struct ag_described *call, struct ag_answers **answers);
 

@@ -13,12 +13,40 @@ enum { LOG2_ANSWERS = 6 };
 struct ag_answers {
     struct answer {
         CUdeviceptr address;
-        size_t room; /* bytes from there to the end of the allocation */
+        size_t room; /* bytes from there to the end of the allocation or mapping */
         uint64_t buffer;
-        uint64_t state;    /* ag_memory_state while it holds */
-        CUmemorytype type; /* 0: only the room was asked for, and this is device memory */
+        uint64_t state; /* ag_memory_state while it holds */
+        CUmemorytype type;
+        unsigned access;
     } answer[1 << LOG2_ANSWERS];
 };
+
+/* The range that the driver tells of mapped memory is that of the addresses, with what is mapped
+   elsewhere among them; or with nothing. */
+static void end_at_mapping(struct answer *answer)
+{
+    CUdeviceptr start;
+    size_t size;
+    if (ag_real.cuMemGetAddressRange_v2(&start, &size, answer->address) == CUDA_SUCCESS &&
+        answer->address - start <= size)
+        answer->room = size - (answer->address - start);
+}
+
+/* What the driver says of device memory (`owner`, `context`: whose it is) becomes part of the
+   answer. */
+static bool place(struct answer *answer, bool managed, int owner, CUcontext context)
+{
+    CUdevice device;
+    CUcontext current;
+    if (ag_real.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
+        ag_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS)
+        return false;
+    if (managed || device != owner) /* a node's addresses must stay in their contexts */
+        answer->type = AG_MEMORY_ELSEWHERE;
+    else if (context == NULL || context == current)
+        answer->access |= AG_ACCESS_DIRECT;
+    return true;
+}
 
 /* False: nothing that can be held. */
 static bool ask(struct answer *answer, CUdeviceptr address)
@@ -28,26 +56,32 @@ static bool ask(struct answer *answer, CUdeviceptr address)
     size_t size = 0;
     unsigned long long id = 0;
     int owner = -1;
-    CUdevice device;
+    CUcontext context = NULL;
     *answer = (struct answer){.address = address};
     CUpointer_attribute names[] = {
         CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED,
         CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-        CU_POINTER_ATTRIBUTE_BUFFER_ID,        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
-    void *values[] = {&answer->type, &managed, &start, &size, &id, &owner};
-    if (ag_real.cuPointerGetAttributes(6, names, values, address) != CUDA_SUCCESS || managed)
+        CU_POINTER_ATTRIBUTE_BUFFER_ID,        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+        CU_POINTER_ATTRIBUTE_ACCESS_FLAGS,     CU_POINTER_ATTRIBUTE_CONTEXT};
+    void *values[] = {&answer->type, &managed, &start,          &size,
+                      &id,           &owner,   &answer->access, &context};
+    if (ag_real.cuPointerGetAttributes(8, names, values, address) != CUDA_SUCCESS)
         return false;
-    if (answer->type == 0) {
+    if (answer->type == 0 && !managed) {
         answer->type = AG_MEMORY_PAGEABLE;
+        answer->access = AG_ACCESS_ALL;
         return address != 0;
     }
-    if (address < start || address - start > size)
+    if (answer->access == 0 || address < start || address - start > size)
         return false;
     answer->room = size - (address - start);
     answer->buffer = id;
-    if (answer->type == CU_MEMORYTYPE_DEVICE) /* a node's addresses must stay in their contexts */
-        return ag_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device == owner;
-    return answer->type == CU_MEMORYTYPE_HOST;
+    end_at_mapping(answer);
+    if (answer->type == CU_MEMORYTYPE_HOST && !managed) {
+        answer->access |= context != NULL ? AG_ACCESS_DIRECT : 0; /* else it may be mapped */
+        return true;
+    }
+    return place(answer, managed != 0, owner, context);
 }
 
 /* The answer for an address, or where it is to be: in its place, or in the one beside it, so that
@@ -83,38 +117,39 @@ static void remember(struct ag_answers **answers, struct answer *fresh, uint64_t
         *place_of(*answers, fresh->address, fresh->state) = *fresh;
 }
 
+static CUmemorytype type_of(const struct answer *answer, size_t bytes, unsigned access)
+{
+    bool within = bytes <= answer->room || answer->type == AG_MEMORY_PAGEABLE;
+    return within && (answer->access & access) == access ? answer->type : 0;
+}
+
 CUmemorytype ag_memory_at(struct ag_answers **answers, CUdeviceptr address, size_t bytes,
-                          uint64_t *buffer)
+                          unsigned access, uint64_t *buffer)
 {
     struct answer fresh;
     uint64_t state;
     const struct answer *answer = known(*answers, address, &state);
-    if (answer == NULL || answer->type == 0) {
+    if (answer == NULL) {
         if (!ask(&fresh, address))
             return 0;
         remember(answers, &fresh, state);
         answer = &fresh;
     }
     *buffer = answer->buffer;
-    bool within = bytes <= answer->room || answer->type == AG_MEMORY_PAGEABLE;
-    return within ? answer->type : 0;
+    return type_of(answer, bytes, access);
+}
+
+CUmemorytype ag_memory_now(CUdeviceptr address, size_t bytes, unsigned access)
+{
+    struct answer answer;
+    return ask(&answer, address) ? type_of(&answer, bytes, access) : 0;
 }
 
 bool ag_memory_holds(struct ag_answers **answers, CUdeviceptr address, size_t bytes)
 {
-    uint64_t state;
-    const struct answer *answer = known(*answers, address, &state);
-    if (answer != NULL && answer->type != CU_MEMORYTYPE_HOST)
-        return bytes <= answer->room;
-    CUdeviceptr start;
-    size_t size;
-    if (ag_real.cuMemGetAddressRange_v2(&start, &size, address) != CUDA_SUCCESS ||
-        address - start > size)
-        return false;
-    struct answer fresh = {.address = address, .room = size - (address - start)};
-    if (answer == NULL) /* what copies have asked says more */
-        remember(answers, &fresh, state);
-    return bytes <= fresh.room;
+    uint64_t buffer;
+    CUmemorytype type = ag_memory_at(answers, address, bytes, AG_ACCESS_BOTH, &buffer);
+    return type != 0 && type != AG_MEMORY_PAGEABLE;
 }
 
 void ag_memory_forget(struct ag_answers *answers)

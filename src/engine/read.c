@@ -24,17 +24,10 @@ enum place { ELSEWHERE, WAITED, PINNED };
 
 static enum place place_of(const struct ag_read_call *call)
 {
-    CUmemorytype type = 0;
-    unsigned managed = 0;
-    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                   CU_POINTER_ATTRIBUTE_IS_MANAGED};
-    void *values[] = {&type, &managed};
-    if (call->dst == NULL ||
-        ag_real.cuPointerGetAttributes(2, names, values, (CUdeviceptr)call->dst) != CUDA_SUCCESS)
+    CUmemorytype type = ag_memory_now((CUdeviceptr)call->dst, 1, AG_ACCESS_ALL);
+    if (type != AG_MEMORY_PAGEABLE && type != CU_MEMORYTYPE_HOST)
         return ELSEWHERE;
-    if (managed || (type != 0 && type != CU_MEMORYTYPE_HOST))
-        return ELSEWHERE;
-    return type == 0 || call->blocks ? WAITED : PINNED;
+    return type == AG_MEMORY_PAGEABLE || call->blocks ? WAITED : PINNED;
 }
 
 /* -- What else is at work ------------------------------------------------------- */
@@ -110,7 +103,8 @@ static bool describe(struct launch *to, struct ag_stream *stream, const struct a
                                           .func = func,
                                           .params = to->arguments};
     uint64_t buffer;
-    return ag_memory_at(&stream->answers, to->src, to->bytes, &buffer) == CU_MEMORYTYPE_DEVICE &&
+    return ag_memory_at(&stream->answers, to->src, to->bytes, AG_ACCESS_READ | AG_ACCESS_DIRECT,
+                        &buffer) == CU_MEMORYTYPE_DEVICE &&
            !ag_op_passes(stream, ag_mark(AG_OP_KERNEL, func, 1)) &&
            ag_describe_kernel(&to->op, &launch, ag_function_find(func, current));
 }
@@ -257,8 +251,8 @@ static enum ag_read expect(struct ag_stream *stream, const struct ag_read_call *
     struct ag_recorder *rec = &stream->recorder;
     struct launch launch;
     uint64_t buffer;
-    if (ag_memory_at(&stream->answers, (CUdeviceptr)call->dst, call->bytes, &buffer) !=
-            CU_MEMORYTYPE_HOST ||
+    if (ag_memory_at(&stream->answers, (CUdeviceptr)call->dst, call->bytes, AG_ACCESS_ALL,
+                     &buffer) != CU_MEMORYTYPE_HOST ||
         !describe(&launch, stream, call, current))
         return AG_READ_NOT;
     ag_op_hash(&launch.op.op);

@@ -95,6 +95,23 @@ static void *free_target(void *unused)
     return NULL;
 }
 
+/* Another context frees it, and the memory that takes its place is that context's. */
+static void freed_by_context(int round)
+{
+    static CUcontext other;
+    if (round == 0) {
+        OK(cuMemAllocHost((void **)&source, BYTES));
+        OK(create_context(&other));
+    }
+    OK(cuCtxSetCurrent(other));
+    if (round != 0)
+        OK(cuMemFree(target));
+    if (round % 2 == 0)
+        OK(cuCtxSetCurrent(ctx));
+    OK(cuMemAlloc(&target, BYTES));
+    OK(cuCtxSetCurrent(ctx));
+}
+
 static void freed_elsewhere(int round)
 {
     pthread_t thread;
@@ -131,6 +148,7 @@ static const struct {
     {"async", freed_async},
     {"unmapped", unmapped},
     {"thread", freed_elsewhere},
+    {"context", freed_by_context},
     {"reset", reset},
 };
 
