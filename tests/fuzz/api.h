@@ -66,6 +66,14 @@
     X(cuMemFree)                                                                                   \
     X(cuMemHostAlloc)                                                                              \
     X(cuMemFreeHost)                                                                               \
+    X(cuMemGetAllocationGranularity)                                                               \
+    X(cuMemAddressReserve)                                                                         \
+    X(cuMemAddressFree)                                                                            \
+    X(cuMemCreate)                                                                                 \
+    X(cuMemRelease)                                                                                \
+    X(cuMemMap)                                                                                    \
+    X(cuMemUnmap)                                                                                  \
+    X(cuMemSetAccess)                                                                              \
     X(cuMemHostGetDevicePointer)                                                                   \
     X(cuModuleLoadData)                                                                            \
     X(cuModuleUnload)                                                                              \

@@ -32,6 +32,7 @@
     X(RELOAD, 4)                                                                                   \
     X(RENEW, 5)                                                                                    \
     X(REALLOC, 5)                                                                                  \
+    X(ACCESS, 0)                                                                                   \
     X(LOOP, 40)                                                                                    \
     X(IF, 50)                                                                                      \
     X(ON, 12)
@@ -140,6 +141,7 @@ static int cost(const struct statement *list)
         case S_POKE:
         case S_RENEW:
         case S_REALLOC:
+        case S_ACCESS:
         case S_REPLAY:
             sum += 10;
             break;
@@ -232,6 +234,19 @@ static void time_fill(struct generator *g, struct statement *s)
     s->how = below(&other, 4);
 }
 
+/* Memory whose access comes and goes, in place of some other. */
+static void mapped_fill(struct generator *g, struct statement *s)
+{
+    struct generator other = beside(g);
+    bool copies = s->kind == S_COPY || s->kind == S_READ;
+    if (g->weight[S_ACCESS] == 0 || !chance(&other, 60))
+        return;
+    if (copies && chance(&other, 50))
+        s->src = BUFFER_MAPPED;
+    else if (copies || s->kind == S_MEMSET || s->kind == S_VALUE)
+        s->dst = BUFFER_MAPPED;
+}
+
 static void op_fill(struct generator *g, struct statement *s)
 {
     shape_fill(g, s);
@@ -308,9 +323,15 @@ static void op_fill(struct generator *g, struct statement *s)
     case S_RENEW:
         s->n = below(g, 3);
         break;
+    case S_ACCESS:
+        s->how = chance(g, 30);
+        s->n = between(g, 1, 3);
+        values(g, s);
+        break;
     default:
         values(g, s);
     }
+    mapped_fill(g, s);
 }
 
 /* -- Blocks --------------------------------------------------------------- */
@@ -418,6 +439,9 @@ static struct statement *interruption(struct generator *g, struct place at, int 
     s->how = 1;
     s->k = below(g, 100);
     int kind = kinds[below(g, (int)(sizeof kinds / sizeof kinds[0]))];
+    struct generator other = beside(g);
+    if (g->weight[S_ACCESS] != 0 && chance(&other, 40))
+        kind = S_ACCESS;
     if (kind == S_CAPTURE && at.capture)
         kind = S_KERNEL;
     s->body = one(g, at, lane, kind);
@@ -488,11 +512,18 @@ static void character(struct generator *g)
 #undef X
     };
     for (int i = 0; i < S_KINDS; i++)
-        g->weight[i] = base[i] * ONE_OF(g, 0, 0, 0, 1, 1, 4) / 2;
+        if (i != S_ACCESS)
+            g->weight[i] = base[i] * ONE_OF(g, 0, 0, 0, 1, 1, 4) / 2;
     g->weight[S_KERNEL] = base[S_KERNEL] * ONE_OF(g, 1, 1, 4);
     g->vary = ONE_OF(g, 0, 10, 40, 90);
     struct generator other = beside(g);
     g->shapes = ONE_OF(&other, 0, 20, 80, 100);
+    g->weight[S_ACCESS] = ONE_OF(&other, 0, 0, 0, 2, 10);
+    if (g->weight[S_ACCESS] != 0) { /* ops that use such memory */
+        g->weight[S_MEMSET] += base[S_MEMSET];
+        g->weight[S_COPY] += base[S_COPY];
+        g->weight[S_READ] += base[S_READ];
+    }
     g->long_body = ONE_OF(g, 0, 0, 20, 80);
     if (g->threads == 1)
         g->weight[S_ON] = 0;

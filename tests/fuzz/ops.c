@@ -51,6 +51,12 @@ CUdeviceptr lane_buffer(const struct lane *l, int buffer)
     }
 }
 
+/* For ops that are no kernels. */
+static CUdeviceptr memory(const struct lane *l, int buffer)
+{
+    return buffer == BUFFER_MAPPED ? access_memory(l) : lane_buffer(l, buffer);
+}
+
 /* A call without a stream is about to work on the lane's memory. */
 static const struct api *synchronous(struct lane *l)
 {
@@ -257,7 +263,7 @@ static void memset_op(struct thread *t, struct lane *l, const struct statement *
     int at, size;
     range(s, &at, &size);
     uint32_t k = op_value(t, l, s) * 2654435761u;
-    CUdeviceptr to = word(lane_buffer(l, s->dst), at);
+    CUdeviceptr to = word(memory(l, s->dst), at);
     const struct api *call = l->api;
     t->world->ops++;
     if (s->how == 2 && l->kind != LANE_NONBLOCKING && !l->capturing) {
@@ -316,7 +322,7 @@ static void copy(struct thread *t, struct lane *l, const struct statement *said)
     int at, size, how = s->how;
     range(s, &at, &size);
     size_t bytes = (size_t)size * 4;
-    CUdeviceptr to = lane_buffer(l, s->dst), from = lane_buffer(l, s->src);
+    CUdeviceptr to = memory(l, s->dst), from = memory(l, s->src);
     if (to == from)
         from = to == l->a ? l->b : l->a;
     to = word(to, at);
@@ -518,6 +524,8 @@ void op_run(struct thread *t, struct lane *l, const struct statement *s)
     if (l->capturing && s->kind != S_KERNEL && s->kind != S_MEMSET && s->kind != S_COPY &&
         s->kind != S_HOST)
         return;
+    bool copies = s->kind == S_COPY || s->kind == S_MEMSET;
+    t->may_fail = copies && (access_is_in(l, s->dst) || access_is_in(l, s->src));
     switch (s->kind) {
     case S_KERNEL:
         kernel(t, l, s);
@@ -535,9 +543,10 @@ void op_run(struct thread *t, struct lane *l, const struct statement *s)
         int at, size;
         range(s, &at, &size);
         t->world->ops++;
-        CUresult result = l->api->cuStreamWriteValue32(l->stream, word(lane_buffer(l, s->dst), at),
+        CUresult result = l->api->cuStreamWriteValue32(l->stream, word(memory(l, s->dst), at),
                                                        op_value(t, l, s), 0);
-        if (s->dst == BUFFER_TEMP) /* a driver may refuse stream-ordered memory */
+        if (s->dst == BUFFER_TEMP ||
+            s->dst == BUFFER_MAPPED) /* a driver may refuse stream-ordered memory */
             note(t, result, "cuStreamWriteValue32");
         else
             must_succeed(t, result, "cuStreamWriteValue32");
@@ -559,7 +568,11 @@ void op_run(struct thread *t, struct lane *l, const struct statement *s)
     case S_REALLOC:
         realloc_spare(t, l, s);
         break;
+    case S_ACCESS:
+        access_run(t, l, s);
+        break;
     default:
         break;
     }
+    t->may_fail = false;
 }

@@ -270,14 +270,17 @@ static void read_back(struct thread *t, struct lane *l, const struct statement *
 {
     uint32_t words[BUFFER_WORDS] = {0}, *pinned = l->pinned + PINNED_READ * BUFFER_WORDS;
     const struct api *call = l->api;
+    bool mapped = access_is_in(l, s->src);
+    CUdeviceptr from = mapped ? access_memory(l) : l->state;
+    t->may_fail = mapped;
     t->world->ops++;
     if (s->how == 1) {
         if (l->kind == LANE_NONBLOCKING)
             order_wait(t, l, EDGE_HOST);
-        MUST(t, l->sync->cuMemcpyDtoH(words, l->state, sizeof words));
+        MUST(t, l->sync->cuMemcpyDtoH(words, from, sizeof words));
         look(t, words, BUFFER_WORDS);
     } else if (s->how == 2) {
-        MUST(t, call->cuMemcpyDtoHAsync(words, l->state, sizeof words, l->stream));
+        MUST(t, call->cuMemcpyDtoHAsync(words, from, sizeof words, l->stream));
         look(t, words, BUFFER_WORDS);
     } else if (s->how == 3) {
         struct statement launch = {.kind = S_KERNEL, .n = s->n % KERNEL_NONE};
@@ -285,10 +288,11 @@ static void read_back(struct thread *t, struct lane *l, const struct statement *
         order_wait(t, l, EDGE_HOST_EVENT);
         look(t, l->pinned + PINNED_MAPPED * BUFFER_WORDS, BUFFER_WORDS);
     } else {
-        MUST(t, call->cuMemcpyDtoHAsync(pinned, l->state, sizeof words, l->stream));
+        MUST(t, call->cuMemcpyDtoHAsync(pinned, from, sizeof words, l->stream));
         order_wait(t, l, s->mode % 2 ? EDGE_HOST_EVENT_QUERY : EDGE_HOST);
         look(t, pinned, BUFFER_WORDS);
     }
+    t->may_fail = false;
 }
 
 static double now(void)

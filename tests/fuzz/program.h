@@ -89,6 +89,9 @@
     X(RENEW, "renew", false)                                                                       \
     /* the lane's spare memory is freed and allocated */                                           \
     X(REALLOC, "realloc", false)                                                                   \
+    /* memory is mapped for the lane, the first time; then access to it is taken, and given back;  \
+       how: 1 it may still be read; n: bits of the two halves that it is for */                    \
+    X(ACCESS, "access", false)                                                                     \
     /* context n is destroyed and made again, with all that is in it */                            \
     X(RESET, "reset", false)
 
@@ -156,7 +159,16 @@ enum shape {
     SHAPE_EVER = 64 /* for each op of the lane: the next run of the loop draws others */
 };
 
-enum buffer { BUFFER_STATE, BUFFER_A, BUFFER_B, BUFFER_SPARE, BUFFER_HOST, BUFFER_TEMP, BUFFERS };
+enum buffer {
+    BUFFER_STATE,
+    BUFFER_A,
+    BUFFER_B,
+    BUFFER_SPARE,
+    BUFFER_HOST,
+    BUFFER_TEMP,
+    BUFFER_MAPPED, /* which ACCESS makes; not for kernels */
+    BUFFERS
+};
 enum { BUFFER_WORDS = 32, KEPT_WORDS = 8 /* of the state: only kernels write them */ };
 enum { LARGE_WORDS = (1 << 10) / 4 + 16 /* a little more than an upload that can be held */ };
 

@@ -54,7 +54,12 @@ struct lane {
     const struct api *sync; /* for calls without a stream: they are ordered with this lane's */
 
     CUdeviceptr state, a, b, spare, temp; /* temp: 0 outside TEMP */
-    CUdeviceptr slots;                    /* for PASS, each written once */
+    struct {
+        CUdeviceptr base; /* 0: not made yet */
+        size_t size;      /* of each half */
+        bool closed;      /* some of the access is taken */
+    } mapping;            /* access.c */
+    CUdeviceptr slots;    /* for PASS, each written once */
     int slots_used;
     uint32_t *pinned;
     CUdeviceptr mapped;
@@ -95,6 +100,7 @@ struct thread {
     const struct context *current;
     unsigned generation; /* of current */
 
+    bool may_fail; /* the statement's calls, for want of access */
     bool par;      /* inside PAR */
     int capturing; /* captures of its own inside PAR */
     int depth;
@@ -194,6 +200,13 @@ CUresult op_launch(struct thread *t, struct lane *l, const struct statement *s, 
                    CUdeviceptr src, uint32_t k);
 CUdeviceptr lane_buffer(const struct lane *l, int buffer);
 void lane_free_records(struct lane *l);
+
+/* access.c: memory whose access comes and goes. */
+void access_run(struct thread *t, struct lane *l, const struct statement *s);
+CUdeviceptr access_memory(const struct lane *l); /* or a, where there is none */
+bool access_is_in(const struct lane *l, int buffer);
+void access_look(struct thread *t, struct lane *l); /* what is there becomes part of the result */
+void access_free(struct thread *t, struct lane *l);
 
 /* shape.c: the statement as it is this time. */
 struct statement shape_now(const struct thread *t, const struct lane *l, const struct statement *s);
