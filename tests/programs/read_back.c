@@ -70,6 +70,28 @@ static void named(void)
     warm(stream);
 }
 
+/* Memory of another context, which copies reach and kernels may not. */
+static void foreign(void)
+{
+    CUcontext other;
+    CUdeviceptr memory;
+    uint32_t number;
+    warm(NULL);
+    OK(create_context(&other));
+    OK(cuCtxSetCurrent(other));
+    OK(cuMemAlloc(&memory, WORDS * 4));
+    OK(cuMemsetD32(memory, 7, WORDS));
+    OK(cuCtxSynchronize());
+    OK(cuCtxSetCurrent(ctx));
+    for (uint32_t step = 0; step < STEPS; step++) {
+        for (uint32_t k = 0; k < 3; k++)
+            OK(launch_mix(data, N, k == 1 ? step : k, NULL));
+        OK(cuMemcpyDtoH(&number, memory + step % 4 * 4, sizeof number));
+        take(&number, sizeof number);
+    }
+    told("end", cuCtxSynchronize());
+}
+
 /* Each size and alignment several times, so that it is held. */
 static void sizes(void)
 {
@@ -628,6 +650,7 @@ static const struct {
     void (*run)(void);
 } table[] = {{"legacy", legacy},
              {"named", named},
+             {"foreign", foreign},
              {"sizes", sizes},
              {"kinds", kinds},
              {"refuses", refuses},

@@ -381,7 +381,7 @@ uint64_t work_hash(const struct work *w);
 /* Whether the device may reach all memory of a copy, memset, word or read-back. Unlocked: the
    second, when it is about to execute. */
 bool work_is_open(const struct work *w, int device);
-bool work_may_run(const struct work *w, int device);
+bool work_may_run(const struct work *w, const struct ctx *ctx);
 bool work_is_read_back(const struct work *w);
 CUdeviceptr read_back_source(const struct work *w);
 uint32_t read_back_bytes(const struct work *w);

@@ -80,12 +80,20 @@ bool work_is_open(const struct work *w, int device)
            range_is_open(read_back_source(w), read_back_bytes(w), device, false);
 }
 
-bool work_may_run(const struct work *w, int device)
+/* Whether a kernel that reads back has memory of its own context, or of none. */
+static bool is_own(const struct work *w, const struct ctx *ctx)
 {
-    if (!atomic_load(&used))
+    const struct alloc *a = alloc_find(read_back_source(w), 1);
+    return !a || a->pool || !a->ctx || a->ctx == ctx;
+}
+
+bool work_may_run(const struct work *w, const struct ctx *ctx)
+{
+    bool reads = work_is_read_back(w);
+    if (!atomic_load(&used) && !reads)
         return true;
     pthread_mutex_lock(&sim.lock);
-    bool open = work_is_open(w, device);
+    bool open = work_is_open(w, ctx->device) && (!reads || is_own(w, ctx));
     pthread_mutex_unlock(&sim.lock);
     return open;
 }

@@ -224,7 +224,7 @@ void work_execute(struct stream *s, struct work *w, bool in_graph)
 {
     if (log_on())
         log_op(s, w, in_graph);
-    if (!work_may_run(w, s->ctx->device)) {
+    if (!work_may_run(w, s->ctx)) {
         agsim_fail(CUDA_ERROR_ILLEGAL_ADDRESS);
         return;
     }
