@@ -29,14 +29,17 @@
  *   AGSIM_SWITCH_US=N       in addition that of a graph of eight nodes or more, behind another one,
  *   AGSIM_INSTANTIATE_US=N  its instantiation,
  *   AGSIM_POINTER_US=N      and questions about what lies at an address
+ *   AGSIM_SYNC_US=N         cuStreamSynchronize begins so much later (0)
  *   CUDA_DEVICE_MAX_CONNECTIONS=N  the queues that a context's streams share (8, at most 32): in
  *                           each the operations begin in the order of submission
  *   AGSIM_STACK=1           a call uses as much of its caller's stack as on a GPU (stack.c)
  *   AGSIM_IPC=1             other processes may open the device's memory (cuIpcGetMemHandle)
  *   AGSIM_MPS=1             the device says that it is shared by MPS
  *   AGSIM_LOG=FILE          what the device executed, a line per operation (log.c)
- *   AGSIM_CALLS=FILE        how often each function was called
+ *   AGSIM_CALLS=FILE        how often each function was called, how many calls have failed, and how
+ *                           many waits for events have spun in a context that asks for other waits
  *   AGSIM_FAIL=..., AGSIM_CALLER=...  calls that fail, and whose (proc.c)
+ *   AGSIM_LIBRARY=...       likewise, the library under test: the log tells its own events' records
  * and two that NVIDIA's driver reads, too (CUDA Programming Guide, "CUDA Environment Variables"):
  *   CUDA_LAUNCH_BLOCKING=1           a kernel's launch returns when the kernel has ended
  *   CUDA_GRAPHS_USE_NODE_PRIORITY=N  all graphs' kernels have their nodes' priorities (1), or those

@@ -29,6 +29,7 @@ CUresult sim_cuEventCreate(CUevent *out, unsigned flags)
         if (e) {
             e->ctx = ctx;
             e->flags = flags;
+            e->own = sim_called_by_library();
             *out = (CUevent)e;
         } else {
             r = CUDA_ERROR_OUT_OF_MEMORY;
@@ -150,8 +151,12 @@ CUresult sim_cuEventSynchronize(CUevent handle)
     CUresult r = event_get(handle, &e);
     if (r == CUDA_SUCCESS)
         r = capture_check_event_sync(e);
-    if (r == CUDA_SUCCESS && e->marker)
+    if (r == CUDA_SUCCESS && e->marker) {
+        bool spins = (e->flags & CU_EVENT_BLOCKING_SYNC) == 0;
+        if (spins && (e->ctx->flags & CU_CTX_SCHED_MASK) == CU_CTX_SCHED_BLOCKING_SYNC)
+            atomic_fetch_add(&sim.spun, 1);
         marker_wait(e->marker);
+    }
     sim_unlock();
     return r;
 }

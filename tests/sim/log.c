@@ -105,9 +105,12 @@ void log_op(struct stream *s, const struct work *w, bool in_graph)
     pthread_mutex_lock(&lock);
     if (sizeof buffer - used < 640)
         flush();
-    used += (size_t)snprintf(buffer + used, sizeof buffer - used,
-                             "seq=%lu ctx=%s stream=%c%u op=%s%s args=%016llx via=%s\n", ++seq, ctx,
-                             "ULP"[s->kind], s -> number, names[kind], kernel,
-                             (unsigned long long)hash, in_graph ? "graph" : "eager");
+    used +=
+        (size_t)snprintf(buffer + used, sizeof buffer - used,
+                         "seq=%lu ctx=%s stream=%c%u op=%s%s args=%016llx via=%s\n", ++seq, ctx,
+                         "ULP"[s->kind], s -> number, names[kind], kernel, (unsigned long long)hash,
+                         w -> kind == WORK_RECORD && w -> event.event->own ? "own"
+                                                          : in_graph       ? "graph"
+                                                                           : "eager");
     pthread_mutex_unlock(&lock);
 }

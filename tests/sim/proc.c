@@ -29,10 +29,10 @@ static unsigned nfaults;
 static atomic_ulong nfailed;
 static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
 static const char *calls_path;
-static struct {
+static struct code {
     char file[64];
     unsigned long low, high;
-} watched;
+} watched, library; /* AGSIM_LIBRARY: the library under test, but for what it passes on */
 
 bool name_matches(const char *asked, const char *name)
 {
@@ -55,11 +55,20 @@ static bool called_from(const char *file, const void *caller, unsigned long *off
     return true;
 }
 
-static bool caller_watched(const void *caller)
+static bool is_in(const struct code *code, const void *caller)
 {
     unsigned long at;
-    return !watched.file[0] ||
-           (called_from(watched.file, caller, &at) && (at < watched.low || at >= watched.high));
+    return called_from(code->file, caller, &at) && (at < code->low || at >= code->high);
+}
+
+static bool caller_watched(const void *caller)
+{
+    return !watched.file[0] || is_in(&watched, caller);
+}
+
+bool sim_called_by_library(void)
+{
+    return library.file[0] && is_in(&library, sim_tls.caller);
 }
 
 static CUresult fault_for(const char *name, const void *caller)
@@ -114,13 +123,14 @@ static void parse_faults(const char *text)
     }
 }
 
-static void parse_caller(const char *text)
+static void parse_code(struct code *code, const char *name)
 {
     int used = 0;
-    if (sscanf(text, "%63[^:]%n:%lx-%lx%n", watched.file, &used, &watched.low, &watched.high,
-               &used) < 1 ||
-        text[used])
-        bad_setting("AGSIM_CALLER", text);
+    const char *text = sim_env(name);
+    if (text && (sscanf(text, "%63[^:]%n:%lx-%lx%n", code->file, &used, &code->low, &code->high,
+                        &used) < 1 ||
+                 text[used]))
+        bad_setting(name, text);
 }
 
 unsigned long sim_env_number(const char *name, unsigned long otherwise)
@@ -151,12 +161,12 @@ static void child_after_fork(void)
  * every program that merely loads the driver pays for it. */
 __attribute__((constructor)) static void start(void)
 {
-    const char *fail = sim_env("AGSIM_FAIL"), *caller = sim_env("AGSIM_CALLER");
+    const char *fail = sim_env("AGSIM_FAIL");
     calls_path = sim_env("AGSIM_CALLS");
     if (fail)
         parse_faults(fail);
-    if (caller)
-        parse_caller(caller);
+    parse_code(&watched, "AGSIM_CALLER");
+    parse_code(&library, "AGSIM_LIBRARY");
     sim.version = (int)sim_env_number("AGSIM_DRIVER_VERSION", AGSIM_NEWEST);
     const bool deep = sim_env_number("AGSIM_STACK", 0) != 0;
     if (deep)
@@ -176,6 +186,8 @@ __attribute__((destructor)) static void finish(void)
     }
     if (nfailed)
         fprintf(f, "failed %lu\n", atomic_load(&nfailed));
+    if (sim.spun)
+        fprintf(f, "spun %lu\n", atomic_load(&sim.spun));
     fclose(f);
 }
 
@@ -193,6 +205,7 @@ static CUresult watch(struct sim_api *api, void *caller)
 
 CUresult sim_enter(struct sim_api *api, void *caller)
 {
+    sim_tls.caller = caller;
     if (UNLIKELY(atomic_load_explicit(&sim.watched, memory_order_relaxed))) {
         CUresult r = watch(api, caller);
         if (r != CUDA_SUCCESS)
@@ -276,6 +289,7 @@ CUresult sim_cuInit(unsigned flags)
         sim.switch_us = (unsigned)sim_env_number("AGSIM_SWITCH_US", 0);
         sim.instantiate_us = (unsigned)sim_env_number("AGSIM_INSTANTIATE_US", 0);
         sim.pointer_us = (unsigned)sim_env_number("AGSIM_POINTER_US", 0);
+        sim.sync_us = (unsigned)sim_env_number("AGSIM_SYNC_US", 0);
         sim.graph_free = (unsigned)sim_env_number("AGSIM_GRAPH_FREE", 0);
         sim.streams_free = (unsigned)sim_env_number("AGSIM_STREAMS_FREE", 0);
         sim.connections = connections();

@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/select.h>
 #include <time.h>
 
 #define QUEUE_DEPTH 1024 /* about what a real device takes before a launch blocks */
@@ -66,7 +67,7 @@ void marker_complete(struct marker *m)
 {
     if (!m->ns)
         m->ns = now_ns();
-    m->done = true;
+    m->done = 1;
     wake(&m->waiters);
     pthread_cond_broadcast(&m->stream->cond);
 }
@@ -407,18 +408,52 @@ CUresult stream_enqueue_end(struct stream *s)
     return enqueue(s, &empty, NULL, 0, NULL);
 }
 
+/* A wait may be left by a longjmp out of a signal handler, or by a cancellation: only after so
+   long, and then without the lock. */
+enum { LEFT_AFTER_MS = 20 };
+
+/* Gives the lock up, and lets signals and a cancellation come. */
+static void let_leave(int cancel)
+{
+    sigset_t all, before;
+    const struct timespec little = {.tv_nsec = 1000000};
+    sim_unlock();
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    pthread_setcancelstate(cancel, NULL);
+    pselect(0, NULL, NULL, NULL, &little, &before);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    sim_lock();
+}
+
+/* Waits until *number is `least` or more. */
+static void wait_for(struct stream *s, const uint64_t *number, uint64_t least)
+{
+    int cancel;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += LEFT_AFTER_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    s->host_waiters++;
+    while (*number < least && pthread_cond_timedwait(&s->cond, &sim.lock, &until) == 0)
+        continue;
+    s->host_waiters--;
+    while (*number < least)
+        let_leave(cancel);
+    pthread_setcancelstate(cancel, NULL);
+}
+
 void stream_wait(struct stream *s, uint64_t seq)
 {
-    s->host_waiters++;
-    while (s->completed < seq)
-        pthread_cond_wait(&s->cond, &sim.lock);
-    s->host_waiters--;
+    wait_for(s, &s->completed, seq);
 }
 
 void marker_wait(struct marker *m)
 {
     m->refs++;
-    while (!m->done)
-        pthread_cond_wait(&m->stream->cond, &sim.lock);
+    wait_for(m->stream, &m->done, 1);
     marker_drop(m);
 }

@@ -158,7 +158,8 @@ struct tls {
         uint64_t gen;
     } stack[32];
     CUstreamCaptureMode capture_mode;
-    unsigned nstreams; /* per-thread default streams, one per context */
+    const void *caller; /* of the call */
+    unsigned nstreams;  /* per-thread default streams, one per context */
     struct {
         struct stream *stream;
         uint64_t stream_gen;
@@ -177,7 +178,8 @@ struct sim {
     int version;
     uint64_t seed;
     unsigned delay_us;
-    unsigned launch_us, graph_launch_us, switch_us, instantiate_us, pointer_us;
+    unsigned launch_us, graph_launch_us, switch_us, instantiate_us, pointer_us, sync_us;
+    atomic_ulong spun;     /* waits for events that spin where the context asks for others */
     unsigned graph_free;   /* execs a context has memory for; 0: no limit */
     unsigned streams_free; /* streams that a context gives without a wait; 0: no limit */
     unsigned connections;  /* queues of a context */
@@ -200,6 +202,8 @@ void sim_unlock(void);
 void sim_wait_quiet(void);
 const char *sim_env(const char *name); /* NULL when unset or empty */
 void variables_read(void);             /* those that are looked at for a context, too */
+/* Whether the call that the thread is in comes from the library under test. */
+bool sim_called_by_library(void);
 unsigned long sim_env_number(const char *name, unsigned long otherwise);
 void sim_busy(unsigned us); /* the calling thread is at work; without the lock */
 uint64_t sim_hash(uint64_t hash, const void *data, size_t size);
@@ -402,7 +406,7 @@ struct capture_set { /* what the next captured operation depends on */
 /* The moment when a recorded event completes. */
 struct marker {
     unsigned refs;
-    bool done;
+    uint64_t done; /* 0 or 1 */
     bool timed;
     uint64_t ns; /* when it completed */
     struct stream *stream;
@@ -494,6 +498,7 @@ struct event {
     struct obj o;
     struct ctx *ctx;
     unsigned flags;
+    bool own;              /* the library under test has made it */
     struct marker *marker; /* of the last record; NULL: never recorded */
     uint64_t capture_id;   /* last recorded in this capture, 0: none */
     struct capture_set capture_deps;

@@ -3,6 +3,8 @@
  * that enqueue no memory operation and no kernel. */
 #include "sim.h"
 
+#include <unistd.h>
+
 /* -- Life -- */
 
 static unsigned streams_made;
@@ -359,6 +361,8 @@ CUresult sim_cuStreamQuery(CUstream handle)
 CUresult sim_cuStreamSynchronize(CUstream handle)
 {
     struct stream *s;
+    if (sim.sync_us)
+        usleep((useconds_t)sim.sync_us);
     sim_lock();
     CUresult r = stream_get(handle, &s);
     if (r == CUDA_SUCCESS)
