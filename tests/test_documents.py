@@ -91,7 +91,7 @@ def sentences(text):
 
 LIMITS = {  # page: lines, words at most
     "README.md": (149, None), "docs/performance.md": (120, None), "docs/results.md": (None, 3000),
-    "docs/design.md": (None, 4000)}
+    "docs/design.md": (None, 4850)}
 
 
 def too_long(name, text):

@@ -20,7 +20,7 @@ import helpers
 SCENARIOS = {name: {} for name in
              ["arguments", "memsets", "copies", "uploads", "events", "legacy", "per_thread", "late", "capture",
               "streams", "exits", "values", "allocations", "kernels", "contexts", "priorities", "unwaited", "writes",
-              "settings", "attributes", "no_stream", "reads"]}
+              "settings", "attributes", "no_stream", "reads", "pinned_reads"]}
 STRATEGIES = {"set_params": ["arguments", "memsets", "copies", "uploads", "events", "values"],
               "exec_update": ["arguments", "memsets", "copies", "uploads", "events", "values"],
               "recapture": ["arguments", "copies", "kernels", "streams"]}
@@ -64,13 +64,15 @@ def submits(function, scenario):
     promise holds."""
     if function in ("cuEventRecord", "cuStreamWaitEvent"):
         return scenario.startswith("events")
-    if function == "cuLaunchKernel" and scenario == "reads":
+    if function == "cuLaunchKernel" and scenario in READS:
         return False  # the kernel for read-backs is launched once when it is loaded; the others are in graphs
     return re.match(r"cuLaunchKernel|cuMemset|cuMemcpy|cuMemFreeAsync|cuStream(Write|Wait)Value", function)
 
 
+READS = {"reads", "pinned_reads"}
+
 # The first launch of the kernel for read-backs is the library's own, and no op.
-OWN = ("reads", "cuLaunchKernel:*:1")
+OWN = {(scenario, "cuLaunchKernel:*:1") for scenario in READS}
 
 # What is called only where there is a kernel for read-backs.
 OF_READS = {"cuModuleLoadData", "cuModuleGetFunction", "cuMemHostAlloc", "cuMemHostGetDevicePointer_v2"}
@@ -90,18 +92,6 @@ def functions():
         yield pytest.param(name, marks=marks)
 
 
-@functools.lru_cache(maxsize=None)
-def own_calls():
-    """AGSIM_CALLER for the library's own calls: its code, but not the doors, which lie together."""
-    doors = []
-    for line in helpers.tool("nm", "-S", "--defined-only", helpers.library()).splitlines():
-        fields = line.split()
-        if len(fields) == 4 and re.fullmatch(r"ag_(door|memory_op)_cu\w+", fields[3]):
-            doors.append((int(fields[0], 16), int(fields[1], 16)))
-    assert len(doors) > 20
-    return f"libautograph.so:{min(doors)[0]:x}-{sum(max(doors)):x}"
-
-
 # -- Runs ---------------------------------------------------------------------
 
 Run = collections.namedtuple("Run", "status stdout stderr report log calls")
@@ -110,7 +100,7 @@ Run = collections.namedtuple("Run", "status stdout stderr report log calls")
 def run(scenario, fault=None, preload=True):
     with tempfile.TemporaryDirectory() as scratch:
         report, log, calls = (pathlib.Path(scratch, name) for name in ("report", "log", "calls"))
-        env = {"AGSIM_LOG": log, "AGSIM_CALLS": calls, "AGSIM_CALLER": own_calls(),
+        env = {"AGSIM_LOG": log, "AGSIM_CALLS": calls, "AGSIM_CALLER": helpers.own_calls(),
                "AGSIM_FAIL": fault, "AUTOGRAPH_REPORT": report, "AUTOGRAPH_TRACE_UNROLL": 8,
                **(helpers.HASTY if scenario in TIMED else helpers.PATIENT),
                "AUTOGRAPH_TRACE_LENGTH": "fixed", **SCENARIOS[scenario]}
@@ -140,7 +130,7 @@ def order(scenario, log, function=""):
                for stream, ops in log.items()}
     if scenario.startswith("uploads"):  # which records nothing: the library's own say when memory is free
         log = {stream: [op for op in ops if not op.startswith("op=record ")] for stream, ops in log.items()}
-    if (scenario, function) == ("reads", "cuStreamSynchronize"):  # what has not come is read once more
+    if scenario in READS and function == "cuStreamSynchronize":  # what has not come is read once more
         log = {stream: [op for op in ops if not op.startswith("op=copy")] for stream, ops in log.items()}
     if scenario in TIMED:
         return sorted(op for ops in log.values() for op in ops if op.startswith("op=kernel"))
@@ -174,7 +164,7 @@ def differences(scenario, fault, function):
             found.append("other output")
         if order(scenario, got.log, function) != order(scenario, want.log, function):
             found.append("other execution")
-    elif "failed" in got.calls and not lost and failures(got) <= failures(want) and (scenario, fault) != OWN:
+    elif "failed" in got.calls and not lost and failures(got) <= failures(want) and (scenario, fault) not in OWN:
         found.append("refusal not told")
     if got.report is None:
         found.append("no report")

@@ -278,17 +278,18 @@ static CUresult destroy_relay(const struct ag_relay *relay)
     return result != CUDA_SUCCESS ? result : one;
 }
 
+/* If the host waits for one, which is seldom, it sleeps: the context may ask for that. */
+enum { RELAY_EVENT = CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC };
+
 static CUresult create_relay(struct job *job)
 {
     struct ag_relay *relay = &job->relay;
     CUresult result = ag_real.cuStreamCreate(&relay->stream, CU_STREAM_DEFAULT);
     if (result != CUDA_SUCCESS)
         relay->stream = NULL;
-    else if ((result = ag_real.cuEventCreate(&relay->mark, CU_EVENT_DISABLE_TIMING)) !=
-             CUDA_SUCCESS)
+    else if ((result = ag_real.cuEventCreate(&relay->mark, RELAY_EVENT)) != CUDA_SUCCESS)
         relay->mark = NULL;
-    else if ((result = ag_real.cuEventCreate(&relay->done, CU_EVENT_DISABLE_TIMING)) !=
-             CUDA_SUCCESS)
+    else if ((result = ag_real.cuEventCreate(&relay->done, RELAY_EVENT)) != CUDA_SUCCESS)
         relay->done = NULL;
     if (result == CUDA_SUCCESS)
         return result;

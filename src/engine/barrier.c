@@ -282,7 +282,7 @@ static bool barrier(enum ag_reason reason, int ns)
     }
     struct ag_stream *stream = NULL;
     bool any = ag_watchdog_watches(); /* or nothing is held, and only this thread's sequences end */
-    if (any && ag_many_threads && ns != 0)
+    if (any && ag_issuer_are_many() && ns != 0)
         revoke_all();
     while ((stream = any ? ag_stream_next_busy(stream) : ag_stream_next_touched(stream)) != NULL)
         flush_within(stream, reason, ns);

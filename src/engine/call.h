@@ -62,6 +62,16 @@ struct ag_read_call {
     bool blocks;
 };
 
+/* A wait for a stream, which may bring a read-back. */
+struct ag_wait_call {
+    struct ag_fetch *fetch; /* NULL: none */
+    uint32_t number;        /* of the read-back */
+    CUstream handle;
+    CUdeviceptr src;
+    void *dst;
+    size_t bytes;
+};
+
 /* A record of an event in a stream, or a stream's wait for it; both without flags. */
 struct ag_event_call {
     CUevent event;

@@ -199,7 +199,7 @@ static bool note(struct ag_stream *stream, const struct ag_event_call *call)
    for another thread. Such waits are not held. */
 static bool waits_across(const struct ag_context *there, const struct ag_context *here)
 {
-    return there != here && ag_many_threads && (there != NULL || ag_many_devices);
+    return there != here && ag_issuer_are_many() && (there != NULL || ag_many_devices);
 }
 
 /* Ends the sequence behind the op where it cannot be `known` to others, or records a time: what is

@@ -8,6 +8,7 @@
 #include "config/config.h"
 #include "driver/driver.h"
 #include "engine/engine.h"
+#include "engine/thread.h"
 #include "graph/trace.h"
 #include "trace/policy.h"
 
@@ -65,6 +66,11 @@ static struct ag_context *find(CUcontext ctx)
     while (context != NULL && __atomic_load_n(&context->ctx, __ATOMIC_ACQUIRE) != ctx)
         context = context->next;
     return context;
+}
+
+struct ag_context *ag_context_next(const struct ag_context *last)
+{
+    return last != NULL ? last->next : atomic_load_explicit(&contexts, memory_order_acquire);
 }
 
 struct ag_context *ag_context_peek(CUcontext ctx)
@@ -174,7 +180,6 @@ static struct ag_context *make(CUcontext ctx, CUdevice device, bool few)
     context->device = device;
     find_queues(context, ctx, few);
     atomic_store(&context->green, false);
-    atomic_store(&context->settled, atomic_load(&context->left));
     context->grown[0] = context->grown[1] = context->shorts = 0;
     context->useless_lives = context->young_last = 0;
     atomic_store(&context->young, 0);
@@ -215,21 +220,13 @@ CUresult ag_context_refusal(struct ag_context *context)
     return result;
 }
 
-bool ag_contexts_settled(void)
-{
-    bool settled = true;
-    pthread_mutex_lock(&lock);
-    for (struct ag_context *context = contexts; context != NULL; context = context->next)
-        settled &=
-            context->ctx == NULL || atomic_load(&context->settled) == atomic_load(&context->left);
-    pthread_mutex_unlock(&lock);
-    return settled;
-}
-
 void ag_context_forget(struct ag_context *context)
 {
     (void)ag_context_refusal(context); /* nobody can be told any more */
     ag_fetch_forget(&context->fetch);
+    ag_left_forget(&context->leavings);
+    if (ag_self.unseen == context)
+        ag_self.unseen = NULL;
     atomic_store(&context->resizes, false);
     pthread_mutex_lock(&lock);
     context->was = context->ctx;
@@ -294,6 +291,58 @@ void ag_context_give_exec(struct ag_context *context, uint32_t ops)
     context->execs[ops > AG_EXEC_SHORT]--;
     context->memory -= ag_exec_kb(ops);
     pthread_mutex_unlock(&lock);
+}
+
+/* -- What is left behind --------------------------------------------------------- */
+
+_Atomic bool ag_context_unknown;
+
+/* Records the event behind the stream's work; NULL: there is none. */
+static CUevent mark(CUevent event, CUstream handle)
+{
+    CUevent made = event;
+    bool done =
+        (made != NULL || ag_real.cuEventCreate(&made, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) &&
+        ag_real.cuEventRecord(made, handle) == CUDA_SUCCESS;
+    if (!done)
+        atomic_fetch_add(&ag_context_errors, 1);
+    return done ? made : NULL;
+}
+
+/* Where streams share a queue no event is recorded: what comes behind it there would wait for the
+   work, too. */
+unsigned ag_context_leave_behind(struct ag_context *context, CUstream handle, bool blocking)
+{
+    CUevent event;
+    bool own;
+    unsigned number = ag_left_add(&context->leavings, blocking, NULL, &event, &own);
+    if (handle != NULL && own && !atomic_load(&context->shares) &&
+        (event = mark(event, handle)) != NULL)
+        ag_left_marked(&context->leavings, number, event);
+    return number;
+}
+
+void ag_context_unseen(void)
+{
+    CUevent event;
+    bool own;
+    struct ag_context *context = ag_context_find(ag_context_current());
+    if (context == NULL)
+        atomic_store(&ag_context_unknown, true);
+    if (context == NULL || ag_self.unseen == context)
+        return;
+    (void)ag_thread_watch(); /* or it stays until the context goes */
+    ag_self.unseen = context;
+    (void)ag_left_add(&context->leavings, false, &ag_self, &event, &own);
+}
+
+void ag_context_thread_ends(void)
+{
+    if (ag_self.unseen == NULL)
+        return;
+    ag_self.unseen = NULL;
+    for (struct ag_context *context = NULL; (context = ag_context_next(context)) != NULL;)
+        ag_left_thread_ends(&context->leavings);
 }
 
 /* -- Young streams -------------------------------------------------------------- */

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "engine/fetch.h"
+#include "engine/left.h"
 
 /* Order of CUDA's implicit synchronization: CUDA driver API, "Stream synchronization behavior". */
 enum ag_stream_kind {
@@ -48,10 +49,8 @@ struct ag_context {
     _Atomic bool shares;     /* there are more streams than queues. Any two may share one, and in a
                                 queue work begins in the order of submission */
     _Atomic int64_t owed; /* ns that making graphs has taken, less what replays have saved since */
-    _Atomic unsigned starved; /* hot sequences that found no exec */
-    _Atomic unsigned left;    /* streams that were destroyed, perhaps with work left in them */
-    _Atomic unsigned
-        settled;        /* of these, how many before the program last waited for the context */
+    _Atomic unsigned starved;    /* hot sequences that found no exec */
+    struct ag_leavings leavings; /* work of streams that are gone */
     _Atomic bool green; /* it may be current to one thread at a time (CUDA driver API, Green
                            Contexts): no other thread can submit what is held there */
     struct ag_fetch fetch;
@@ -108,6 +107,24 @@ bool ag_context_refused(CUcontext *current);
 /* The state of a context, made when it is new; NULL: the context is gone, or no memory. */
 struct ag_context *ag_context_find(CUcontext ctx);
 
+/* The stream `handle` of the context goes, with work left in it. NULL: the stream cannot be asked
+   any more. Returns the number in the list of what is left. The context is current if there is a
+   handle. */
+unsigned ag_context_leave_behind(struct ag_context *context, CUstream handle, bool blocking);
+
+/* The calling thread is about to launch where no door sees it, in the current context. */
+void ag_context_unseen(void);
+
+/* The calling thread ends. */
+void ag_context_thread_ends(void);
+
+/* A thread has launched unseen, without a context: nobody knows where that runs. */
+extern _Atomic bool ag_context_unknown;
+
+/* The state behind `last` (NULL: the first), which may be of a context that is gone; NULL: there is
+   none. */
+struct ag_context *ag_context_next(const struct ag_context *last);
+
 /* The state of a context; NULL: it has none. */
 struct ag_context *ag_context_peek(CUcontext ctx);
 
@@ -148,9 +165,6 @@ extern _Atomic bool ag_many_devices;
 
 /* The most device memory that execs have taken in one context at any time, KiB. */
 extern _Atomic long ag_most_graph_memory;
-
-/* Whether all work is done that streams of any context left behind when they went. */
-bool ag_contexts_settled(void);
 
 extern _Atomic int ag_program_execs;       /* live graph execs of the program's own */
 extern _Atomic unsigned ag_context_errors; /* errors that belong to no stream */

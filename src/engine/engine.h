@@ -125,11 +125,12 @@ enum ag_read ag_engine_read(const struct ag_read_call *call);
 void ag_engine_read_eager(const struct ag_read_call *call);
 
 /* Before cuStreamSynchronize: as ag_engine_barrier_wait(), but a copy to pinned memory that is held
-   may become a read-back. */
-void ag_engine_stream_waits(CUstream stream, bool ptsz);
+   may become a read-back. Then *wait says so. It lies on the stack of the door: the thread may
+   leave the wait by a longjmp, or be cancelled there. */
+void ag_engine_stream_waits(CUstream stream, bool ptsz, struct ag_wait_call *wait);
 
-/* Behind it, if ag_done.reads; `waited`: it has succeeded. */
-void ag_engine_stream_waited(bool waited);
+/* Behind it, if ag_done.reads, with its result; returns the one for the program. */
+CUresult ag_engine_stream_waited(const struct ag_wait_call *wait, CUresult result);
 
 /*
  * cuMemFreeAsync. It has no place in a trace. True: its stream holds ops, and the free goes out
@@ -230,8 +231,8 @@ void ag_engine_settled(CUcontext context, unsigned left);
  * doors tell of waits. Before the host waits for a stream: how much has been issued there; 0: not
  * known. After the wait: tells that so much is done.
  */
-uint64_t ag_engine_issued(CUstream stream);
-void ag_engine_waited_for(CUstream stream, uint64_t issued);
+uint64_t ag_engine_issued(CUstream stream, bool ptsz);
+void ag_engine_waited_for(CUstream stream, bool ptsz, uint64_t issued);
 
 /* Before a call that puts kernels into a stream in a way that the engine does not follow. */
 void ag_engine_stream_used(CUstream stream, bool ptsz);

@@ -22,6 +22,20 @@ bool ag_failure_refused(struct ag_stream *stream, CUresult result, const char *w
     return true;
 }
 
+void ag_failure_spoil(struct ag_stream *stream, struct ag_node *node)
+{
+    struct ag_refusals *refusals = &stream->refusals;
+    node->bad |= AG_BAD;
+    refusals->until = stream->counters.ops + ((uint64_t)AG_BAD_OPS << refusals->times);
+    refusals->times += refusals->times < AG_BAD_DOUBLED;
+}
+
+void ag_failure_forgive_slow(struct ag_stream *stream)
+{
+    stream->refusals.until = 0;
+    ag_tree_forgive(&stream->recorder.tree);
+}
+
 CUresult ag_engine_refusal(void)
 {
     struct ag_context *context = ag_context_peek(ag_context_current());

@@ -19,4 +19,18 @@ static inline void ag_failure_note(struct ag_stream *stream, CUresult result, co
    a later call tells of the first such error, as of one of asynchronous execution. */
 bool ag_failure_refused(struct ag_stream *stream, CUresult result, const char *what);
 
+/* The driver has refused the op of a node, or graphs that end with it: the node is AG_BAD. */
+void ag_failure_spoil(struct ag_stream *stream, struct ag_node *node);
+
+void ag_failure_forgive_slow(struct ag_stream *stream);
+
+/* A sequence ends. If nothing has been refused in the stream for long its nodes are good again: the
+   driver refuses for want of memory, too. */
+static inline void ag_failure_forgive(struct ag_stream *stream)
+{
+    if (__builtin_expect(stream->refusals.until != 0, 0) &&
+        stream->counters.ops >= stream->refusals.until)
+        ag_failure_forgive_slow(stream);
+}
+
 #endif

@@ -6,6 +6,7 @@
 
 #include "driver/driver.h"
 #include "engine/hot.h"
+#include "engine/thread.h"
 #include "graph/function.h"
 #include "observe/patience.h"
 #include "trace/policy.h"
@@ -33,22 +34,36 @@ static bool is_shared(void)
             mps != 0);
 }
 
-/* What is made here lives as long as the context, also where something is refused: it is not tried
-   again. */
+/* What the read-backs of a context need but for the kernel. What is made lives as long as the
+   context; what is refused is made the next time. */
+static bool prepare(struct ag_fetch *fetch)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned flags = CU_EVENT_DISABLE_TIMING | (i != 0 ? CU_EVENT_BLOCKING_SYNC : 0);
+        CUevent event;
+        if (fetch->event[i] != NULL)
+            continue;
+        if (ag_real.cuEventCreate(&event, flags) != CUDA_SUCCESS)
+            return false;
+        fetch->event[i] = event;
+    }
+    void *place = fetch->place;
+    if (place == NULL && ag_real.cuMemHostAlloc(&place, sizeof *fetch->place,
+                                                CU_MEMHOSTALLOC_DEVICEMAP) != CUDA_SUCCESS)
+        return false;
+    fetch->place = memset(place, 0, sizeof *fetch->place);
+    return ag_real.cuMemHostGetDevicePointer_v2(&fetch->at, place, 0) == CUDA_SUCCESS;
+}
+
 static CUfunction load(struct ag_fetch *fetch, CUcontext ctx)
 {
-    CUmodule module;
+    CUmodule module = fetch->module;
     CUfunction func;
-    void *place;
-    if (ag_real.cuModuleLoadData(&module, ag_fetch_image) != CUDA_SUCCESS ||
-        ag_real.cuModuleGetFunction(&func, module, "autograph_fetch") != CUDA_SUCCESS ||
-        ag_real.cuEventCreate(&fetch->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS ||
-        ag_real.cuMemHostAlloc(&place, sizeof *fetch->place, CU_MEMHOSTALLOC_DEVICEMAP) !=
-            CUDA_SUCCESS)
+    if (module == NULL && ag_real.cuModuleLoadData(&module, ag_fetch_image) != CUDA_SUCCESS)
         return NULL;
-    fetch->place = memset(place, 0, sizeof *fetch->place);
-    if (ag_real.cuMemHostGetDevicePointer_v2(&fetch->at, place, 0) != CUDA_SUCCESS ||
-        !runs(func, fetch->at, fetch->place))
+    fetch->module = module;
+    if (ag_real.cuModuleGetFunction(&func, module, "autograph_fetch") != CUDA_SUCCESS ||
+        !prepare(fetch) || !runs(func, fetch->at, fetch->place))
         return NULL;
     ag_function_learn(func, ctx);
     return func;
@@ -57,14 +72,17 @@ static CUfunction load(struct ag_fetch *fetch, CUcontext ctx)
 bool ag_fetch_is_wanted(const struct ag_fetch *fetch)
 {
     return ag_fetch_image[0] != 0 && !ag_fetch_is_ready(fetch) && !atomic_load(&fetch->never) &&
-           atomic_load(&fetch->seen) >= AG_FETCH_AFTER;
+           atomic_load(&fetch->seen) >= AG_FETCH_AFTER &&
+           atomic_load(&fetch->seen) >= atomic_load(&fetch->after);
 }
 
 bool ag_fetch_load(struct ag_fetch *fetch, CUcontext ctx)
 {
     bool shared = is_shared();
     CUfunction func = shared ? NULL : load(fetch, ctx);
-    atomic_store(&fetch->never, func == NULL);
+    uint32_t seen = atomic_load(&fetch->seen);
+    atomic_store(&fetch->never, shared);
+    atomic_store(&fetch->after, seen < UINT32_MAX / 2 ? 2 * seen : UINT32_MAX);
     atomic_store(&fetch->func, func);
     return shared || func != NULL;
 }
@@ -74,15 +92,94 @@ void ag_fetch_forget(struct ag_fetch *fetch)
     atomic_store(&fetch->func, NULL);
     atomic_store(&fetch->never, false);
     atomic_store(&fetch->seen, 0);
+    atomic_store(&fetch->after, 0);
+    atomic_store(&fetch->rest, 0);
+    atomic_store(&fetch->rested, 0);
+    atomic_store(&fetch->vain, false);
     atomic_store(&fetch->reader, NULL);
+    fetch->module = NULL;
+    fetch->event[0] = fetch->event[1] = NULL;
+    fetch->place = NULL;
+}
+
+/* -- Read-backs, one at a time ----------------------------------------------------- */
+
+bool ag_fetch_rests(struct ag_fetch *fetch)
+{
+    uint32_t rest = atomic_load(&fetch->rest);
+    if (__builtin_expect(rest != 0, 0))
+        atomic_store(&fetch->rest, rest - 1); /* of two threads one may be lost */
+    return rest != 0;
+}
+
+void ag_fetch_give_up(void)
+{
+    struct ag_fetch *fetch = ag_self.reading;
+    if (__builtin_expect(fetch != NULL, 0))
+        ag_fetch_end(fetch, ag_self.read);
+}
+
+bool ag_fetch_begin(struct ag_fetch *fetch, const struct ag_stream *stream, uint32_t *number)
+{
+    const struct ag_stream *none = NULL;
+    ag_fetch_give_up();
+    if (!atomic_compare_exchange_strong(&fetch->reader, &none, stream))
+        return false;
+    *number = ag_self.read = atomic_load(&fetch->number) + 1; /* nobody else reads back */
+    atomic_store(&fetch->number, *number);
+    ag_self.reading = fetch;
+    return true;
+}
+
+void ag_fetch_end(struct ag_fetch *fetch, uint32_t number)
+{
+    if (!ag_fetch_is_mine(fetch, number))
+        return;
+    ag_self.reading = NULL;
+    atomic_store(&fetch->marked, false);
+    atomic_store(&fetch->vain, false);
+    atomic_store(&fetch->reader, NULL);
+}
+
+/* Whether a thread that waits in the current context for the driver is to sleep. Other waits obey
+   the context by themselves. */
+static bool sleeps(void)
+{
+    unsigned flags;
+    return ag_real.cuCtxGetFlags(&flags) != CUDA_SUCCESS ||
+           (flags & CU_CTX_SCHED_MASK) == CU_CTX_SCHED_BLOCKING_SYNC;
+}
+
+CUevent ag_fetch_mark(struct ag_fetch *fetch, CUstream handle, CUresult *result)
+{
+    CUevent event = fetch->event[sleeps()];
+    *result = ag_real.cuEventRecord(event, handle);
+    if (*result != CUDA_SUCCESS)
+        return NULL;
+    atomic_store(&fetch->marked, true);
+    return event;
+}
+
+/* A thread has waited in vain: it goes on, and there are none for a while. */
+static void rest(struct ag_fetch *fetch)
+{
+    uint32_t rested = atomic_load(&fetch->rested);
+    uint32_t copies = rested == 0                   ? AG_FETCH_REST_FIRST
+                      : rested < AG_FETCH_REST_MOST ? 2 * rested
+                                                    : rested;
+    atomic_store(&fetch->rested, copies);
+    atomic_store(&fetch->rest, copies);
+    atomic_store(&fetch->vain, true);
 }
 
 void ag_fetch_wait(struct ag_fetch *fetch, const struct ag_stream *stream)
 {
     const struct ag_stream *reader;
     uint64_t slept = 0;
-    while ((reader = atomic_load(&fetch->reader)) != NULL && reader != stream &&
-           !atomic_load(&fetch->never) && atomic_load(&ag_hold_bans) == 0)
+    ag_fetch_give_up();
+    while ((reader = atomic_load(&fetch->reader)) != NULL &&
+           !(reader == stream && atomic_load(&fetch->marked)) && !atomic_load(&fetch->vain) &&
+           atomic_load(&ag_hold_bans) == 0)
         if (!ag_patience_lasts(&slept, AG_PATIENCE_NS))
-            atomic_store(&fetch->never, true);
+            rest(fetch);
 }

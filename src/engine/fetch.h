@@ -11,10 +11,15 @@
  * A kernel needs room on the device, and a copy does not. A kernel of another stream may fill the
  * device, and wait for what the host does behind the copy. So a read-back is an op only while
  * nothing else is at work in the context: no other thread issues work there, and all other streams
- * have done what they were given. A thread that begins to issue work in another stream waits while
- * a read-back is under way, for AG_PATIENCE_NS at most.
+ * have done what they were given. A thread that begins to issue work waits while a read-back is
+ * under way, for AG_PATIENCE_NS at most. In the stream that reads back it need not wait if the
+ * host waits there for an event, which is no later for what comes behind.
  *
- * The kernel is loaded at a safe point (grow.c), once a context has had some read-backs.
+ * A thread may leave its wait by a longjmp, or be cancelled there. The read-back is given up with
+ * the thread's next one, or when the thread issues work or ends.
+ *
+ * The kernel is loaded at a safe point (grow.c), once a context has had some read-backs. If the
+ * driver refuses something it is tried again after twice as many.
  */
 #ifndef AG_FETCH_H
 #define AG_FETCH_H
@@ -24,6 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/thread.h"
 #include "trace/policy.h"
 
 enum {
@@ -43,12 +49,24 @@ struct ag_fetched {
 /* What a context has for read-backs. Written by fetch.c. */
 struct ag_fetch {
     _Atomic(CUfunction) func; /* the kernel; NULL: it is not loaded */
-    _Atomic bool never;       /* it cannot be loaded, or must not be launched any more */
+    _Atomic bool never;       /* processes share the device */
     _Atomic uint32_t seen;    /* read-backs before it was loaded */
+    _Atomic uint32_t after;   /* of these, how many precede the next try to load it; 0: the first */
+    CUmodule module;          /* NULL: not loaded */
+    struct ag_fetched *place; /* pinned memory */
+    CUdeviceptr at;           /* where the device finds it */
+    CUevent event[2];         /* behind a read-back; the thread that waits spins, or sleeps */
+
     const struct ag_stream *_Atomic reader; /* the stream that reads back; NULL: none does */
-    struct ag_fetched *place;               /* pinned memory */
-    CUevent event;                          /* behind a read-back, where others issue work, too */
-    CUdeviceptr at;                         /* where the device finds it */
+    _Atomic bool marked; /* the host waits there for the event, or in the program's own wait: what
+                            comes behind makes no wait longer than without the library */
+    _Atomic bool vain;   /* a thread has waited in vain for the reader */
+    _Atomic uint32_t
+        number; /* of the last read-back: who has another number does not own `place` */
+    bool lost;  /* the driver has refused to launch it; the reader's */
+
+    _Atomic uint32_t rest;   /* further copies that are none, since a thread waited in vain */
+    _Atomic uint32_t rested; /* how many they were the last time */
 };
 
 /* Whether the kernel can be launched. */
@@ -56,6 +74,29 @@ static inline bool ag_fetch_is_ready(const struct ag_fetch *fetch)
 {
     return atomic_load(&fetch->func) != NULL && !atomic_load(&fetch->never);
 }
+
+/* Whether copies are no read-backs for now. Counts one. */
+bool ag_fetch_rests(struct ag_fetch *fetch);
+
+/* The stream reads back, unless another one does or this thread waits already: *number is for the
+   end. The context is current. */
+bool ag_fetch_begin(struct ag_fetch *fetch, const struct ag_stream *stream, uint32_t *number);
+
+/* Whether the calling thread has not given it up. */
+static inline bool ag_fetch_is_mine(const struct ag_fetch *fetch, uint32_t number)
+{
+    return ag_self.reading == fetch && ag_self.read == number;
+}
+
+/* It has ended; or nobody will wait for it any more. */
+void ag_fetch_end(struct ag_fetch *fetch, uint32_t number);
+
+/* Records the event behind the read-back, before the stream's lock is given back. NULL: the host
+   waits for the stream. */
+CUevent ag_fetch_mark(struct ag_fetch *fetch, CUstream handle, CUresult *result);
+
+/* The calling thread has given up what it was waiting for. */
+void ag_fetch_give_up(void);
 
 /* Whether read-backs wait for the kernel to be loaded. */
 bool ag_fetch_is_wanted(const struct ag_fetch *fetch);
@@ -66,7 +107,7 @@ bool ag_fetch_load(struct ag_fetch *fetch, CUcontext ctx);
 
 /* The calling thread is about to issue work in this stream (NULL: in any) of the context: waits
    while a read-back is under way in another one, for AG_PATIENCE_NS at most: what the read-back
-   waits for may wait for that work. After a wait in vain the context has no more read-backs. */
+   waits for may wait for that work. After a wait in vain the context has none for a while. */
 void ag_fetch_wait(struct ag_fetch *fetch, const struct ag_stream *stream);
 
 /* The context is gone, and with it what it had. */

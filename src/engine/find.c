@@ -45,7 +45,9 @@ static void thread_leaves(struct ag_stream *stream, void *self)
         ag_context_enter(stream->id.context, &pushed)) {
         ag_stream_disown(stream); /* the handle has lost its meaning: what is held goes by relay */
         ag_stream_end(stream, true, AG_REASON_DESTROY);
-        atomic_fetch_add(&stream->id.context->left, 1); /* nor can it be asked for its work */
+        if (atomic_load(&stream->issuer.waited) != ag_issuer_issued(stream))
+            (void)ag_context_leave_behind(stream->id.context, NULL,
+                                          true); /* it cannot be asked any more */
         ag_stream_kill(stream);
         ag_context_leave(pushed);
     }
@@ -57,6 +59,9 @@ static void thread_leaves(struct ag_stream *stream, void *self)
 static void thread_ends(void)
 {
     ag_young_thread_leaves();
+    ag_context_thread_ends();
+    ag_fetch_give_up();
+    ag_issuer_thread_ends();
     for (uint64_t bits = ag_self.touched; bits != 0; bits &= bits - 1)
         for (unsigned i = (unsigned)__builtin_ctzll(bits); i < AG_MOST_STREAMS; i += 64) {
             struct ag_stream *stream = ag_stream_at(i);

@@ -51,8 +51,8 @@ static bool ask_all(void)
 {
     static struct ag_stream *_Atomic busy;
     struct ag_stream *last = atomic_load(&busy), *stream = ag_stream_all();
-    if (atomic_load(&ag_unfollowed_kernels) || ag_captures_about() || !ag_contexts_settled() ||
-        ag_young_others() || (last != NULL && !is_idle(last)))
+    if (ag_captures_about() || !ag_query_are_settled() || ag_young_others() ||
+        (last != NULL && !is_idle(last)))
         return false;
     while (stream != NULL && is_idle(stream))
         stream = stream->place.next;
@@ -138,7 +138,7 @@ static struct ag_context *named(CUcontext context)
 unsigned ag_engine_left(CUcontext handle)
 {
     const struct ag_context *context = named(handle);
-    return context != NULL ? atomic_load(&context->left) : 0;
+    return context != NULL ? ag_left_mark(&context->leavings) : 0;
 }
 
 void ag_engine_settled(CUcontext handle, unsigned left)
@@ -146,19 +146,18 @@ void ag_engine_settled(CUcontext handle, unsigned left)
     struct ag_context *context = named(handle);
     if (context == NULL || left == 0)
         return;
-    atomic_store(&context->settled, left);
-    if (atomic_load(&ag_unsettled) != 0) {
-        ag_stream_settle(context);
-        ag_staging_settle(context);
-    }
+    ag_left_waited(&context->leavings, left, true);
+    if (ag_fetch_is_wanted(&context->fetch))
+        ag_engine_waited();
 }
 
 /* The stream that the calling thread issued the last op of, if it remembers it, not locked. */
-static struct ag_stream *own(CUstream handle)
+static struct ag_stream *own(CUstream handle, bool ptsz)
 {
     const struct ag_found *found = ag_stream_slot(handle);
     struct ag_stream *stream = found->stream;
-    return found->key == handle && !ag_stream_is_default(handle) && stream != NULL &&
+    return found->key == handle && found->ptsz == ptsz && stream != NULL &&
+                   (!ag_stream_is_default(handle) || found->ctx == ag_context_current()) &&
                    found->life == atomic_load(&stream->id.life) &&
                    atomic_load_explicit(&stream->issuer.thread, memory_order_relaxed) == &ag_self
                ? stream
@@ -167,21 +166,21 @@ static struct ag_stream *own(CUstream handle)
 
 /* Not where another thread has taken it over: that may have counted an op which it is about to
    launch. */
-uint64_t ag_engine_issued(CUstream handle)
+uint64_t ag_engine_issued(CUstream handle, bool ptsz)
 {
-    struct ag_stream *stream = own(handle);
+    struct ag_stream *stream = own(handle, ptsz);
     if (stream == NULL)
         return ag_young_issued(handle);
     ag_stream_lock(stream);
-    uint64_t issued =
-        stream->issuer.thread == &ag_self && stream->seq.held == 0 ? ag_issuer_issued(stream) : 0;
+    bool all = stream->issuer.thread == &ag_self && stream->seq.held == 0 && !stream->relay.used;
+    uint64_t issued = all ? ag_issuer_issued(stream) : 0;
     ag_stream_unlock(stream);
     return issued;
 }
 
-void ag_engine_waited_for(CUstream handle, uint64_t issued)
+void ag_engine_waited_for(CUstream handle, bool ptsz, uint64_t issued)
 {
-    struct ag_stream *stream = own(handle);
+    struct ag_stream *stream = own(handle, ptsz);
     if (stream != NULL)
         ag_issuer_waited(stream, issued);
     else

@@ -102,15 +102,15 @@ extern _Atomic unsigned ag_refused;
 extern _Atomic unsigned ag_wanted_traces;
 
 /*
- * The number of vacant states whose streams left work behind. While it is not 0, doors call
- * ag_engine_left() and ag_engine_settled() around waits for a context.
- * Raised: when a stream with work is destroyed (registry.c).
- * Lowered: when that work is done, or the state is used again or killed (registry.c).
+ * The number of places in the contexts' lists of what was left behind (left.h). While it is not 0,
+ * doors call ag_engine_left() and ag_engine_settled() around waits for a context.
+ * Raised: when a stream goes with work, or a thread launches unseen (left.c).
+ * Lowered: when that work is done, or the context goes (left.c).
  */
 extern _Atomic unsigned ag_unsettled;
 
-/* Streams are destroyed that have a state: doors tell of waits. Set: when the first such stream is
-   destroyed (life.c). Never cleared. */
+/* Streams go that have a state: doors tell of waits. Set: when the first such stream is destroyed
+   (life.c), or a default stream of a thread gets a state (registry.c). Never cleared. */
 extern _Atomic bool ag_streams_go;
 
 /* -- What holds for now ------------------------------------------------------ */
@@ -229,8 +229,8 @@ static inline bool ag_captures_about(void)
    or goes (young.c). Never lowered. */
 extern _Atomic uint64_t ag_unfollowed_ops;
 
-/* Kernels may be among these ops, or in streams in a way that no door sees: the library cannot tell
-   any more when the device is idle. Set: enter.c, grow.c. Never cleared. */
+/* A thread has launched where no door sees it (left.h), and any may do so again: another thread
+   makes graphs (aside.c). Set: issuer.c. Never cleared. */
 extern _Atomic bool ag_unfollowed_kernels;
 
 #pragma GCC visibility pop

@@ -7,29 +7,42 @@
 
 static _Atomic unsigned growing; /* threads that make more execs, or are about to */
 static _Atomic uint32_t growths;
-_Atomic bool ag_many_threads;
+_Atomic unsigned ag_issuer_threads;
+
+/* The library must hear of the thread's end: what it issued last is nobody's then. */
+static void thread_begins(void)
+{
+    ag_self.issues = true;
+    (void)ag_thread_watch();
+    atomic_fetch_add(&ag_issuer_threads, 1);
+}
+
+void ag_issuer_thread_ends(void)
+{
+    if (ag_self.issues)
+        atomic_fetch_sub(&ag_issuer_threads, 1);
+    ag_self.issues = false;
+}
 
 /* One side says that it grows, then looks whose the streams are; the other says that the stream is
    its own, then looks whether somebody grows: one of the two sees the other. What grows ends soon,
    for no kernel runs. (At exit it may be a signal handler's thread that does.) */
 void ag_issuer_takes_over(struct ag_stream *stream)
 {
-    static const void *_Atomic first;
-    const void *thread = NULL;
-    bool second = !ag_many_threads && !atomic_compare_exchange_strong(&first, &thread, &ag_self) &&
-                  thread != &ag_self;
-    if (second)
-        ag_many_threads = true;
+    if (!ag_self.issues)
+        thread_begins();
     ag_stream_touch(stream);
     atomic_store(&stream->issuer.thread, &ag_self);
     ag_issuer_wait_for_growth();
-    ag_fetch_wait(&stream->id.context->fetch, second ? NULL : stream);
+    ag_fetch_wait(&stream->id.context->fetch, stream);
 }
 
 void ag_issuer_launches_unseen(void)
 {
     struct ag_context *context = ag_context_peek(ag_context_current());
     atomic_store(&ag_unfollowed_kernels, true);
+    ag_context_unseen();
+    ag_issuer_wait_for_growth();
     if (context != NULL)
         ag_fetch_wait(&context->fetch, NULL);
 }

@@ -53,8 +53,17 @@ static inline void ag_issuer_passed(struct ag_stream *stream)
    this thread must bring no further kernel meanwhile. Waits for a read-back, too (fetch.h). */
 void ag_issuer_takes_over(struct ag_stream *stream);
 
-/* More than one thread has taken over a stream. */
-extern _Atomic bool ag_many_threads;
+/* Threads that live and have taken over a stream. */
+extern _Atomic unsigned ag_issuer_threads;
+
+/* Whether more than one thread issues work. */
+static inline bool ag_issuer_are_many(void)
+{
+    return atomic_load(&ag_issuer_threads) > 1;
+}
+
+/* The calling thread ends. */
+void ag_issuer_thread_ends(void);
 
 /* The thread has gone on to another stream, or has come back. */
 static inline void ag_issuer_leaves(struct ag_stream *stream, bool leaves)

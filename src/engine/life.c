@@ -39,6 +39,32 @@ void ag_engine_stream_created(CUstream handle, unsigned flags)
     ag_handle_created(green ? NULL : handle, current, flags);
 }
 
+/* Whether an op that comes to the stream finds room there: the program has waited for all but a
+   few. A call that has to wait for room may wait for the program. */
+static bool has_room(const struct ag_stream *stream)
+{
+    return ag_issuer_issued(stream) - atomic_load(&stream->issuer.waited) <= AG_LEFT_MOST;
+}
+
+/* The stream is about to be destroyed. What may still run in it cannot be asked for any more; nor
+   now, during a capture, which may be of this stream. */
+static void stream_goes(struct ag_stream *stream)
+{
+    ag_stream_end(stream, true, AG_REASON_DESTROY);
+    CUstream handle = stream->id.handle;
+    bool captures = atomic_load(&ag_hold_bans) != 0;
+    bool waited = atomic_load(&stream->issuer.waited) == ag_issuer_issued(stream);
+    unsigned left = 0;
+    if (captures || !(waited || ag_query_is_done(handle)))
+        left = ag_context_leave_behind(stream->id.context,
+                                       captures || !has_room(stream) ? NULL : handle,
+                                       stream->id.kind == AG_STREAM_BLOCKING);
+    if (captures)
+        ag_stream_kill(stream);
+    else
+        ag_stream_vacate(stream, left);
+}
+
 void ag_engine_stream_destroy(CUstream handle)
 {
     CUcontext current;
@@ -59,20 +85,8 @@ void ag_engine_stream_destroy(CUstream handle)
     ag_stream_lock(stream);
     bool pushed;
     if (stream->id.live && stream->id.handle == handle) {
-        if (ag_context_enter(stream->id.context, &pushed)) {
-            ag_stream_end(stream, true, AG_REASON_DESTROY);
-            /* What may still run in it cannot be asked for any more; nor now, during a capture,
-               which may be of this stream. */
-            bool captures = atomic_load(&ag_hold_bans) != 0;
-            bool waited = atomic_load(&stream->issuer.waited) == ag_issuer_issued(stream);
-            unsigned left = 0;
-            if (captures || !(waited || ag_query_is_done(stream->id.handle)))
-                left = atomic_fetch_add(&stream->id.context->left, 1) + 1;
-            if (captures)
-                ag_stream_kill(stream);
-            else
-                ag_stream_vacate(stream, left);
-        }
+        if (ag_context_enter(stream->id.context, &pushed))
+            stream_goes(stream);
         ag_context_leave(pushed);
     }
     ag_stream_unlock(stream);

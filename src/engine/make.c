@@ -104,9 +104,12 @@ static enum room take_room(struct ag_stream *stream, struct ag_node *leaf, bool 
 
 /* -- Making ------------------------------------------------------------------ */
 
-void ag_make_failed(struct ag_node *leaf)
+void ag_make_failed(struct ag_stream *stream, struct ag_node *leaf)
 {
-    leaf->bad |= ++leaf->failures == AG_FAILURES;
+    if (++leaf->failures < AG_FAILURES)
+        return;
+    leaf->failures = 1; /* it leads to something still */
+    ag_failure_spoil(stream, leaf);
 }
 
 /*
@@ -178,7 +181,7 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
         if (leaf->trace != NULL)
             ag_variant_refused(leaf->trace);
         else if (result != CUDA_ERROR_NOT_READY)
-            ag_make_failed(leaf);
+            ag_make_failed(stream, leaf);
         if (result == CUDA_SUCCESS && !leaf->bad)
             ag_execs_want_living(stream, leaf);
         return;

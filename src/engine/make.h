@@ -15,7 +15,7 @@ void ag_make_wanted(struct ag_stream *stream);
 
 /* Notes that a trace of this leaf could not be made or replayed: memory may have been freed
    meanwhile, or be of another kind than its graph's. A trace is tried again, but not for ever. */
-void ag_make_failed(struct ag_node *leaf);
+void ag_make_failed(struct ag_stream *stream, struct ag_node *leaf);
 
 /* The program is about to free memory in the stream, whose open sequence goes out eagerly: makes
    the trace that needs memory alive (ag_execs_want_living()), if the sequence is on the way to its

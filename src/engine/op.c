@@ -69,7 +69,8 @@ static bool keep(struct ag_stream *stream, struct ag_node *node, void *const *fr
 {
     CUresult result = ag_keep_store(&stream->keep, node, from);
     ag_failure_note(stream, result, "keeping arguments");
-    node->bad |= result != CUDA_SUCCESS;
+    if (result != CUDA_SUCCESS)
+        ag_failure_spoil(stream, node);
     return result == CUDA_SUCCESS;
 }
 
@@ -230,7 +231,10 @@ void ag_op_record(struct ag_stream *stream, struct ag_described *call)
 static void fail(struct ag_stream *stream, struct ag_node *node)
 {
     bool shape = node->op.free == AG_KERNEL_FREE && !fits(&node->op);
-    node->bad |= shape ? AG_BAD_SHAPE : AG_BAD;
+    if (shape)
+        node->bad |= AG_BAD_SHAPE;
+    else
+        ag_failure_spoil(stream, node);
     ag_eager_forget(stream);
     ag_stream_end(stream, true, AG_REASON_FAILURE);
 }

@@ -17,6 +17,7 @@
 #include "engine/pinned.h"
 #include "engine/query.h"
 #include "engine/trial.h"
+#include "engine/young.h"
 #include "observe/callsite.h"
 
 /* Where the copy goes: for WAITED the host waits until it is made. */
@@ -64,12 +65,9 @@ static bool is_at_rest(struct ag_stream *stream, const struct ag_context *contex
    Other threads know that it is to read back. */
 static bool is_alone(const struct ag_stream *stream)
 {
-    const struct ag_context *context = stream->id.context;
-    if (atomic_load(&ag_unfollowed_kernels) || atomic_load(&ag_any_young) ||
-        atomic_load(&context->settled) != atomic_load(&context->left))
-        return false;
-    bool alone = true;
+    struct ag_context *context = stream->id.context;
     ag_depth++;
+    bool alone = ag_query_is_settled(context) && ag_young_rest(context);
     for (struct ag_stream *other = ag_stream_all(); alone && other != NULL;
          other = other->place.next)
         alone = other == stream || !belongs(other, context) || is_at_rest(other, context);
@@ -109,38 +107,34 @@ static bool describe(struct launch *to, struct ag_stream *stream, const struct a
            ag_describe_kernel(&to->op, &launch, ag_function_find(func, current));
 }
 
-/* The read-back is an op of the stream, which is locked: what becomes of it. */
+/* The read-back is an op of the stream, which is locked: what becomes of it. If the driver refuses
+   the kernel the program's own copy goes out in its place, and the program hears of that. */
 static enum ag_read step(struct ag_stream *stream, const struct ag_read_call *call,
                          CUcontext current)
 {
     struct launch launch;
     if (!describe(&launch, stream, call, current))
         return AG_READ_NOT;
-    stream->id.context->fetch.place->done = 0;
+    struct ag_fetch *fetch = &stream->id.context->fetch;
+    fetch->place->done = 0;
+    fetch->lost = false;
     bool held = ag_op_step(stream, true, &launch.op);
     ag_stream_end(stream, true, AG_REASON_HOST_WAIT);
-    return held ? AG_READ_DONE : AG_READ_RECORDED;
+    return !held ? AG_READ_RECORDED : fetch->lost ? AG_READ_NOT : AG_READ_DONE;
 }
 
 /* Whether the stream, which is locked, may read back now: nothing else is at work, and other
    threads wait. */
-static bool begin(struct ag_stream *stream, CUcontext current)
+static bool begin(struct ag_stream *stream, CUcontext current, uint32_t *number)
 {
     struct ag_fetch *fetch = &stream->id.context->fetch;
-    const struct ag_stream *none = NULL;
     if (stream->id.kind == AG_STREAM_PER_THREAD || !ag_fetch_is_ready(fetch) ||
-        !ag_op_is_eligible(stream, current) ||
-        !atomic_compare_exchange_strong(&fetch->reader, &none, stream))
+        !ag_op_is_eligible(stream, current) || !ag_fetch_begin(fetch, stream, number))
         return false;
-    if (is_alone(stream))
-        return true;
-    atomic_store(&fetch->reader, NULL);
-    return false;
-}
-
-static void end(struct ag_fetch *fetch)
-{
-    atomic_store(&fetch->reader, NULL);
+    bool alone = is_alone(stream);
+    if (!alone)
+        ag_fetch_end(fetch, *number);
+    return alone;
 }
 
 /* -- Copies for which the host waits ---------------------------------------------- */
@@ -149,24 +143,23 @@ static void end(struct ag_fetch *fetch)
    before the wait begins. NULL: there are none, and the stream itself is waited for. */
 static CUevent mark(struct ag_stream *stream)
 {
-    CUevent event = stream->id.context->fetch.event;
-    if (!ag_many_threads)
+    CUresult result;
+    if (!ag_issuer_are_many())
         return NULL;
-    CUresult result = ag_real.cuEventRecord(event, stream->id.handle);
+    CUevent event = ag_fetch_mark(&stream->id.context->fetch, stream->id.handle, &result);
     ag_failure_note(stream, result, "marking the end of a read-back");
-    return result == CUDA_SUCCESS ? event : NULL;
+    return event;
 }
 
-/* The bytes are on their way: waits for them. False: there was an error. */
-static bool arrive(const struct ag_fetch *fetch, CUevent event, CUstream handle,
+/* The bytes are on their way: waits for them, as the program would, which may leave the wait by a
+   longjmp. False: there was an error. */
+static bool arrive(const struct ag_fetch *fetch, uint32_t number, CUevent event, CUstream handle,
                    const struct ag_read_call *call)
 {
     const volatile struct ag_fetched *place = fetch->place;
-    ag_depth++;
     CUresult result =
         event != NULL ? ag_real.cuEventSynchronize(event) : ag_real.cuStreamSynchronize(handle);
-    ag_depth--;
-    if (result != CUDA_SUCCESS || place->done == 0) {
+    if (result != CUDA_SUCCESS || !ag_fetch_is_mine(fetch, number) || place->done == 0) {
         atomic_fetch_add(&ag_context_errors, 1);
         return false;
     }
@@ -205,7 +198,8 @@ static enum ag_read read_back(struct ag_stream *stream, const struct ag_read_cal
     struct ag_fetch *fetch = &stream->id.context->fetch;
     CUstream handle = stream->id.handle;
     enum ag_read read = AG_READ_NOT;
-    bool reads = begin(stream, current);
+    uint32_t number;
+    bool reads = begin(stream, current, &number);
     CUevent event = NULL;
     if (reads) {
         uint64_t began = ag_trial_clock(stream);
@@ -216,10 +210,10 @@ static enum ag_read read_back(struct ag_stream *stream, const struct ag_read_cal
     }
     ag_stream_unlock(stream);
     AG_CALLSITE();
-    if (read == AG_READ_DONE && !arrive(fetch, event, handle, call))
+    if (read == AG_READ_DONE && !arrive(fetch, number, event, handle, call))
         read = AG_READ_NOT; /* the program's own call says why */
     if (reads)
-        end(fetch);
+        ag_fetch_end(fetch, number);
     return read;
 }
 
@@ -302,14 +296,16 @@ static void copied(struct ag_stream *stream)
 }
 
 /* The host waits for the stream, which is locked, and which this thread may read back from. */
-static void bring(struct ag_stream *stream, CUcontext current)
+static void bring(struct ag_stream *stream, CUcontext current, uint32_t number,
+                  struct ag_wait_call *wait)
 {
     struct ag_fetch *fetch = &stream->id.context->fetch;
     struct ag_reading copy = ag_pinned_take(stream);
     const struct ag_read_call call = {.dst = copy.dst, .src = copy.src, .bytes = copy.bytes};
     if (step(stream, &call, current) == AG_READ_DONE) {
-        ag_self.brought =
-            (struct ag_brought){fetch, stream->id.handle, copy.src, copy.dst, copy.bytes};
+        *wait =
+            (struct ag_wait_call){fetch, number, stream->id.handle, copy.src, copy.dst, copy.bytes};
+        atomic_store(&fetch->marked, true);
         ag_done.reads = true;
         return;
     }
@@ -317,69 +313,87 @@ static void bring(struct ag_stream *stream, CUcontext current)
     ag_depth++;
     ag_pinned_submit(stream, &copy, stream->id.handle);
     ag_depth--;
-    end(fetch);
+    ag_fetch_end(fetch, number);
 }
 
 /* The thread waits for the stream in which it has held a copy last. */
-static void reads(struct ag_stream *stream, CUstream handle, bool ptsz)
+static void reads(struct ag_stream *stream, CUstream handle, bool ptsz, struct ag_wait_call *wait)
 {
     CUcontext current;
+    uint32_t number;
     ag_self.reads = NULL;
     if (ag_context_refused(&current) || ag_stream_peek(handle, ptsz, current) != stream)
         return;
     ag_stream_lock(stream);
-    if (ag_pinned_holds(stream) && ag_issuer_is_self(stream) && begin(stream, current))
-        bring(stream, current);
+    if (ag_pinned_holds(stream) && ag_issuer_is_self(stream) && begin(stream, current, &number))
+        bring(stream, current, number, wait);
     ag_stream_unlock(stream);
 }
 
-void ag_engine_stream_waits(CUstream handle, bool ptsz)
+void ag_engine_stream_waits(CUstream handle, bool ptsz, struct ag_wait_call *wait)
 {
+    ag_fetch_give_up();
     if (ag_self.reads != NULL)
-        reads(ag_self.reads, handle, ptsz);
+        reads(ag_self.reads, handle, ptsz, wait);
     ag_engine_barrier_wait(handle, ptsz, AG_REASON_HOST_WAIT);
 }
 
-/* The wait has succeeded. If the kernel has not run a copy brings the bytes. */
-static void take(const struct ag_brought *brought)
+/* The wait has succeeded. If the bytes have not come a copy brings them: its result. */
+static CUresult take(const struct ag_wait_call *wait)
 {
-    const volatile struct ag_fetched *place = brought->fetch->place;
-    if (place->done != 0) {
-        memcpy(brought->dst, (const void *)place->bytes, brought->bytes);
-        return;
+    const volatile struct ag_fetched *place = wait->fetch->place;
+    if (ag_fetch_is_mine(wait->fetch, wait->number) && place->done != 0) {
+        memcpy(wait->dst, (const void *)place->bytes, wait->bytes);
+        return CUDA_SUCCESS;
     }
-    ag_depth++;
-    if (ag_real.cuMemcpyAsync((CUdeviceptr)brought->dst, brought->src, brought->bytes,
-                              brought->handle) != CUDA_SUCCESS ||
-        ag_real.cuStreamSynchronize(brought->handle) != CUDA_SUCCESS)
-        atomic_fetch_add(&ag_context_errors, 1);
-    ag_depth--;
+    atomic_fetch_add(&ag_context_errors, 1);
+    CUresult result =
+        ag_real.cuMemcpyAsync((CUdeviceptr)wait->dst, wait->src, wait->bytes, wait->handle);
+    return result == CUDA_SUCCESS ? ag_real.cuStreamSynchronize(wait->handle) : result;
 }
 
-void ag_engine_stream_waited(bool waited)
+CUresult ag_engine_stream_waited(const struct ag_wait_call *wait, CUresult result)
 {
-    struct ag_brought brought = ag_self.brought;
     ag_done.reads = false;
-    ag_self.brought.fetch = NULL;
-    if (brought.fetch != NULL && waited)
-        take(&brought);
-    if (brought.fetch != NULL)
-        end(brought.fetch);
+    if (wait->fetch != NULL) {
+        if (result == CUDA_SUCCESS)
+            result = take(wait);
+        ag_fetch_end(wait->fetch, wait->number);
+    }
     const struct ag_context *context = ag_context_peek(ag_context_current());
-    if (waited && context != NULL && ag_fetch_is_wanted(&context->fetch))
+    if (result == CUDA_SUCCESS && context != NULL && ag_fetch_is_wanted(&context->fetch))
         ag_engine_waited();
+    return result;
 }
 
 /* -- Both ------------------------------------------------------------------------------ */
+
+/* What the copy comes behind, in a legacy stream. */
+static unsigned mark_left(const struct ag_read_call *call, CUcontext current)
+{
+    if (__builtin_expect(atomic_load(&ag_unsettled) == 0, 1) ||
+        ag_stream_name(call->stream, call->ptsz) != CU_STREAM_LEGACY)
+        return 0;
+    const struct ag_context *context = ag_context_peek(current);
+    return context != NULL ? ag_left_mark(&context->leavings) : 0;
+}
+
+/* Whether copies of this call's size may be read-backs now, in the stream. */
+static bool may_read(const struct ag_stream *stream, const struct ag_read_call *call)
+{
+    struct ag_fetch *fetch = &stream->id.context->fetch;
+    return call->bytes != 0 && call->bytes <= AG_FETCH_BYTES && ag_opt.graph_read_backs &&
+           !atomic_load(&fetch->never) && atomic_load(&ag_hold_bans) == 0 && !ag_fetch_rests(fetch);
+}
 
 enum ag_read ag_engine_read(const struct ag_read_call *call)
 {
     CUcontext current = ag_engine_current(call->stream);
     struct ag_stream *stream = ag_stream_peek(call->stream, call->ptsz, current);
     ag_self.copied = NULL;
-    if (stream == NULL || call->bytes == 0 || call->bytes > AG_FETCH_BYTES ||
-        !ag_opt.graph_read_backs || atomic_load(&stream->id.context->fetch.never) ||
-        atomic_load(&ag_hold_bans) != 0)
+    ag_self.left = mark_left(call, current);
+    ag_fetch_give_up();
+    if (stream == NULL || !may_read(stream, call))
         return AG_READ_NOT;
     bool ready = ag_fetch_is_ready(&stream->id.context->fetch);
     enum place place = ready || !call->blocks ? prepare(call, ready) : ELSEWHERE;
@@ -392,21 +406,31 @@ enum ag_read ag_engine_read(const struct ag_read_call *call)
     return read;
 }
 
-void ag_engine_read_eager(const struct ag_read_call *call)
+/* A copy has gone to the host while the kernel for read-backs is not loaded. */
+static void count(struct ag_fetch *fetch, const struct ag_read_call *call)
 {
-    struct ag_context *context = ag_context_peek(ag_context_current());
-    if (ag_self.copied != NULL)
-        copied(ag_self.copied);
-    if (context == NULL || call->bytes > AG_FETCH_BYTES || !ag_opt.graph_read_backs ||
-        atomic_load(&context->fetch.func) != NULL || atomic_load(&context->fetch.never))
-        return;
-    uint32_t seen = atomic_load(&context->fetch.seen) + 1;
+    uint32_t seen = atomic_load(&fetch->seen) + 1;
     /* Seldom where no load comes. If this copy is no read-back it does not count: the next may be.
      */
     bool looks = seen >= AG_FETCH_AFTER && (seen & (seen - 1)) == 0;
     if (looks && place_of(call) != WAITED)
         return;
-    atomic_store(&context->fetch.seen, seen); /* of two threads one may be lost */
-    if (looks && ag_fetch_is_wanted(&context->fetch))
+    atomic_store(&fetch->seen, seen); /* of two threads one may be lost */
+    if (looks && ag_fetch_is_wanted(fetch))
         ag_engine_waited();
+}
+
+void ag_engine_read_eager(const struct ag_read_call *call)
+{
+    struct ag_context *context = ag_context_peek(ag_context_current());
+    if (ag_self.copied != NULL)
+        copied(ag_self.copied);
+    if (context == NULL)
+        return;
+    if (ag_self.left != 0 && (call->blocks || place_of(call) == WAITED))
+        ag_left_waited(&context->leavings, ag_self.left, false);
+    struct ag_fetch *fetch = &context->fetch;
+    if (call->bytes <= AG_FETCH_BYTES && ag_opt.graph_read_backs &&
+        atomic_load(&fetch->func) == NULL && !atomic_load(&fetch->never))
+        count(fetch, call);
 }

@@ -114,7 +114,6 @@ static void list_leave(struct ag_stream *stream)
         if (vacant_end == &stream->id.alike)
             vacant_end = link;
         vacant_count--;
-        ag_unsettled -= stream->id.behind != 0;
     }
 }
 
@@ -127,7 +126,8 @@ static struct ag_stream *vacant_take(const struct ag_context *context, enum ag_s
 {
     struct ag_stream *found = NULL;
     for (struct ag_stream *stream = vacant; stream != NULL; stream = stream->id.alike) {
-        if (stream->id.context != context || stream->id.kind != kind || stream->id.behind != 0)
+        if (stream->id.context != context || stream->id.kind != kind ||
+            !ag_left_has_settled(&context->leavings, stream->id.behind))
             continue;
         bool own = atomic_load_explicit(&stream->issuer.thread, memory_order_relaxed) == &ag_self;
         if (found == NULL || own)
@@ -231,6 +231,8 @@ static struct ag_stream *make(CUstream name, CUcontext current, bool late, uint3
     if (stream == NULL && (stream = state_for(context, kind)) != NULL) {
         stream->id.handle = name;
         stream->id.owner = kind == AG_STREAM_PER_THREAD ? &ag_self : NULL;
+        if (kind == AG_STREAM_PER_THREAD)
+            atomic_store(&ag_streams_go, true); /* with their threads */
         ag_stream_touch(stream);
         ag_sequence_bar(stream, false);
         ag_issuer_begins(stream);
@@ -352,7 +354,6 @@ void ag_stream_vacate(struct ag_stream *stream, unsigned left)
     stream->id.vacant = true;
     stream->id.vacated = atomic_load(&stream->id.context->starved);
     stream->id.behind = stream->execs.traces != NULL || ag_staging_is_used(stream) ? left : 0;
-    ag_unsettled += stream->id.behind != 0;
     atomic_fetch_add(&stream->id.life, 1);
     list_leave(stream);
     list_join(stream, vacant_end);
@@ -374,18 +375,6 @@ bool ag_stream_forget_context(struct ag_context *context)
     }
     pthread_mutex_unlock(&registry);
     return stream == NULL;
-}
-
-void ag_stream_settle(const struct ag_context *context)
-{
-    pthread_mutex_lock(&registry);
-    for (struct ag_stream *stream = vacant; stream != NULL; stream = stream->id.alike)
-        if (stream->id.context == context && stream->id.behind != 0 &&
-            (int)(atomic_load(&context->settled) - stream->id.behind) >= 0) {
-            stream->id.behind = 0;
-            ag_unsettled--;
-        }
-    pthread_mutex_unlock(&registry);
 }
 
 /* Whether the graphs of a vacant state make room for others. */

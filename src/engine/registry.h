@@ -47,9 +47,6 @@ void ag_stream_vacate(struct ag_stream *stream, unsigned left);
    used one meanwhile, since the release of a context need not be the last one. */
 bool ag_stream_forget_context(struct ag_context *context);
 
-/* The program has waited for the context: what destroyed streams had left in it is done. */
-void ag_stream_settle(const struct ag_context *context);
-
 /* Kills the state that has been vacant for longest. With a context: of that context, and only if it
    has been vacant for long. False: there is none. Another stream's lock may be held. */
 bool ag_stream_kill_vacant(const struct ag_context *context);

@@ -52,7 +52,7 @@ static struct ag_ring *find(struct ag_context *context)
 {
     pthread_mutex_lock(&lock);
     struct ag_ring **link = &context->rings, *ring;
-    while ((ring = *link) != NULL && ring->behind != 0)
+    while ((ring = *link) != NULL && !ag_left_has_settled(&context->leavings, ring->behind))
         link = &ring->next;
     if (ring != NULL)
         *link = ring->next;
@@ -92,7 +92,8 @@ static bool get_ring(struct ag_stream *stream, CUresult *result)
     struct ag_staging *staging = &stream->staging;
     if (staging->ring == NULL && (staging->ring = find(stream->id.context)) == NULL)
         staging->ring = make(stream->id.context, result);
-    staging->barred = staging->ring == NULL && *result != CUDA_ERROR_NOT_READY;
+    if (staging->ring == NULL && *result != CUDA_ERROR_NOT_READY)
+        staging->barred = stream->counters.ops + AG_STAGING_AGAIN;
     return staging->ring != NULL;
 }
 
@@ -230,30 +231,10 @@ void ag_staging_leave(struct ag_stream *stream)
     if (ring == NULL)
         return;
     pthread_mutex_lock(&lock);
-    unsigned left = atomic_load(&context->left);
-    ring->behind = used && left != atomic_load(&context->settled) ? left : 0;
-    if (ring->behind != 0)
-        atomic_fetch_add(&ag_unsettled, 1);
+    ring->behind = used ? ag_left_mark(&context->leavings) : 0;
     clear(ring);
     ring->next = context->rings;
     context->rings = ring;
-    pthread_mutex_unlock(&lock);
-}
-
-/* The lock is held. */
-static void settle(struct ag_ring *ring)
-{
-    if (ring->behind != 0)
-        atomic_fetch_sub(&ag_unsettled, 1);
-    ring->behind = 0;
-}
-
-void ag_staging_settle(struct ag_context *context)
-{
-    pthread_mutex_lock(&lock);
-    for (struct ag_ring *ring = context->rings; ring != NULL; ring = ring->next)
-        if ((int)(atomic_load(&context->settled) - ring->behind) >= 0)
-            settle(ring);
     pthread_mutex_unlock(&lock);
 }
 
@@ -263,7 +244,6 @@ void ag_staging_forget(struct ag_context *context)
     while (context->rings != NULL) {
         struct ag_ring *ring = context->rings;
         context->rings = ring->next;
-        settle(ring);
         free(ring);
     }
     context->ring_count = 0;

@@ -39,7 +39,7 @@ void ag_staging_count(struct ag_stream *stream, size_t bytes);
 
 static inline bool ag_staging_is_barred(const struct ag_stream *stream)
 {
-    return stream->staging.barred;
+    return stream->counters.ops < stream->staging.barred;
 }
 
 /* Whether there is a place for the bytes of an upload. */
@@ -63,9 +63,6 @@ bool ag_staging_is_used(const struct ag_stream *stream);
 
 /* The state dies: its ring is left to others of its context, once its copies have run. */
 void ag_staging_leave(struct ag_stream *stream);
-
-/* The program has waited for the context. No lock. */
-void ag_staging_settle(struct ag_context *context);
 
 /* The context is gone, and the memory with it. No lock. */
 void ag_staging_forget(struct ag_context *context);

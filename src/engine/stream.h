@@ -121,7 +121,7 @@ struct ag_staging {
     uint32_t taken;       /* places of ops that are held */
     uint64_t began;       /* counters.ops when the sequence began that has: */
     uint32_t bytes;       /* of places for its uploads so far, whether it is held or not */
-    bool barred;          /* there will be none for this state */
+    uint64_t barred;      /* counters.ops when memory is asked for again; 0: now */
 };
 
 /* execs.c: the graphs of the stream's sequences. */
@@ -236,6 +236,12 @@ struct ag_eager {
     _Atomic bool bare;    /* nothing has been recorded since an op that cannot be held */
 };
 
+/* failure.c: when nodes that are AG_BAD are good again. */
+struct ag_refusals {
+    uint64_t until; /* counters.ops by then; 0: none is bad */
+    uint32_t times; /* that something was refused, up to AG_BAD_DOUBLED */
+};
+
 /* account.c: causes of cuts. */
 struct ag_cuts {
     struct ag_cut cut[AG_CUTS];
@@ -269,6 +275,7 @@ struct ag_stream {
     struct ag_reading reading;
     struct ag_staging staging;
     struct ag_eager eager;
+    struct ag_refusals refusals;
     struct ag_answers *answers; /* memory.c: what the driver said of memory; NULL: nothing yet */
     struct ag_keep keep;        /* graph/keep.c: arguments of held kernels, where the driver keeps
                                    them */

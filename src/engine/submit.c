@@ -36,7 +36,7 @@ static INLINE uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CU
     CUresult result = ag_trace_replay(trace, target, &stream->counters);
     if (result != CUDA_SUCCESS) {
         ag_failure_note(stream, result, "replaying a trace");
-        ag_make_failed(trace->leaf);
+        ag_make_failed(stream, trace->leaf);
         ag_execs_drop(stream, trace);
         return 0;
     }
@@ -123,6 +123,23 @@ __attribute__((noinline)) static struct part replay_rest(struct ag_stream *strea
     return part;
 }
 
+/* Submits a held op by itself. A read-back is none of the program's ops: if the driver refuses it
+   the program's own copy is made (read.c). */
+static void submit_one(struct ag_stream *stream, struct ag_node *node, CUstream target)
+{
+    struct ag_fetch *fetch = &stream->id.context->fetch;
+    CUresult result = ag_node_submit(node, target);
+    if (LIKELY(result == CUDA_SUCCESS))
+        return;
+    ag_failure_spoil(stream, node);
+    if (node->op.kind == AG_OP_KERNEL && node->op.func == atomic_load(&fetch->func)) {
+        fetch->lost = true;
+        ag_failure_note(stream, result, "reading back");
+    } else {
+        ag_failure_refused(stream, result, "submitting a held op");
+    }
+}
+
 bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
 {
     uint32_t held = stream->seq.held;
@@ -146,9 +163,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
         held = stream->seq.held;
     }
     for (uint32_t i = part.replayed + 1; i <= held; i++)
-        if (ag_failure_refused(stream, ag_node_submit(stream->seq.path[i], target),
-                               "submitting a held op"))
-            stream->seq.path[i]->bad |= AG_BAD;
+        submit_one(stream, stream->seq.path[i], target);
     ag_pinned_flush(stream, target);
     for (unsigned i = 0; i < stream->seq.free_count; i++)
         ag_failure_refused(stream, ag_real.cuMemFreeAsync(stream->seq.frees[i], target),
@@ -238,6 +253,7 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
     else
         note_eager(stream, barrier, reason);
     ag_sequence_settles_events(stream);
+    ag_failure_forgive(stream);
     if (stream->id.live) {
         struct ag_node *hot = close_sequence(stream, barrier, reason);
         struct ag_node *leaf = decide(hot, variant);

@@ -26,17 +26,15 @@ struct ag_thread {
     uint32_t foreign;                /* copies in a row that could not be held, in any streams */
     struct ag_stream *eager;         /* stream of the op that it was last told to submit itself */
     bool watched;                    /* the library is told when the thread ends */
+    bool issues;                     /* it has taken over a stream: issuer.c */
     const struct ag_context *placed; /* the last context where its default stream was counted */
     struct ag_young *young;          /* the young stream that it found last, or NULL */
+    const struct ag_context *unseen; /* left.c: where it launches unseen, as is known; or NULL */
     struct ag_stream *copied;        /* read.c: where it copies to pinned memory, or NULL */
     struct ag_stream *reads;         /* where it has held such a copy last, or NULL */
-    struct ag_brought {
-        struct ag_fetch *fetch; /* NULL: none */
-        CUstream handle;
-        CUdeviceptr src;
-        void *dst;
-        size_t bytes;
-    } brought;        /* the read-back that its wait for a stream brings */
+    struct ag_fetch *reading;        /* fetch.c: where it reads back, or NULL */
+    uint32_t read;                   /* the number of that read-back */
+    unsigned left;    /* ag_left_mark() before its copy in a legacy stream; 0: none */
     uint64_t touched; /* bit n: it may have issued the last op of a state whose index is n modulo
                          64, or own the state */
 };

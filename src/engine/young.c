@@ -119,8 +119,9 @@ bool ag_young_op(struct ag_young *young, CUstream handle, bool *behind)
     uint32_t ops = atomic_load_explicit(&young->ops, memory_order_relaxed);
     if (ops >= AG_FEW_OPS) /* it lasts */
         return false;
+    take_over(
+        young); /* first: who asks another thread's stream counts no op that is still to come */
     atomic_store_explicit(&young->ops, ops + 1, memory_order_relaxed);
-    take_over(young);
     if (!has(young, handle)) /* it has got a state meanwhile */
         return false;
     ag_self.eager = NULL;
@@ -134,7 +135,7 @@ bool ag_young_op(struct ag_young *young, CUstream handle, bool *behind)
 uint32_t ag_young_issued(CUstream handle)
 {
     const struct ag_young *young = ag_self.young;
-    return young != NULL && has(young, handle) &&
+    return young != NULL && handle != NULL && has(young, handle) &&
                    atomic_load_explicit(&young->thread, memory_order_relaxed) == &ag_self
                ? atomic_load_explicit(&young->ops, memory_order_relaxed)
                : 0;
@@ -164,7 +165,7 @@ void ag_young_leave(CUstream handle)
 
 bool ag_young_destroy(CUstream handle)
 {
-    bool done = true;
+    bool done = true, blocking = true;
     struct ag_context *context = NULL;
     struct ag_young *young;
     uint32_t growths = ag_issuer_growths();
@@ -174,14 +175,15 @@ bool ag_young_destroy(CUstream handle)
         context = atomic_load_explicit(&young->context, memory_order_relaxed);
         done &= atomic_load_explicit(&young->waited, memory_order_relaxed) ==
                 atomic_load_explicit(&young->ops, memory_order_relaxed);
+        blocking &= atomic_load_explicit(&young->blocking, memory_order_relaxed);
     }
     if (context == NULL)
         return false;
     /* Before it leaves: what runs there must be known in one way or the other. While there has been
        no graph in any context there is little reason to ask. */
-    if (!done && (atomic_load(&ag_hold_bans) != 0 || atomic_load(&ag_most_graph_memory) == 0 ||
-                  !ag_query_is_done(handle)))
-        atomic_fetch_add(&context->left, 1);
+    bool asks = atomic_load(&ag_hold_bans) == 0 && atomic_load(&ag_most_graph_memory) != 0;
+    if (!done && !(asks && ag_query_is_done(handle)))
+        (void)ag_context_leave_behind(context, asks ? handle : NULL, blocking);
     ag_young_leave(handle);
     ag_issuer_wait_for_growth();
     return ag_issuer_growths() == growths; /* or it may have got a state there */
@@ -234,9 +236,41 @@ void ag_young_forget(const struct ag_context *context)
 
 void ag_young_thread_leaves(void)
 {
-    const void *self = &ag_self;
-    if (ag_self.young != NULL)
-        (void)atomic_compare_exchange_strong(&ag_self.young->thread, &self, NULL);
+    CUstream handle;
+    struct ag_young *young = NULL;
+    while ((young = next_taken(young, &handle)) != NULL) {
+        const void *self = &ag_self;
+        (void)atomic_compare_exchange_strong(&young->thread, &self, NULL);
+    }
+}
+
+/* Whether nothing is at work there, and no other thread issues work there. */
+static bool is_at_rest(struct ag_young *young, CUstream handle)
+{
+    uint32_t ops = atomic_load(&young->ops);
+    const void *thread = atomic_load(&young->thread);
+    if (handle == reserved || (thread != NULL && thread != &ag_self))
+        return false;
+    if (atomic_load_explicit(&young->waited, memory_order_relaxed) == ops)
+        return true;
+    if (!ag_query_is_idle(handle))
+        return false;
+    atomic_store_explicit(&young->waited, ops, memory_order_relaxed);
+    return true;
+}
+
+bool ag_young_rest(const struct ag_context *context)
+{
+    bool rest = true;
+    CUstream handle;
+    struct ag_young *young = NULL;
+    if (atomic_load(&count) == 0)
+        return true;
+    ag_issuer_grows(); /* who destroys one waits until it has been asked */
+    while (rest && (young = next_taken(young, &handle)) != NULL)
+        rest = atomic_load(&young->context) != context || is_at_rest(young, handle);
+    ag_issuer_has_grown();
+    return rest;
 }
 
 uint64_t ag_young_ops(void)

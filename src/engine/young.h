@@ -56,6 +56,8 @@ bool ag_young_has(CUstream handle);
 
 /* All young streams. */
 bool ag_young_others(void); /* whether another thread has one */
+/* Whether nothing is at work in those of the context, and no other thread has one of them. */
+bool ag_young_rest(const struct ag_context *context);
 /* Has `give` give the calling thread's own states; false: some have got none. */
 bool ag_young_promote(bool (*give)(CUstream handle, CUcontext context));
 void ag_young_forget(const struct ag_context *context); /* their context is going away */

@@ -127,16 +127,14 @@ static void green_context_destroy(CUgreenCtx green)
 /* -- Waits ------------------------------------------------------------------ */
 
 /* What is not done yet in a stream, or in a context, if somebody wants to know; else 0. */
-static inline uint64_t stream_mark(CUstream stream)
+static inline uint64_t stream_mark(CUstream stream, bool ptsz)
 {
-    return atomic_load(&ag_streams_go) ? ag_engine_issued(stream) : 0;
+    return atomic_load(&ag_streams_go) ? ag_engine_issued(stream, ptsz) : 0;
 }
 
 static inline uint64_t context_mark(CUcontext context)
 {
-    return atomic_load(&ag_wanted_traces) != 0 || atomic_load(&ag_unsettled) != 0
-               ? ag_engine_left(context)
-               : 0;
+    return atomic_load(&ag_unsettled) != 0 ? ag_engine_left(context) : 0;
 }
 
 /* -- Copies between contexts ------------------------------------------------ */

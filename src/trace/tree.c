@@ -191,6 +191,13 @@ uint64_t ag_tree_heads(const struct ag_tree *tree)
     return heads;
 }
 
+void ag_tree_forgive(struct ag_tree *tree)
+{
+    for (uint32_t i = 0; i <= tree->mask; i++)
+        for (struct ag_node *node = tree->buckets[i]; node != NULL; node = node->bucket)
+            node->bad &= (uint8_t)~AG_BAD;
+}
+
 /* Drops the nodes that are dead, and so is all below them. */
 static void drop(struct ag_tree *tree, ag_is_such *is_dead, const void *data)
 {

@@ -29,9 +29,9 @@ struct ag_node {
     uint64_t path;   /* hash of the ops on the path from the root to here */
     uint16_t depth;  /* ops on that path; 0 for the root */
     uint16_t weight; /* the sum of their ag_op_weight() */
-    uint8_t
-        bad; /* its call has failed: no trace may contain it. AG_BAD_SHAPE: because of its shape */
-    bool taken;       /* the driver has taken an eager call with its present shape; the owner's */
+    uint8_t bad; /* its call has failed: no trace may contain it for now. AG_BAD_SHAPE: because of
+                    its shape */
+    bool taken;  /* the driver has taken an eager call with its present shape; the owner's */
     uint8_t failures; /* times that no graph could be made of the path to here; the owner's */
     uint8_t late;     /* times that the program paused here while ops were held; the recorder's */
     uint8_t late_at;  /* when it last did, in units of AG_PAUSE_OPS; the recorder's */
@@ -112,13 +112,16 @@ static inline bool ag_node_leads(const struct ag_node *node)
     return node->trace != NULL || node->below != 0;
 }
 
-/* Whether a trace of the path to this node may be made: no call of it has failed. */
+/* Whether a trace of the path to this node may be made: no call of it has failed of late. */
 static inline bool ag_node_is_good(const struct ag_node *node)
 {
     while (node->parent != NULL && node->bad == 0)
         node = node->parent;
     return node->parent == NULL;
 }
+
+/* No node is AG_BAD any more. */
+void ag_tree_forgive(struct ag_tree *tree);
 
 /* Gives or takes a node's trace (NULL), keeping the counts of the nodes above. */
 void ag_node_set_trace(struct ag_node *node, struct ag_trace *trace);

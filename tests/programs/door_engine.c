@@ -201,13 +201,13 @@ void ag_engine_waited(void)
     NOTE("waited ");
 }
 
-uint64_t ag_engine_issued(CUstream stream)
+uint64_t ag_engine_issued(CUstream stream, bool ptsz)
 {
     NOTE("issued(%p) ", (void *)stream);
     return 7;
 }
 
-void ag_engine_waited_for(CUstream stream, uint64_t issued)
+void ag_engine_waited_for(CUstream stream, bool ptsz, uint64_t issued)
 {
     NOTE("waited_for(%p, %llu) ", (void *)stream, (unsigned long long)issued);
 }
@@ -264,14 +264,16 @@ void ag_engine_barrier_wait(CUstream stream, bool ptsz, enum ag_reason reason)
     NOTE("wait(%p, %d, %s) ", (void *)stream, ptsz, reasons[reason]);
 }
 
-void ag_engine_stream_waits(CUstream stream, bool ptsz)
+void ag_engine_stream_waits(CUstream stream, bool ptsz, struct ag_wait_call *wait)
 {
+    wait->bytes = 1;
     ag_engine_barrier_wait(stream, ptsz, AG_REASON_HOST_WAIT);
 }
 
-void ag_engine_stream_waited(bool waited)
+CUresult ag_engine_stream_waited(const struct ag_wait_call *wait, CUresult result)
 {
-    NOTE("waited(%d) ", waited);
+    NOTE("waited(%d) ", wait->bytes == 1 && result == CUDA_SUCCESS);
+    return result;
 }
 
 void ag_engine_barrier_copy(bool ptsz, enum ag_reason reason)

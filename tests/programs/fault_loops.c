@@ -97,6 +97,22 @@ static void reads(void)
     }
 }
 
+/* The same to pinned memory: the host waits for the stream behind each copy. */
+static void pinned_reads(void)
+{
+    CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
+    volatile uint32_t *words = host_words(4);
+    for (uint32_t step = 0; step < 256 + 4 * STEPS; step++) {
+        for (uint32_t i = 0; i < 3; i++)
+            note(launch_mix(buffer[i % 2], N, i == 2 ? step : i, s));
+        note(cuMemcpyDtoHAsync((void *)words, buffer[0], 16, s));
+        note(cuStreamSynchronize(s));
+        for (unsigned i = 0; i < 4; i++)
+            note((CUresult)words[i]);
+    }
+    note(cuStreamDestroy(s));
+}
+
 static void copies(void)
 {
     CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
@@ -608,16 +624,32 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } all[] = {
-        {"arguments", arguments},   {"memsets", memsets},         {"copies", copies},
-        {"events", events},         {"legacy", legacy},           {"per_thread", per_thread},
-        {"relay", relay},           {"relay_lost", relay_lost},   {"late", late},
-        {"capture", capture},       {"streams", streams},         {"exits", exits},
-        {"values", values},         {"allocations", allocations}, {"temporaries", temporaries},
-        {"kernels", kernels},       {"contexts", contexts},       {"priorities", priorities},
-        {"unwaited", unwaited},     {"writes", writes},           {"settings", settings},
-        {"attributes", attributes}, {"no_stream", no_stream},     {"reads", reads},
-        {"uploads", uploads}};
+    } all[] = {{"arguments", arguments},
+               {"memsets", memsets},
+               {"copies", copies},
+               {"events", events},
+               {"legacy", legacy},
+               {"per_thread", per_thread},
+               {"relay", relay},
+               {"relay_lost", relay_lost},
+               {"late", late},
+               {"capture", capture},
+               {"streams", streams},
+               {"exits", exits},
+               {"values", values},
+               {"allocations", allocations},
+               {"temporaries", temporaries},
+               {"kernels", kernels},
+               {"contexts", contexts},
+               {"priorities", priorities},
+               {"unwaited", unwaited},
+               {"writes", writes},
+               {"settings", settings},
+               {"attributes", attributes},
+               {"no_stream", no_stream},
+               {"reads", reads},
+               {"pinned_reads", pinned_reads},
+               {"uploads", uploads}};
     unsigned i = 0;
     CHECK(argc == 2);
     while (i < sizeof all / sizeof all[0] && strcmp(all[i].name, argv[1]))

@@ -3,7 +3,7 @@
 
 UNIT_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 
-check_PROGRAMS += tests/unit/probe tests/unit/test_aside tests/unit/test_audit tests/unit/test_function tests/unit/test_lock tests/unit/test_lock_membarrier tests/unit/test_log \
+check_PROGRAMS += tests/unit/probe tests/unit/test_aside tests/unit/test_audit tests/unit/test_function tests/unit/test_left tests/unit/test_lock tests/unit/test_lock_membarrier tests/unit/test_log \
 	tests/unit/test_pace tests/unit/test_recorder tests/unit/test_shape tests/unit/test_trace tests/unit/test_trial
 
 tests_unit_probe_SOURCES = tests/unit/probe.c $(config_sources) $(observe_sources)
@@ -21,6 +21,10 @@ tests_unit_test_audit_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_function_SOURCES = tests/unit/test_function.c tests/unit/test.h src/graph/function.c src/graph/setting.c src/graph/shape.c \
 	src/observe/patience.c
 tests_unit_test_function_CPPFLAGS = $(UNIT_CPPFLAGS)
+
+tests_unit_test_left_SOURCES = tests/unit/test_left.c tests/unit/test.h src/engine/left.c src/engine/hot.c \
+	src/engine/thread.c
+tests_unit_test_left_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_lock_SOURCES = tests/unit/test_lock.c tests/unit/test.h src/engine/lock.c src/observe/patience.c
 tests_unit_test_lock_CPPFLAGS = $(UNIT_CPPFLAGS)

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * latches.c SCENARIO: something unrelated happens, and then the usual loop comes: kernels, and a
+ * few bytes that are read back in each step. What is read is printed as a hash, and so is each code
+ * that differs from success.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/time.h>
+#include <time.h>
+
+#include "sim_test.h"
+
+enum { STEPS = 1200, N = 64, WORDS = 1 << 12 };
+
+static CUdeviceptr data, other_data;
+static volatile uint32_t *word; /* kernels wait for it */
+static uint32_t *pinned;
+static CUstream side;
+static uint32_t hash;
+
+static void take(const void *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        hash = hash * 31 + ((const unsigned char *)bytes)[i];
+}
+
+static void told(const char *what, CUresult result)
+{
+    if (result != CUDA_SUCCESS)
+        printf("%s: %d\n", what, (int)result);
+}
+
+/* -- The usual loop ------------------------------------------------------------ */
+
+static void kernels(uint32_t step)
+{
+    for (uint32_t k = 0; k < 3; k++)
+        OK(launch_mix(data, N, k == 1 ? step : k, side));
+}
+
+static void loop(uint32_t steps)
+{
+    for (uint32_t step = 0; step < steps; step++) {
+        uint32_t number = 0;
+        kernels(step);
+        told("copy", cuMemcpyDtoHAsync(&number, data, sizeof number, side));
+        take(&number, sizeof number);
+    }
+}
+
+static void pinned_loop(uint32_t steps)
+{
+    for (uint32_t step = 0; step < steps; step++) {
+        pinned[0] = 0;
+        kernels(step);
+        told("copy", cuMemcpyDtoHAsync(pinned, data, 8, side));
+        told("wait", cuStreamSynchronize(side));
+        take(pinned, 8);
+    }
+}
+
+static void usual(void)
+{
+    loop(STEPS);
+}
+
+static void usual_pinned(void)
+{
+    pinned_loop(STEPS);
+}
+
+/* -- What comes before ----------------------------------------------------------- */
+
+static void join(void *(*run)(void *), void *arg)
+{
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, run, arg) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+/* A thread uses its default stream once; *arg says whether it waits. */
+static void *worker(void *arg)
+{
+    OK(cuCtxSetCurrent(ctx));
+    OK(launch_mix(other_data, N, 1, CU_STREAM_PER_THREAD));
+    if (arg != NULL)
+        OK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    return NULL;
+}
+
+static void worker_waits(void)
+{
+    join(worker, &hash);
+    usual();
+}
+
+/* The program's own wait for the context says that its work is done. */
+static void worker_ends(void)
+{
+    join(worker, NULL);
+    usual();
+    OK(cuCtxSynchronize());
+    usual();
+}
+
+/* So does a copy in the legacy stream, which comes behind it. */
+static void worker_ends_legacy(void)
+{
+    uint32_t number;
+    join(worker, NULL);
+    OK(cuMemcpyDtoH(&number, other_data, sizeof number));
+    take(&number, sizeof number);
+    usual();
+}
+
+/* A thread launches in a stream that the first one has made. */
+static void *helper(void *stream)
+{
+    OK(cuCtxSetCurrent(ctx));
+    OK(launch_mix(other_data, N, 1, stream));
+    return NULL;
+}
+
+static void thread_ends(void)
+{
+    CUstream stream;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(launch_mix(other_data, N, 1, stream));
+    join(helper, stream);
+    usual();
+}
+
+/* A stream is destroyed while its kernel waits, which goes on later. */
+static void stream_destroyed(void)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        CUstream stream;
+        set_word(word, 0);
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        OK(launch_word(spin, word, 1, stream));
+        OK(cuStreamDestroy(stream));
+        loop(STEPS / 2);
+        set_word(word, 1);
+        loop(STEPS);
+    }
+}
+
+/* A stream is destroyed that has no room for one op more. */
+static void stream_full(void)
+{
+    enum { ROOM = 1023 };
+    static unsigned char bytes[WORDS * 2];
+    CUstream stream;
+    set_word(word, 0);
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(launch_word(spin, word, 1, stream));
+    while (cuStreamQuery(stream) == CUDA_SUCCESS)
+        continue;
+    for (unsigned i = 0; i < ROOM; i++)
+        OK(cuMemcpyHtoDAsync(other_data, bytes, sizeof bytes, stream));
+    OK(cuStreamDestroy(stream));
+    set_word(word, 1);
+    OK(cuCtxSynchronize());
+    usual();
+}
+
+/* Many streams of one op each, which cannot be held. */
+static void streams(bool waits, bool destroys)
+{
+    static unsigned char bytes[WORDS * 2];
+    for (unsigned i = 0; i < 600; i++) {
+        CUstream stream;
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        OK(cuMemcpyHtoDAsync(other_data, bytes, sizeof bytes, stream));
+        if (waits)
+            OK(cuStreamSynchronize(stream));
+        if (destroys)
+            OK(cuStreamDestroy(stream));
+    }
+}
+
+static void streams_waited(void)
+{
+    streams(true, true);
+    usual();
+}
+
+static void streams_stay(void)
+{
+    streams(true, true); /* so that further ones are young */
+    streams(false, false);
+    usual();
+}
+
+static void streams_left(void)
+{
+    streams(false, true);
+    OK(cuCtxSynchronize());
+    usual();
+}
+
+/* -- Waits that are left ---------------------------------------------------------- */
+
+static sigjmp_buf away;
+
+static void leave(int signal)
+{
+    (void)signal;
+    siglongjmp(away, 1);
+}
+
+/* Runs `wait`, which a signal handler leaves after 200 ms, while a kernel waits for *word. */
+static void left(void (*wait)(void))
+{
+    const struct itimerval soon = {.it_value = {.tv_usec = 200000}};
+    set_word(word, 0);
+    signal(SIGALRM, leave);
+    kernels(1);
+    OK(launch_word(spin, word, 1, side));
+    OK(setitimer(ITIMER_REAL, &soon, NULL) == 0 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN);
+    if (sigsetjmp(away, 1) == 0) {
+        wait();
+        CHECK(0);
+    }
+    signal(SIGALRM, SIG_DFL);
+    alarm(50);
+    set_word(word, 1);
+}
+
+static void wait_pinned(void)
+{
+    pinned[0] = pinned[1] = 0;
+    OK(cuMemcpyDtoHAsync(pinned, data, 8, side));
+    OK(cuStreamSynchronize(side));
+}
+
+static uint32_t *own; /* what a wait that is left would have brought */
+
+static void wait_pageable(void)
+{
+    OK(cuMemcpyDtoHAsync(own, data, 8, side));
+}
+
+/* The kernels of `left` are held as those of the loop are, with the copy. */
+static void warm_left(bool to_pinned)
+{
+    set_word(word, 1);
+    for (uint32_t step = 0; step < STEPS; step++) {
+        kernels(1);
+        OK(launch_word(spin, word, 1, side));
+        if (to_pinned)
+            wait_pinned();
+        else
+            wait_pageable();
+    }
+}
+
+static void jump(void)
+{
+    warm_left(true);
+    for (unsigned i = 0; i < 3; i++) {
+        left(wait_pinned);
+        while (cuStreamQuery(side) == CUDA_ERROR_NOT_READY)
+            usleep(100);
+        pinned[0] = pinned[1] = 77; /* the program has its memory for something else */
+        OK(cuStreamSynchronize(side));
+        take(pinned, 8);
+        kernels(2);
+        OK(cuStreamSynchronize(side));
+        take(pinned, 8);
+        usual_pinned();
+    }
+}
+
+static void jump_pageable(void)
+{
+    own = calloc(2, sizeof *own);
+    warm_left(false);
+    for (unsigned i = 0; i < 3; i++) {
+        left(wait_pageable);
+        OK(cuCtxSynchronize());
+        own[0] = own[1] = 77;
+        usual();
+        take(own, 8);
+    }
+}
+
+static void *waiter(void *to_pinned)
+{
+    OK(cuCtxSetCurrent(ctx));
+    warm_left(to_pinned != NULL);
+    set_word(word, 0);
+    kernels(1);
+    OK(launch_word(spin, word, 1, side));
+    set_word(word + 1, 1);
+    if (to_pinned != NULL)
+        wait_pinned();
+    else
+        wait_pageable();
+    return NULL;
+}
+
+/* The thread that waits is cancelled. */
+static void cancel(void *to_pinned)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        const struct timespec some = {.tv_nsec = 200000000};
+        pthread_t thread;
+        void *result;
+        set_word(word + 1, 0);
+        CHECK(pthread_create(&thread, NULL, waiter, to_pinned) == 0);
+        while (get_word(word + 1) == 0)
+            usleep(1000);
+        nanosleep(&some, NULL);
+        CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, &result) == 0);
+        CHECK(result == PTHREAD_CANCELED);
+        set_word(word, 1);
+        OK(cuCtxSynchronize());
+        usual();
+    }
+}
+
+static void cancelled(void)
+{
+    cancel(&hash);
+}
+
+static void cancelled_pageable(void)
+{
+    own = calloc(2, sizeof *own);
+    cancel(NULL);
+}
+
+/* -- Threads beside the one that reads --------------------------------------------- */
+
+static pthread_barrier_t both;
+
+/* Two threads launch while the first is on its way to its wait (AGSIM_SYNC_US): one makes it known
+   that there are several, the other one launches in the stream that reads back. Their kernels wait
+   for what the first does when it has read. */
+static void *behind(void *stream)
+{
+    OK(cuCtxSetCurrent(ctx));
+    pthread_barrier_wait(&both);
+    while (get_word(word + 1) == 0)
+        continue;
+    usleep(stream == side ? 4000 : 500);
+    OK(launch_word(spin, word, 1, stream));
+    return NULL;
+}
+
+static void third(void)
+{
+    pthread_t thread[2];
+    CUstream stream;
+    uint32_t number;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    loop(STEPS / 2);
+    CHECK(pthread_barrier_init(&both, NULL, 3) == 0);
+    CHECK(pthread_create(&thread[0], NULL, behind, stream) == 0);
+    CHECK(pthread_create(&thread[1], NULL, behind, side) == 0);
+    pthread_barrier_wait(&both);
+    kernels(1);
+    set_word(word + 1, 1);
+    OK(cuMemcpyDtoHAsync(&number, data, sizeof number, side));
+    take(&number, sizeof number);
+    set_word(word, 1);
+    for (unsigned i = 0; i < 2; i++)
+        CHECK(pthread_join(thread[i], NULL) == 0);
+    OK(cuCtxSynchronize());
+    loop(STEPS / 2);
+}
+
+/* A thread waits in vain for a read-back to end: it is behind a kernel that runs on until the
+   thread has launched. Later nothing is in the way. */
+static void *launcher(void *stream)
+{
+    OK(cuCtxSetCurrent(ctx));
+    pthread_barrier_wait(&both);
+    usleep(20000);
+    OK(launch_mix(other_data, N, 1, stream));
+    OK(cuStreamSynchronize(stream));
+    set_word(word, 1);
+    return NULL;
+}
+
+static void vain(void)
+{
+    pthread_t thread;
+    CUstream stream;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    own = calloc(2, sizeof *own);
+    warm_left(false);
+    CHECK(pthread_barrier_init(&both, NULL, 2) == 0);
+    CHECK(pthread_create(&thread, NULL, launcher, stream) == 0);
+    set_word(word, 0);
+    kernels(1);
+    OK(launch_word(spin, word, 1, side));
+    pthread_barrier_wait(&both);
+    wait_pageable();
+    take(own, 8);
+    CHECK(pthread_join(thread, NULL) == 0);
+    loop(3 * STEPS);
+}
+
+/* -- Contexts whose hosts wait by blocking ------------------------------------------ */
+
+static void *idle(void *stream)
+{
+    OK(cuCtxSetCurrent(ctx));
+    OK(launch_mix(other_data, N, 1, stream));
+    OK(cuStreamSynchronize(stream));
+    pthread_barrier_wait(&both);
+    pthread_barrier_wait(&both);
+    return NULL;
+}
+
+/* Two threads issue work, so that events are waited for; one gives its stream back. */
+static void blocking(void)
+{
+    pthread_t thread;
+    CUstream stream;
+    OK(cuCtxSetFlags(CU_CTX_SCHED_BLOCKING_SYNC));
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(pthread_barrier_init(&both, NULL, 2) == 0);
+    CHECK(pthread_create(&thread, NULL, idle, stream) == 0);
+    pthread_barrier_wait(&both);
+    OK(launch_mix(other_data, N, 1, stream));
+    OK(cuStreamSynchronize(stream));
+    usual();
+    pthread_barrier_wait(&both);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} table[] = {{"usual", usual},
+             {"usual_pinned", usual_pinned},
+             {"worker_waits", worker_waits},
+             {"worker_ends", worker_ends},
+             {"worker_ends_legacy", worker_ends_legacy},
+             {"thread_ends", thread_ends},
+             {"stream_destroyed", stream_destroyed},
+             {"stream_full", stream_full},
+             {"streams_waited", streams_waited},
+             {"streams_stay", streams_stay},
+             {"streams_left", streams_left},
+             {"jump", jump},
+             {"jump_pageable", jump_pageable},
+             {"cancelled", cancelled},
+             {"cancelled_pageable", cancelled_pageable},
+             {"third", third},
+             {"vain", vain},
+             {"blocking", blocking}};
+
+int main(int argc, char **argv)
+{
+    alarm(50);
+    start();
+    OK(cuMemAlloc(&data, WORDS * 4));
+    OK(cuMemAlloc(&other_data, WORDS * 4));
+    OK(cuMemsetD32(data, 1, WORDS));
+    OK(cuMemsetD32(other_data, 1, WORDS));
+    OK(cuCtxSynchronize());
+    OK(cuStreamCreate(&side, CU_STREAM_NON_BLOCKING));
+    word = host_words(2);
+    pinned = (uint32_t *)(uintptr_t)host_words(N);
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (argc == 2 && strcmp(argv[1], table[i].name) == 0) {
+            table[i].run();
+            printf("%s %08x\n", argv[1], hash);
+            return 0;
+        }
+    fprintf(stderr, "usage: latches SCENARIO\n");
+    return 2;
+}
