@@ -25,7 +25,7 @@ enum place { ELSEWHERE, WAITED, PINNED };
 
 static enum place place_of(const struct ag_read_call *call)
 {
-    CUmemorytype type = ag_memory_now((CUdeviceptr)call->dst, 1, AG_ACCESS_ALL);
+    CUmemorytype type = ag_memory_now((CUdeviceptr)call->dst, call->bytes, AG_ACCESS_ALL);
     if (type != AG_MEMORY_PAGEABLE && type != CU_MEMORYTYPE_HOST)
         return ELSEWHERE;
     return type == AG_MEMORY_PAGEABLE || call->blocks ? WAITED : PINNED;
