@@ -227,7 +227,7 @@ static void left(void (*wait)(void))
         CHECK(0);
     }
     signal(SIGALRM, SIG_DFL);
-    alarm(50);
+    alarm(140);
     set_word(word, 1);
 }
 
@@ -460,7 +460,7 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-    alarm(50);
+    alarm(140);
     start();
     OK(cuMemAlloc(&data, WORDS * 4));
     OK(cuMemAlloc(&other_data, WORDS * 4));
