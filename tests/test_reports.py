@@ -10,7 +10,8 @@ import helpers
 
 DOCUMENT = helpers.SOURCE / "docs/reports.md"
 SAMPLES = helpers.SOURCE / "tests/samples/reports"
-PROGRAMS = ["report_order", "report_graph", "report_life"]
+# Programs, and what their environment needs.
+PROGRAMS = {"report_order": {}, "report_graph": {}, "report_life": {}}
 SCENARIOS = [(program, scenario) for program in PROGRAMS for scenario in
              re.findall(r'\{"(\w+)", \w+\}', (compiled.PROGRAMS / f"{program}.c").read_text())]
 HELD = {"AUTOGRAPH_HOLD_BOUND_US": 20000, "AUTOGRAPH_TRACE_LENGTH": "fixed", "AUTOGRAPH_TRACE_UNROLL": 12}
@@ -33,10 +34,10 @@ def options(scenario, **env):
 @pytest.mark.parametrize("program, scenario", SCENARIOS)
 def test_report(program, scenario):
     command = [compiled.program(program), scenario]
-    plain = helpers.run_logged(command, preload=False, **options(scenario))
+    plain = helpers.run_logged(command, preload=False, **options(scenario, **PROGRAMS[program]))
     assert plain.stdout != "" and plain.stderr == ""
     for settings in ({}, HELD):
-        done = helpers.run_logged(command, **options(scenario, **settings))
+        done = helpers.run_logged(command, **options(scenario, **PROGRAMS[program] | settings))
         assert (done.stdout, done.stderr) == (plain.stdout, "")
         if scenario not in OWN_LOG:
             assert done.log == plain.log
