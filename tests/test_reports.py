@@ -11,12 +11,15 @@ import helpers
 DOCUMENT = helpers.SOURCE / "docs/reports.md"
 SAMPLES = helpers.SOURCE / "tests/samples/reports"
 # Programs, and what their environment needs.
-PROGRAMS = {"report_order": {}, "report_graph": {}, "report_life": {}}
+PROGRAMS = {"report_order": {}, "report_graph": {}, "report_life": {},
+            # The simulated driver's pauses go by the program's clock.
+            "report_clock": {**helpers.HASTY, "AGSIM_DELAY_US": 0}}
 SCENARIOS = [(program, scenario) for program in PROGRAMS for scenario in
              re.findall(r'\{"(\w+)", \w+\}', (compiled.PROGRAMS / f"{program}.c").read_text())]
 HELD = {"AUTOGRAPH_HOLD_BOUND_US": 20000, "AUTOGRAPH_TRACE_LENGTH": "fixed", "AUTOGRAPH_TRACE_UNROLL": 12}
-# Nothing of these has to be replayed: they ask and do not launch, or launch what is soon gone.
-UNREPEATED = {"look_ups", "unload_beside"}
+# Nothing of these has to be replayed: they ask and do not launch, launch what is soon gone, or have a clock
+# by which no graph pays.
+UNREPEATED = {"look_ups", "unload_beside", "stands_still", "goes_back", "fails"}
 # What executes is not the same in each run: allocations and the streams of the library's own are in
 # the log, and so is what a thread launches until another one has finished.
 OWN_LOG = {"interleaved", "substream", "orphan_memory", "captures_beside", "default_streams", "unload_beside", "no_context",
