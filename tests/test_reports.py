@@ -13,7 +13,8 @@ SAMPLES = helpers.SOURCE / "tests/samples/reports"
 # Programs, and what their environment needs.
 PROGRAMS = {"report_order": {}, "report_graph": {}, "report_life": {},
             # The simulated driver's pauses go by the program's clock.
-            "report_clock": {**helpers.HASTY, "AGSIM_DELAY_US": 0}}
+            "report_clock": {**helpers.HASTY, "AGSIM_DELAY_US": 0},
+            "report_timed": helpers.HASTY}
 SCENARIOS = [(program, scenario) for program in PROGRAMS for scenario in
              re.findall(r'\{"(\w+)", \w+\}', (compiled.PROGRAMS / f"{program}.c").read_text())]
 HELD = {"AUTOGRAPH_HOLD_BOUND_US": 20000, "AUTOGRAPH_TRACE_LENGTH": "fixed", "AUTOGRAPH_TRACE_UNROLL": 12}
