@@ -14,7 +14,7 @@ SAMPLES = helpers.SOURCE / "tests/samples/reports"
 PROGRAMS = {"report_order": {}, "report_graph": {}, "report_life": {},
             # The simulated driver's pauses go by the program's clock.
             "report_clock": {**helpers.HASTY, "AGSIM_DELAY_US": 0},
-            "report_timed": helpers.HASTY}
+            "report_timed": helpers.HASTY, "report_fibers": {}}
 SCENARIOS = [(program, scenario) for program in PROGRAMS for scenario in
              re.findall(r'\{"(\w+)", \w+\}', (compiled.PROGRAMS / f"{program}.c").read_text())]
 HELD = {"AUTOGRAPH_HOLD_BOUND_US": 20000, "AUTOGRAPH_TRACE_LENGTH": "fixed", "AUTOGRAPH_TRACE_UNROLL": 12}
@@ -37,6 +37,8 @@ def options(scenario, **env):
 
 @pytest.mark.parametrize("program, scenario", SCENARIOS)
 def test_report(program, scenario):
+    if program == "report_fibers" and helpers.config()["sanitize"]:
+        pytest.skip("a sanitizer needs more stack")
     command = [compiled.program(program), scenario]
     plain = helpers.run_logged(command, preload=False, **options(scenario, **PROGRAMS[program]))
     assert plain.stdout != "" and plain.stderr == ""
