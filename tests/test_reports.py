@@ -14,7 +14,7 @@ SAMPLES = helpers.SOURCE / "tests/samples/reports"
 PROGRAMS = {"report_order": {}, "report_graph": {}, "report_life": {},
             # The simulated driver's pauses go by the program's clock.
             "report_clock": {**helpers.HASTY, "AGSIM_DELAY_US": 0},
-            "report_timed": helpers.HASTY, "report_fibers": {}}
+            "report_timed": helpers.HASTY, "report_fibers": {}, "report_callbacks": {}}
 SCENARIOS = [(program, scenario) for program in PROGRAMS for scenario in
              re.findall(r'\{"(\w+)", \w+\}', (compiled.PROGRAMS / f"{program}.c").read_text())]
 HELD = {"AUTOGRAPH_HOLD_BOUND_US": 20000, "AUTOGRAPH_TRACE_LENGTH": "fixed", "AUTOGRAPH_TRACE_UNROLL": 12}
@@ -24,7 +24,7 @@ UNREPEATED = {"look_ups", "unload_beside", "stands_still", "goes_back", "fails"}
 # What executes is not the same in each run: allocations and the streams of the library's own are in
 # the log, and so is what a thread launches until another one has finished.
 OWN_LOG = {"interleaved", "substream", "orphan_memory", "captures_beside", "default_streams", "unload_beside", "no_context",
-           "thread_locals", "constructor", "child_exits", "exit_calls"}
+           "thread_locals", "constructor", "child_exits", "exit_calls", "allocator"}
 STATUS = {"exit_calls": 7}
 
 
@@ -51,7 +51,7 @@ def test_report(program, scenario):
         assert done.report["replays"] > 0 or scenario in UNREPEATED
 
 
-@pytest.mark.parametrize("sample", ["last_error", "loader"])
+@pytest.mark.parametrize("sample", ["last_error", "loader", "callbacks"])
 def test_report_of_the_runtime(sample):
     command = [helpers.sample(f"reports/{sample}-sim")]
     plain = helpers.run_logged(command, preload=False, **options(sample))

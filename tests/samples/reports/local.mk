@@ -1,6 +1,6 @@
 # What public reports say of the runtime (docs/reports.md), built as the samples are.
 
-REPORTS = last_error loader
+REPORTS = last_error loader callbacks
 GPU_REPORTS = $(REPORTS) constants printed dependent asserts grid processes checkpoint
 REPORT_DIR = tests/samples/reports
 REPORT_INCLUDES = $(SAMPLE_INCLUDES) tests/samples/patterns/pattern.h
