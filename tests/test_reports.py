@@ -60,6 +60,27 @@ def test_report_of_the_runtime(sample):
     assert done.report["errors"] == 0 and done.report["replays"] > 0
 
 
+def sanitizer_of(program):
+    """The sanitizer's library that the program needs, a list; empty where the compiler puts it into the program."""
+    names = re.findall(r"NEEDED.*\[(libasan\.\S+)\]", helpers.tool("readelf", "-d", program))
+    return [helpers.tool(*helpers.config()["cc"].split(), f"-print-file-name={name}").strip() for name in names]
+
+
+@helpers.unsanitized
+def test_report_of_a_sanitized_program():
+    """Such a program starts only if the sanitizer's library comes first."""
+    program = compiled.program("report_order_sanitized", "-fsanitize=address", source="report_order")
+    command, first = [program, "fan_out"], sanitizer_of(program)
+    order = ":".join([*first, str(helpers.library())])
+    plain = helpers.run_logged(command, preload=False, **options("fan_out"))
+    done = helpers.run_logged(command, own_clock=False, **options("fan_out", LD_PRELOAD=order))
+    assert plain.stdout != "" and (done.stdout, done.stderr, done.log) == (plain.stdout, "", plain.log)
+    assert done.report["errors"] == 0 and done.report["replays"] > 0
+    if first:
+        done = helpers.run(command, **options("fan_out") | {"status": 1})
+        assert "does not come first" in done.stderr
+
+
 def rows():
     """The programs that the document's table names, as its third column says."""
     for line in DOCUMENT.read_text().splitlines():
