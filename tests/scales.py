@@ -11,7 +11,7 @@ FROM_NORMAL = {
     "test_inherit.py",
     "test_launch.py", "test_memory.py", "test_newer.py", "test_on_gpu.py", "test_pace.py",
     "test_patterns.py", "test_peers.py", "test_queues.py", "test_real.py", "test_refused.py",
-    "test_reports.py", "test_sandbox.py", "test_scripts.py", "test_settings.py", "test_trace_tools.py",
+    "test_reports.py", "test_sandbox.py", "test_scripts.py", "test_settings.py", "test_trace_tools.py", "test_traces.py",
     "test_trial.py", "test_variables.py", "test_variants.py", "test_verify.py", "test_young.py",
     "test_bad_input.py::test_traces",
     "test_build.py::test_a_release_is_complete",

@@ -236,6 +236,7 @@ def test_another_argument(tmp_path):
     (lambda w: w.held(1).held(2).submit(2, 2), "not those of trace 1"),
     (lambda w: w.held(1).submit(1, 1, trace=7), "not those of trace 7"),
     (lambda w: w.held(1).kernel(2).submit_late(1, 1), "op 2 overtook those"),
+    (lambda w: w.held(1).submit(1, 0).held(1).barrier(1), "op 2 was never submitted"),
     (lambda w: w.held(1).held(1).submit_late(2, 1).submit_late(1, 1), "op 2 was submitted twice, or"),
     (lambda w: w.held(1).skip().submit(1, 0), "ops are missing or double")])
 def test_ops_that_were_not_submitted_as_they_came(tmp_path, wrong, words):
@@ -255,6 +256,13 @@ def test_ops_that_were_not_submitted_as_they_came(tmp_path, wrong, words):
     out = compare(tmp_path, w, w, 1)
     assert words in out
     assert out.endswith("Different: ops were not submitted as the program issued them.\n")
+
+
+def test_a_process_that_ended_amid_a_call(tmp_path):
+    """Another thread has called exit()."""
+    w = Writer().function(1, "a").stream(1).kernel(1, took=None, thread=8).kernel(1).end()
+    out = compare(tmp_path, w, w, 0)
+    assert out.startswith(f"{tmp_path}/a: 1 call did not return\n")
 
 
 def small(*add, base=0x7f0000000000):

@@ -22,6 +22,8 @@ LOOP = ["--iterations", "60", "--warmup", "4", "--kernels", "8", "--size", "40"]
 SAMPLES = {name: LOOP for name in
            ("constant", "scalars", "pingpong", "sync", "memset", "events")}
 SAMPLES["perthread"] = [*LOOP, "--threads", "3"]
+SAMPLES["jacobi"] = ["--iterations", "2000", "--warmup", "1", "--kernels", "8", "--size", "12"]
+HOST = 1  # CU_MEMORYTYPE_HOST
 
 
 def traced(tmp_path, name, options, env=None, **more):
@@ -49,10 +51,13 @@ def test_it_agrees_with_the_report(tmp_path, name):
     report = done.report
     assert trace.complete and set(trace.lost.values()) == {0}
     assert trace.pid == report["pid"] and trace.library == report["version"]
-    assert sum(map(len, trace.ops.values())) == report["ops"]["total"]
+    how = submitted(trace)
+    reads = {(stream, op.sequence) for stream, ops in trace.ops.items() for op in ops
+             if op.kind == tracefile.COPY and op.arguments[-2] == HOST}
+    alone = [read for read in reads if not how[read[0]].get(read[1])]  # the report counts those that are replayed
+    assert sum(map(len, trace.ops.values())) - len(alone) == report["ops"]["total"]
     for ops in trace.ops.values():
         assert [op.sequence for op in ops] == list(range(1, len(ops) + 1))
-    how = submitted(trace)
     replayed = sum(1 for ops in how.values() for number in ops.values() if number)
     assert replayed == report["ops"]["replayed"] > 0
     assert sum(1 for s in trace.submits if s[4]) == report["replays"]
@@ -65,7 +70,7 @@ def test_it_agrees_with_the_report(tmp_path, name):
     returned = {(r.id, struct.unpack_from("<Q", r.body)[0]) for r in trace.of(tracefile.RETURN)}
     eager = {(stream, op.sequence) for stream, ops in trace.ops.items() for op in ops
              if op.sequence not in how[stream]}
-    assert returned == eager
+    assert returned == eager | reads
 
 
 @pytest.mark.parametrize("name", sorted(set(SAMPLES) - {"perthread"}))

@@ -6,7 +6,7 @@ import hashlib
 import struct
 
 from common import DIFFERENT, OK, Failure, Parser, duration, plural, printable, share, table
-from tracefile import COPY, EVENT_RECORD, KERNEL, MEMSET, STREAM_KINDS, VALUE, WAIT, Trace, name_of
+from tracefile import COPY, EVENT_RECORD, HOST, KERNEL, MEMSET, STREAM_KINDS, VALUE, WAIT, Trace, name_of
 
 EPILOG = """\
 Compared are the ops of each stream, in their order: kernels by name, grid, block, shared memory and
@@ -136,7 +136,9 @@ class Work:
         pointers = {MEMSET: (0,), COPY: (0, 1), VALUE: (1,)}.get(op.kind, ())
         for i in pointers:
             if i < len(words):
-                words[i] = self.word(words[i], sure=True)
+                host = op.kind == COPY and words[7 + i:8 + i] == [HOST]  # no trace knows malloc()
+                words[i] = (self.addresses.name(words[i]) or "host memory") if host else \
+                    self.word(words[i], sure=True)
         if op.kind == MEMSET and len(words) > 3 and words[2] <= 1:
             words[3] = 0  # the pitch of one row has no meaning
         return tuple(words)
@@ -231,9 +233,20 @@ def first_difference(a, b, left, right):
 
 # -- Each trace by itself -----------------------------------------------------------
 
+def unreturned(trace):
+    """Ops whose calls did not return: the last of a thread, if the process ended then, and reads, whose
+    waits a program may leave by a longjmp."""
+    last = {op.thread: op for op in trace.ops}
+    for b in trace.barriers:
+        if b.thread in last and b.time > last[b.thread].time:
+            del last[b.thread]
+    return {op for op in trace.ops if op.stream and op.submit is None and op.took is None
+            and (op is last.get(op.thread) or trace.reads(op))}
+
+
 def disorder(trace):
     """Sentences about ops that were not submitted once, in their order, as what they were."""
-    found = []
+    found, left = [], unreturned(trace)
     by_stream = collections.defaultdict(list)
     for op in trace.ops:
         if op.stream:
@@ -241,6 +254,12 @@ def disorder(trace):
     submits = collections.defaultdict(list)
     for s in trace.submits:
         submits[s.stream].append(s)
+
+    def named(op):
+        """By name: a function that lives on when others go gets another number."""
+        function = trace.functions.get(op[1])
+        return op[0], function.name if function else op[1]
+
     for number, ops in by_stream.items():
         ops.sort(key=lambda op: op.sequence)
         base = ops[0].sequence
@@ -255,16 +274,16 @@ def disorder(trace):
             if s.replayed:
                 wanted = trace.definitions.get(s.trace, (0, []))[1][:s.replayed]
                 replayed = ops[max(0, first - base):max(0, first - base) + s.replayed]
-                if wanted != [(op.kind, op.function) for op in replayed]:
+                if [*map(named, wanted)] != [named((op.kind, op.function)) for op in replayed]:
                     found.append(f"stream {number}: op {first} and those behind it are not those "
                                  f"of trace {s.trace}, which was replayed for them")
         latest = 0  # when the submissions of all ops so far were over
         for op in ops:
             if op.submit is not None:
                 latest = max(latest, op.submit.time + op.submit.took)
-            elif op.took is None:
+            elif op.took is None and op not in left:
                 found.append(f"stream {number}: op {op.sequence} was never submitted")
-            elif op.time + op.took < latest:
+            elif op.took is not None and op.time + op.took < latest:
                 found.append(f"stream {number}: op {op.sequence} overtook those held before it")
     return found
 
@@ -275,9 +294,10 @@ def summary(trace):
     """Figures of one trace, by name."""
     ops = trace.ops
     span = (ops[-1].time - ops[0].time) / 1e3 if len(ops) > 1 else 0
-    submitting = (sum(op.took or 0 for op in ops if op.submit is None)
+    reading = sum(op.took or 0 for op in ops if trace.reads(op))
+    submitting = (sum(op.took or 0 for op in ops if op.submit is None and not trace.reads(op))
                   + sum(s.took for s in trace.submits)) / 1e3
-    waiting = sum(b.took for b in trace.barriers) / 1e3
+    waiting = (sum(b.took for b in trace.barriers) + reading) / 1e3
     replayed = sum(op.replayed for op in ops)
     gaps = sorted(q.time - p.time for p, q in zip(ops, ops[1:]))
     return {
@@ -288,7 +308,7 @@ def summary(trace):
         "median time between ops": duration(gaps[len(gaps) // 2] / 1e3) if gaps else "-",
         "CPU time in submissions": duration(submitting),
         "the same for each op": duration(submitting / len(ops)) if ops else "-",
-        "time in barriers": duration(waiting),
+        "time in barriers and reads": duration(waiting),
     }
 
 
@@ -305,7 +325,9 @@ def judge(first, second):
     a, b = Work(first), Work(second)
     found = pairs(a, b)
     differ = [(left, right) for left, right, verdict in found if verdict == "different"]
-    lines = [f"stream {left}: its threads took turns in another way, as they may; each did the same"
+    lines = [f"{trace.path}: {plural(len(unreturned(trace)), 'call')} did not return"
+             for trace in (first, second) if unreturned(trace)]
+    lines += [f"stream {left}: its threads took turns in another way, as they may; each did the same"
              for left, _, verdict in found if verdict == "turns"]
     for left, right in differ[:3]:
         lines += map(printable, first_difference(a, b, left, right))

@@ -16,6 +16,7 @@ REASONS = ("side_exit", "stream_barrier", "host_wait", "barrier", "legacy_order"
            "event", "capture", "destroy", "attributes", "failure", "exit", "request",
            "shared_queue", "sequence_end")
 KERNEL, MEMSET, COPY, EVENT_RECORD, WAIT, VALUE = range(6)
+HOST = 1  # CU_MEMORYTYPE_HOST
 HELD_MOST = 1 << 16  # ops in one submission; the library has 128 at most
 
 
@@ -265,6 +266,10 @@ class Trace:
         """The arguments of an op that is no kernel."""
         n = len(op.arguments) // 8
         return struct.unpack(f"<{n}Q", op.arguments[:8 * n])
+
+    def reads(self, op):
+        """Whether the op is a copy to the host, whose call may wait for the copy."""
+        return op.kind == COPY and self.words(op)[7:8] == (HOST,)
 
     def how(self, op):
         """How an op was submitted, in words."""

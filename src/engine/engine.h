@@ -316,6 +316,9 @@ void ag_engine_flags_set(void);
 /* The driver's call for the eager op that this thread was just told to make is over. */
 void ag_note_return(CUresult result);
 
+/* The program's own call is about to make this copy, and all that it comes behind is submitted. */
+void ag_note_read_call(const struct ag_read_call *call);
+
 /* The program calls the driver function `name`, a constant string. `began` 0: the call begins;
    otherwise it is over, and began at that time (ag_tracefile_now()). */
 void ag_note_barrier(const char *name, uint64_t began);

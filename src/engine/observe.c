@@ -122,22 +122,30 @@ static const struct known *function_of(CUfunction handle)
 static _Thread_local struct {
     uint32_t stream;
     uint64_t sequence;
+    const struct ag_read_call *read; /* the call that it belongs to, which goes on; NULL: no read */
 } last __attribute__((tls_model("initial-exec")));
 
 enum { OP_WORDS = 3, SHAPE_WORDS = 4 };
 
-/* The ops of the stream so far. */
-static uint64_t sequence(const struct ag_stream *stream)
+#define NO_OP UINT64_MAX /* the thread's last call is a barrier in the trace file */
+
+uint64_t ag_note_number(const struct ag_stream *stream)
 {
     return stream->counters.ops - stream->id.ops_before;
+}
+
+void ag_note_uncounted(struct ag_stream *stream, int ops)
+{
+    stream->id.ops_before -= (uint64_t)ops;
 }
 
 /* An op of `size` bytes of arguments, of which `stored` will be in the record. */
 static struct ag_record *op_begin(const struct ag_stream *stream, unsigned kind, uint32_t function,
                                   size_t words, size_t size)
 {
+    last.read = NULL;
     last.stream = stream != NULL ? stream->id.number : 0;
-    last.sequence = stream != NULL ? sequence(stream) + 1 : 0;
+    last.sequence = stream != NULL ? ag_note_number(stream) + 1 : 0;
     struct ag_record *record = ag_record_begin(AG_RECORD_OP, kind, last.stream, 0, words);
     if (record != NULL) {
         record->word[0] = last.sequence;
@@ -288,6 +296,28 @@ void ag_note_copy(const struct ag_stream *stream, const struct ag_copy_call *cal
                p->srcMemoryType);
 }
 
+void ag_note_read(const struct ag_stream *stream, const struct ag_read_call *call)
+{
+    if (stream == NULL) {
+        ag_note_barrier(ag_cause, 0);
+        last.sequence = NO_OP;
+        return;
+    }
+    NOTE_WORDS(stream, AG_OP_COPY, (uintptr_t)call->dst, call->src, call->bytes, 1, 1, 0, 0,
+               CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE);
+    last.read = call;
+}
+
+void ag_note_read_begins(void)
+{
+    last.read = NULL;
+}
+
+bool ag_note_has_read(const struct ag_read_call *call)
+{
+    return last.read == call;
+}
+
 void ag_note_event(const struct ag_stream *stream, const struct ag_event_call *call)
 {
     NOTE_WORDS(stream, call->wait ? AG_OP_WAIT : AG_OP_RECORD, (uintptr_t)call->event);
@@ -300,6 +330,9 @@ void ag_note_value(const struct ag_stream *stream, const struct ag_value_call *c
 
 void ag_note_return(CUresult result)
 {
+    last.read = NULL;
+    if (last.sequence == NO_OP)
+        return;
     struct ag_record *record = ag_record_begin(AG_RECORD_RETURN, 0, last.stream, 0, 2);
     if (record == NULL)
         return;
@@ -321,26 +354,27 @@ void ag_note_trace(const struct ag_stream *stream, const struct ag_trace *trace)
 {
     uint32_t body[2 + 2 * AG_MOST_LENGTH] = {stream->id.number, trace->length};
     _Static_assert(sizeof body <= AG_RECORD_MOST, "the longest trace fits a record");
+    const CUfunction fetch = atomic_load(&stream->id.context->fetch.func);
     for (uint32_t i = 0; i < trace->length; i++) {
         const struct ag_op *op = &trace->step[i].node->op;
-        const struct known *known =
-            op->kind == AG_OP_KERNEL ? function_of((CUfunction)op->func) : NULL;
-        body[2 + 2 * i] = op->kind;
+        bool kernel = op->kind == AG_OP_KERNEL, reads = kernel && (CUfunction)op->func == fetch;
+        const struct known *known = kernel && !reads ? function_of((CUfunction)op->func) : NULL;
+        body[2 + 2 * i] = reads ? AG_OP_COPY : op->kind;
         body[3 + 2 * i] = known != NULL ? known->number : 0;
     }
     ag_tracefile_define(AG_RECORD_TRACE, 0, trace->number, body, 8 + 8 * trace->length, NULL);
 }
 
-void ag_note_submit(const struct ag_stream *stream, uint32_t replayed, enum ag_reason reason,
-                    uint64_t began, uint64_t patches, uint32_t behind)
+void ag_note_submit(const struct ag_stream *stream, uint32_t held, uint32_t replayed,
+                    enum ag_reason reason, uint64_t began, uint64_t patches, uint32_t behind)
 {
     struct ag_record *record =
         ag_record_begin(AG_RECORD_SUBMIT, reason, stream->id.number, began, 4);
     if (record == NULL)
         return;
     uint64_t trace = replayed != 0 ? stream->seq.path[replayed]->trace->number : 0;
-    record->word[0] = sequence(stream) - behind;
-    record->word[1] = (uint64_t)replayed << 32 | (stream->seq.held - behind);
+    record->word[0] = ag_note_number(stream) - behind;
+    record->word[1] = (uint64_t)replayed << 32 | held;
     record->word[2] = (stream->counters.patches - patches) << 32 | trace;
     record->word[3] = began != 0 ? ag_tracefile_now() - began : 0;
     ag_record_end(record);

@@ -101,20 +101,27 @@ static bool describe(struct launch *to, struct ag_stream *stream, const struct a
                                           .func = func,
                                           .params = to->arguments};
     uint64_t buffer;
-    return ag_memory_at(&stream->answers, to->src, to->bytes, AG_ACCESS_READ | AG_ACCESS_DIRECT,
-                        &buffer) == CU_MEMORYTYPE_DEVICE &&
-           !ag_op_passes(stream, ag_mark(AG_OP_KERNEL, func, 1)) &&
-           ag_describe_kernel(&to->op, &launch, ag_function_find(func, current));
+    if (ag_memory_at(&stream->answers, to->src, to->bytes, AG_ACCESS_READ | AG_ACCESS_DIRECT,
+                     &buffer) != CU_MEMORYTYPE_DEVICE)
+        return false;
+    if (ag_op_passes(stream, ag_mark(AG_OP_KERNEL, func, 1))) {
+        AG_NOTE(ag_note_uncounted(stream, -1)); /* it is still to be noted */
+        return false;
+    }
+    return ag_describe_kernel(&to->op, &launch, ag_function_find(func, current));
 }
 
 /* The read-back is an op of the stream, which is locked: what becomes of it. If the driver refuses
-   the kernel the program's own copy goes out in its place, and the program hears of that. */
+   the kernel the program's own copy goes out in its place, and the program hears of that. `noted`:
+   the trace file has it. */
 static enum ag_read step(struct ag_stream *stream, const struct ag_read_call *call,
-                         CUcontext current)
+                         CUcontext current, bool noted)
 {
     struct launch launch;
     if (!describe(&launch, stream, call, current))
         return AG_READ_NOT;
+    if (!noted)
+        AG_NOTE(ag_note_read(stream, call));
     struct ag_fetch *fetch = &stream->id.context->fetch;
     fetch->place->done = 0;
     fetch->lost = false;
@@ -203,7 +210,7 @@ static enum ag_read read_back(struct ag_stream *stream, const struct ag_read_cal
     CUevent event = NULL;
     if (reads) {
         uint64_t began = ag_trial_clock(stream);
-        read = step(stream, call, current);
+        read = step(stream, call, current, false);
         if (read == AG_READ_DONE)
             event = mark(stream);
         ag_trial_spent(stream, began);
@@ -255,6 +262,8 @@ static enum ag_read expect(struct ag_stream *stream, const struct ag_read_call *
         if (node == NULL || !ag_op_is_promising(node) || stream->seq.free_count != 0)
             return AG_READ_NOT;
         rec->cursor->next = node; /* no op of the program's is that */
+        AG_NOTE(ag_note_read(stream, call));
+        AG_NOTE(ag_note_uncounted(stream, 1));
         ag_pinned_hold(stream, call->dst, call->src, (uint32_t)call->bytes);
         return AG_READ_DONE;
     }
@@ -263,6 +272,7 @@ static enum ag_read expect(struct ag_stream *stream, const struct ag_read_call *
             learn(stream, &launch.op);
         return AG_READ_NOT;
     }
+    AG_NOTE(ag_note_read(stream, call));
     ag_op_record(stream, &launch.op);
     ag_stream_end(stream, true, AG_REASON_HOST_WAIT);
     return AG_READ_RECORDED;
@@ -295,6 +305,16 @@ static void copied(struct ag_stream *stream)
     ag_stream_unlock(stream);
 }
 
+/* A copy that was held goes out by itself, after the stream's op of that number. */
+static void note_copy(struct ag_stream *stream, uint64_t number, enum ag_read read, uint64_t began)
+{
+    bool counted = ag_note_number(stream) != number;
+    if (!counted)
+        ag_note_uncounted(stream, 1);
+    if (!counted || read == AG_READ_RECORDED) /* it has not been submitted as a read-back */
+        ag_note_submit(stream, 1, 0, AG_REASON_HOST_WAIT, began, stream->counters.patches, 0);
+}
+
 /* The host waits for the stream, which is locked, and which this thread may read back from. */
 static void bring(struct ag_stream *stream, CUcontext current, uint32_t number,
                   struct ag_wait_call *wait)
@@ -302,7 +322,10 @@ static void bring(struct ag_stream *stream, CUcontext current, uint32_t number,
     struct ag_fetch *fetch = &stream->id.context->fetch;
     struct ag_reading copy = ag_pinned_take(stream);
     const struct ag_read_call call = {.dst = copy.dst, .src = copy.src, .bytes = copy.bytes};
-    if (step(stream, &call, current) == AG_READ_DONE) {
+    AG_NOTE(ag_note_uncounted(stream, -1)); /* the engine counts it now */
+    uint64_t before = ag_note_number(stream);
+    enum ag_read read = step(stream, &call, current, true);
+    if (read == AG_READ_DONE) {
         *wait =
             (struct ag_wait_call){fetch, number, stream->id.handle, copy.src, copy.dst, copy.bytes};
         atomic_store(&fetch->marked, true);
@@ -310,9 +333,11 @@ static void bring(struct ag_stream *stream, CUcontext current, uint32_t number,
         return;
     }
     ag_stream_end(stream, true, AG_REASON_HOST_WAIT); /* the copy goes out behind what is held */
+    uint64_t began = ag_tracefile_now();
     ag_depth++;
     ag_pinned_submit(stream, &copy, stream->id.handle);
     ag_depth--;
+    AG_NOTE(note_copy(stream, before, read, began));
     ag_fetch_end(fetch, number);
 }
 
@@ -391,6 +416,7 @@ enum ag_read ag_engine_read(const struct ag_read_call *call)
     CUcontext current = ag_engine_current(call->stream);
     struct ag_stream *stream = ag_stream_peek(call->stream, call->ptsz, current);
     ag_self.copied = NULL;
+    AG_NOTE(ag_note_read_begins());
     ag_self.left = mark_left(call, current);
     ag_fetch_give_up();
     if (stream == NULL || !may_read(stream, call))
@@ -433,4 +459,22 @@ void ag_engine_read_eager(const struct ag_read_call *call)
     if (call->bytes <= AG_FETCH_BYTES && ag_opt.graph_read_backs &&
         atomic_load(&fetch->func) == NULL && !atomic_load(&fetch->never))
         count(fetch, call);
+}
+
+void ag_note_read_call(const struct ag_read_call *call)
+{
+    if (ag_note_has_read(call)) /* as a read-back, which has failed */
+        return;
+    CUcontext current = ag_engine_current(call->stream);
+    struct ag_stream *stream = ag_stream_peek(call->stream, call->ptsz, current);
+    if (stream == NULL) {
+        ag_note_read(NULL, call);
+        return;
+    }
+    ag_stream_lock(stream);
+    if (stream->seq.held != 0) /* another thread has been faster */
+        ag_stream_submit(stream, AG_REASON_HOST_WAIT);
+    ag_note_read(stream, call);
+    ag_note_uncounted(stream, 1);
+    ag_stream_unlock(stream);
 }

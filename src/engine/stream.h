@@ -62,7 +62,7 @@ struct ag_identity {
 
     uint32_t lives;      /* streams that have had this state, with the present one */
     bool began_before;   /* the stream had ops before it had the state, or its first ops pass */
-    uint64_t ops_before; /* counters.ops of earlier lives */
+    uint64_t ops_before; /* counters.ops less the ops that the trace file has of this life */
     uint64_t issued_before, replays_before; /* ag_issuer_issued(), counters.replays of these */
     bool captured;                          /* the program began a capture on it */
 };

@@ -97,15 +97,14 @@ static CUDA_MEMCPY3D rows(const CUDA_MEMCPY2D *copy)
 }
 
 /* Before a copy to the host that is no op. */
-static void read_barrier(const char *name, CUstream stream, bool ptsz, bool blocks)
+static void read_barrier(const struct ag_read_call *call)
 {
-    AG_NOTE(ag_note_barrier(name, 0));
-    if (!ag_anything_held() && atomic_load(&ag_curious_streams) == 0)
-        return;
-    if (blocks)
-        ag_engine_barrier_wait(stream, ptsz, AG_REASON_HOST_WAIT);
-    else
-        ag_engine_barrier_stream(stream, ptsz, AG_REASON_STREAM_BARRIER);
+    bool heard = ag_anything_held() || atomic_load(&ag_curious_streams) != 0;
+    if (heard && call->blocks)
+        ag_engine_barrier_wait(call->stream, call->ptsz, AG_REASON_HOST_WAIT);
+    else if (heard)
+        ag_engine_barrier_stream(call->stream, call->ptsz, AG_REASON_STREAM_BARRIER);
+    AG_NOTE(ag_note_read_call(call));
 }
 
 /* -- The doors ------------------------------------------------------------ */
