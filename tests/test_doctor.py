@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """autograph doctor: what it says about machines, programs and options."""
 import os
+import re
 import shutil
+import subprocess
 
 import pytest
 
@@ -15,7 +17,7 @@ SAMPLE = LOOP[0]
 def doctor(*arguments, status=0, env=None, **options):
     """The lines as {name: [texts]}, and the verdicts; no option is set."""
     done = autograph("doctor", *arguments, status=status,
-                     env={**dict.fromkeys(helpers.ON_SIMULATOR), **(env or {})}, **options)
+                     env={**dict.fromkeys([*helpers.ON_SIMULATOR, *helpers.HELD]), **(env or {})}, **options)
     assert done.stderr == ""
     facts, verdict = done.stdout.split("\n\n")
     found = {}
@@ -133,6 +135,75 @@ def test_a_program_that_has_nothing_to_do_with_cuda(tmp_path):
     helpers.tool(*helpers.config()["cc"].split(), tmp_path / "p.c", "-o", tmp_path / "p")
     _, verdict = doctor(tmp_path / "p", status=1)
     assert "neither uses CUDA" in verdict
+
+
+SANITIZED = """
+#include <stdio.h>
+#include <stdlib.h>
+int cuInit(unsigned);
+int main(int argc, char **argv)
+{
+    char *bytes = malloc(1);
+    puts(cuInit(0) == 0 ? "ran" : "failed");
+    free(bytes);
+    return argc > 1 ? bytes[0] : 0;
+}
+"""
+
+
+def sanitized(tmp_path, compiler, *options):
+    """A program that is built with the address sanitizer; any argument has it read freed memory."""
+    (tmp_path / "p.c").write_text(SANITIZED)
+    command = [*compiler, "-g", "-w", *options, tmp_path / "p.c", "-o", tmp_path / "p", helpers.sim_dir() / "libcuda.so.1"]
+    if not shutil.which(compiler[0]) or \
+            subprocess.run(list(map(str, command)), capture_output=True, check=False).returncode:
+        pytest.skip("this compiler, or its sanitizer, is not installed")
+    return tmp_path / "p"
+
+
+def clang_runtimes():
+    """Where clang's shared runtimes are, which no linker looks at."""
+    found = subprocess.run(["clang", "-print-runtime-dir"], capture_output=True, text=True, check=False).stdout.strip()
+    other = subprocess.run(["clang", "-print-file-name=libclang_rt.asan-x86_64.so"], capture_output=True,
+                           text=True, check=False).stdout.strip()
+    return ":".join([found, os.path.dirname(other)])
+
+
+SHARED = {"gcc": ["-fsanitize=address"], "clang": ["-fsanitize=address", "-shared-libsan"]}
+STATIC = {"gcc": ["-fsanitize=address", "-static-libasan"], "clang": ["-fsanitize=address"]}
+unsanitized = pytest.mark.skipif(bool(helpers.config()["sanitize"]), reason="the runtime is preloaded already")
+
+
+@unsanitized
+@pytest.mark.parametrize("compiler", SHARED)
+def test_a_program_with_the_address_sanitizer(tmp_path, compiler):
+    """It starts only if the sanitizer's runtime is preloaded first: the order that is told works."""
+    program = sanitized(tmp_path, [compiler], *SHARED[compiler])
+    paths = [str(helpers.sim_dir())] + ([clang_runtimes()] if compiler == "clang" else [])
+    env = {"LD_LIBRARY_PATH": ":".join(paths)}
+    assert "does not come first" in helpers.run(program, env=env, status=1).stderr
+    _, verdict = doctor(program, status=1, env=env)
+    assert verdict.startswith("Not useful: it is built with the address sanitizer, ")
+    order = re.search(r'LD_PRELOAD="(\S*asan\S*) (\S+)" (\S+)\.$', verdict)
+    assert order[2] == str(helpers.library()) and order[3] == str(program)
+    first = f"{order[1]} {order[2]}"
+    assert helpers.run(program, preload=False, env={**env, "LD_PRELOAD": first}).stdout == "ran\n"
+    assert "heap-use-after-free" in helpers.run([program, "x"], preload=False, status=1,
+                                                env={**env, "LD_PRELOAD": first}).stderr
+    assert order[0][:-1] in message(autograph(program, status=2, env=env))
+    _, verdict = doctor(program, env={**env, "ASAN_OPTIONS": "verify_asan_link_order=0"})
+    assert verdict == f"Usable: autograph {program}\n"
+
+
+@unsanitized
+@pytest.mark.parametrize("compiler", STATIC)
+def test_a_program_with_the_sanitizer_in_it(tmp_path, compiler):
+    """It works as others do, and must not have a second runtime."""
+    program = sanitized(tmp_path, [compiler], *STATIC[compiler])
+    _, verdict = doctor(program)
+    assert verdict == f"Usable: autograph {program}\n"
+    assert autograph(program).stdout == "ran\n"
+    assert "heap-use-after-free" in autograph(program, "x", status=1).stderr
 
 
 def test_a_static_program(tmp_path):

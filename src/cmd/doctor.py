@@ -118,20 +118,6 @@ def check_driver():
 
 # -- The program --------------------------------------------------------------------
 
-def loaded_libraries(binary):
-    """({name: path or None if not found}) as the dynamic linker would load them; no code of the
-    program runs."""
-    try:
-        done = subprocess.run([binary.interpreter, "--list", binary.path], capture_output=True,
-                              text=True, timeout=60, check=False, errors="replace")
-    except (OSError, subprocess.SubprocessError):
-        return dict.fromkeys(binary.needed)
-    found = {}
-    for name, path in re.findall(r"^\s+(\S+) => (.+?)(?: \(0x[0-9a-f]+\))?$", done.stdout, re.M):
-        found[name] = None if path == "not found" else path
-    return found or dict.fromkeys(binary.needed)
-
-
 def own_runtime(binary):
     """Whether a file has a runtime in it that fetches the driver's functions itself."""
     return binary.contains(b"cuGetProcAddress") and binary.contains(b"libcuda.so")
@@ -140,7 +126,7 @@ def own_runtime(binary):
 def ways_to_cuda(binary):
     """(sentences about how the program reaches CUDA, libraries that are missing)."""
     ways = []
-    libraries = loaded_libraries(binary)
+    libraries = elf.loaded_libraries(binary)
     if own_runtime(binary):
         ways.append("cudart is in the program (static)")
     for name, path in sorted(libraries.items()):
@@ -159,7 +145,7 @@ def ways_to_cuda(binary):
 
 def opens_namespaces(binary):
     """Whether the program, or a library that it is linked to, may call dlmopen()."""
-    for name, path in [(None, binary.path), *loaded_libraries(binary).items()]:
+    for name, path in [(None, binary.path), *elf.loaded_libraries(binary).items()]:
         if path and not (name and SYSTEM.match(name)):
             try:
                 if elf.Elf(path).mentions("dlmopen"):
@@ -173,7 +159,7 @@ def check_pointers(binary, path):
     """Says which libraries keep functions in variables that are named like them; whether any does."""
     any_found = False
     functions = {name for name in elf.Elf(path).defined(elf.STT_FUNC) if name.startswith("cu")}
-    for name, file in sorted(loaded_libraries(binary).items()):
+    for name, file in sorted(elf.loaded_libraries(binary).items()):
         try:
             found = sorted(elf.Elf(file).defined(elf.STT_OBJECT, functions)) if file else []
         except Failure:
@@ -206,7 +192,7 @@ def check_program(command, path):
         say("missing", f"{name} is not found: the program will not start; see LD_LIBRARY_PATH")
     if missing:
         return f"{missing[0]} is missing"
-    for name, path in loaded_libraries(binary).items():
+    for name, path in elf.loaded_libraries(binary).items():
         if re.match(r"libcuda\.so", name) and is_stub(path):
             return (f"the program is linked to the toolkit's stub, {path}: take it out of "
                     "LD_LIBRARY_PATH, or of the program's RUNPATH")

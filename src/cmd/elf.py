@@ -3,8 +3,10 @@
 import mmap
 import os
 import re
+import shlex
 import stat
 import struct
+import subprocess
 
 from common import Failure
 
@@ -18,6 +20,11 @@ ET_EXEC, ET_DYN = 2, 3
 MACHINES = {3: "x86", 40: "arm", 62: "x86-64", 183: "aarch64", 21: "ppc64", 243: "riscv"}
 # How the names of their dynamic linkers begin.
 OTHER_C_LIBRARIES = {"ld-musl": "musl", "ld64-uClibc": "uClibc", "linker64": "Bionic"}
+
+
+# The shared runtime of the address sanitizer: gcc's, clang's. The option by which it checks no order.
+ASAN = re.compile(r"lib(asan|clang_rt\.asan)\b.*\.so")
+UNCHECKED = re.compile(r"verify_asan_link_order=(0|no|false)\b")
 
 
 class Elf:
@@ -209,6 +216,20 @@ def program_of(path):
     raise Failure(f"{scripts[0]}: scripts that name scripts, too many of them")
 
 
+def loaded_libraries(binary):
+    """({name: path or None if not found}) as the dynamic linker would load them; no code of the
+    program runs."""
+    try:
+        done = subprocess.run([binary.interpreter, "--list", binary.path], capture_output=True,
+                              text=True, timeout=60, check=False, errors="replace")
+    except (OSError, subprocess.SubprocessError):
+        return dict.fromkeys(binary.needed)
+    found = {}
+    for name, path in re.findall(r"^\s+(\S+) => (.+?)(?: \(0x[0-9a-f]+\))?$", done.stdout, re.M):
+        found[name] = None if path == "not found" else path
+    return found or dict.fromkeys(binary.needed)
+
+
 def obstacle(elf, library):
     """Why `library` cannot be preloaded into a program, in a sentence with what to do; or None."""
     ours = Elf(library)
@@ -232,7 +253,20 @@ def obstacle(elf, library):
     if raises_privileges(elf.path):
         return ("it runs with other rights than its user's (setuid, setgid or file capabilities): "
                 "the dynamic linker then ignores LD_PRELOAD")
-    return None
+    return sanitizer_obstacle(elf, library)
+
+
+def sanitizer_obstacle(elf, library):
+    """A program with the shared runtime of the address sanitizer ends at once if another library is
+    preloaded before that runtime. (One with the static runtime must not have another one.)"""
+    name = next(filter(ASAN.match, elf.needed), None)
+    first = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()[:1]
+    if not name or any(ASAN.match(os.path.basename(path)) for path in first) or \
+            UNCHECKED.search(os.environ.get("ASAN_OPTIONS", "")):
+        return None
+    runtime = loaded_libraries(elf).get(name) or name
+    return (f"it is built with the address sanitizer, whose runtime must be preloaded before the library: "
+            f'LD_PRELOAD="{runtime} {library}" {shlex.quote(elf.path)}')
 
 
 def missing_version(elf, ours):
