@@ -16,8 +16,9 @@ PLURAL_OF_ONE = re.compile(r"(?<![\d.,])1 (?!us\b|ms\b|is\b|was\b|process\b)\w+s
 
 
 def autograph(*arguments, status=0, sim=True, env=None, **options):
-    """Runs the command; LD_PRELOAD is its affair, but for a sanitizer's runtime."""
-    env = {"AGSIM_DELAY_US": "0", "LD_PRELOAD": helpers.sanitizer_runtime(), **(env or {})}
+    """Runs the command; LD_PRELOAD is its affair, but for a sanitizer's runtime. What the library does in
+    a program that the command starts does not depend on how busy the machine is."""
+    env = {"AGSIM_DELAY_US": "0", "LD_PRELOAD": helpers.sanitizer_runtime(), **helpers.HELD, **(env or {})}
     return helpers.run([helpers.build_dir() / "autograph", *arguments], preload=False, sim=sim,
                        env=env, status=status, **options)
 
