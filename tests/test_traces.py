@@ -49,9 +49,9 @@ LEFT_OUT = {
     "door_threads": "has a driver of its own", "hooked": "patches functions", "pointers": "wants libraries",
     "live_sandbox": "may not write a file", "observe_closes": "is traced by its own test",
     "observe_launcher": "only starts others", "observe_live": "goes on until its input ends",
-    "fault_loops-relay_lost": "waits for what fails", "memory_changes-unmapped": "needs a GPU",
+    "fault_loops-relay_lost": "waits for what fails",
     **dict.fromkeys(("live_spin-poll_event", "live_spin-poll_stream"), "polls: a slow machine fills the file"),
-    "live_life-leaves_at_once": "writes no trace", "report_graph-remapped": "needs a GPU",
+    "live_life-leaves_at_once": "writes no trace",
     **dict.fromkeys(("sim_basic", "sim_graph", "sim_order", "sim_rules", "sim_threads"), "is for the driver alone"),
 }
 # Scenarios whose ops are not the same in two runs without the library, since time decides: not verified.
