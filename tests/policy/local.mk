@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT
+# The player of recorded programs: the library's own objects but for its doors, in virtual time, with a driver that
+# only costs time.
+
+POLICY_C_FILES = tests/policy/ask.c tests/policy/doors.c tests/policy/driver.c tests/policy/eager.c \
+	tests/policy/gpu.c tests/policy/graphs.c tests/policy/noise.c tests/policy/plan.c \
+	tests/policy/play.c tests/policy/program.c tests/policy/threads.c tests/policy/work.c
+POLICY_H_FILES = tests/policy/costs.def tests/policy/costs.h tests/policy/doors.h tests/policy/driver.h \
+	tests/policy/gpu.h tests/policy/noise.h tests/policy/plan.h tests/policy/program.h \
+	tests/policy/threads.h
+POLICY_OBJECTS = $(POLICY_C_FILES:.c=.o)
+POLICY_COMPILE = $(CC) $(AM_CPPFLAGS) -I$(top_srcdir)/tests -std=gnu11 -pthread $(AG_CFLAGS) $(CPPFLAGS) $(CFLAGS)
+
+# Without the doors, and what has another form here: threads, and the kernel for read-backs.
+POLICY_NOT = src/preload/% src/observe/libautograph_la-thread.lo src/engine/libautograph_la-fetch_image.lo \
+	src/libautograph_la-glibc.lo
+POLICY_LIBRARY = $(filter-out $(POLICY_NOT),$(libautograph_la_OBJECTS))
+
+# Calls that read a clock, or wait, are in virtual time.
+POLICY_WRAPPED = clock_gettime syscall sched_getaffinity pthread_mutex_lock pthread_cond_wait \
+	pthread_cond_timedwait pthread_cond_signal pthread_cond_broadcast
+
+EXTRA_DIST += $(POLICY_C_FILES) $(POLICY_H_FILES) tests/policy/table
+
+$(POLICY_OBJECTS): tests/policy/%.o: tests/policy/%.c $(POLICY_H_FILES) src/engine/fetch.fatbin
+	@$(MKDIR_P) tests/policy
+	$(AM_V_GEN)$(POLICY_COMPILE) -c -o $@ $<
+
+tests/policy/play: $(POLICY_OBJECTS) $(POLICY_LIBRARY)
+	$(AM_V_GEN)$(LIBTOOL) $(AM_LIBTOOLFLAGS) --tag=CC --mode=link $(CC) $(SANITIZE:%=-fsanitize=%) $(LDFLAGS) \
+	    $(POLICY_WRAPPED:%=-Wl,--wrap=%) -o $@ $(POLICY_OBJECTS) $(POLICY_LIBRARY) $(INIH_LIBS) -pthread -ldl -lm
+
+check_DATA += tests/policy/play
+CLEANFILES += tests/policy/play $(POLICY_OBJECTS)

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The best plan that knows the future: what a program could take at best, by the same costs.
+ *
+ * A piece is ops of one stream between two calls before which they must be submitted. It ends
+ * before: a call of the stream's thread that waits, or that anything is ordered against; a call of
+ * any thread that is ordered in this stream; a wait of another stream for an event that the piece
+ * records. It ends behind a read-back, and when it has as many ops as pieces have at most. An op
+ * that can be held by the library's rules is in a piece. (The plan does not know the limits of
+ * kernels, nor what drivers refuse.)
+ *
+ * Pieces of equal tokens have one graph. It is made when the piece comes for the second time, if
+ * all later ones together save more CPU time than making it takes. Then each of them is one launch,
+ * when its last op comes. Arguments that differ from the last launch's are set by the cheaper way.
+ * There is room for all graphs, and no noise. Pieces have as many ops at most as is fastest for the
+ * program, of 2, 4, 8, ... 128.
+ *
+ * Not in it: one graph for several streams, arguments that come back, and a first piece that is
+ * shorter than the others.
+ */
+#ifndef PLAY_PLAN_H
+#define PLAY_PLAN_H
+
+#include <stdint.h>
+
+#include "policy/program.h"
+
+enum { PLAY_PLAN_LEAST = 2, PLAY_PLAN_MOST = 128 };
+
+/* Makes a plan of pieces with so many ops at most. */
+void play_plan_make(const struct play_program *program, uint32_t most);
+
+/* The program begins, and makes this call. */
+void play_plan_begins(const struct play_program *program);
+void play_plan_door(const struct play_program *program, uint64_t line);
+
+/* What became of the ops. */
+void play_plan_counts(uint64_t *replayed, uint64_t *replays, uint64_t *patches, uint64_t *graphs);
+
+#endif

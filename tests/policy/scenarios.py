@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Programs written by hand, as if they had been recorded.
+
+usage: scenarios.py NAME
+
+Prints one. tests/test_policy.py plays them.
+"""
+import random
+import sys
+
+DEVICE, HOST = 0x7f0000000000, 0x550000001000
+
+
+class Program:
+    """A recorded program in the making: one context, one stream, one thread."""
+
+    def __init__(self, name, functions=4, kind=1):
+        self.lines = [f"program {name}", "gpu none", "context 1", "thread 1 1", f"stream 1 1 {kind} {kind % 2} 1"]
+        self.lines += [f"function {f} 0 0 8,8,4 kernel{f}" for f in range(1, functions + 1)]
+        self.lines += [f"memory {DEVICE:x} 2 {DEVICE:x} 1048576 7"]
+
+    def call(self, *words, gap=300, thread=1):
+        self.lines.append(" ".join(map(str, (gap, thread, *words))))
+
+    def kernel(self, function=1, values=(0, 0, 0), gap=300, grid=1, stream=1, gpu=430, thread=1):
+        listed = ",".join(map(str, values))
+        self.call("k", function, stream, grid, 1, 1, 32, 1, 1, 0, 0, listed, f"@{gpu}", gap=gap, thread=thread)
+
+    def wait(self, gap=300):
+        self.call("s", 1, gap=gap)
+
+    def text(self):
+        return "\n".join(self.lines) + "\n"
+
+
+def sync(steps=400, kernels=16):
+    """A loop of kernels with a wait in each step."""
+    p = Program("sync")
+    for _ in range(steps):
+        for k in range(kernels):
+            p.kernel(1 + k % 4, (0, 0, k))
+        p.wait()
+    return p.text()
+
+
+def plain(steps=400, kernels=16):
+    """The same without a wait."""
+    p = Program("plain")
+    for _ in range(steps):
+        for k in range(kernels):
+            p.kernel(1 + k % 4, (0, 0, k))
+    p.wait()
+    return p.text()
+
+
+def read(steps=400, kernels=16):
+    """A loop of kernels with 8 bytes to pageable memory in each step."""
+    p = Program("read")
+    p.lines.append(f"memory {HOST:x} 0 0 0 0")
+    for _ in range(steps):
+        for k in range(kernels):
+            p.kernel(1 + k % 4, (0, 0, k))
+        p.call("r", 1, f"{HOST:x}", f"{DEVICE:x}", 8, 0)
+    return p.text()
+
+
+def upload(steps=2000, kernels=16):
+    """A loop of 64 bytes from pageable memory, and kernels."""
+    p = Program("upload")
+    p.lines.append(f"memory {HOST:x} 0 0 0 0")
+    for _ in range(steps):
+        p.call("c", 1, 4, f"{DEVICE:x}", 4, f"{HOST:x}", 64, 1, 1, 0, 0, 0)
+        for k in range(kernels):
+            p.kernel(1 + k % 4, (0, 0, k))
+    p.wait()
+    return p.text()
+
+
+def never(ops=6400):
+    """Kernels of which no sequence comes again, with waits."""
+    chance = random.Random(1)
+    p = Program("never", functions=2000)
+    for i in range(ops):
+        p.kernel(chance.randrange(1, 2001), (0, 0, i))
+        if i % 16 == 15:
+            p.wait()
+    return p.text()
+
+
+def threads(steps=200, kernels=16, count=4):
+    """Threads with a stream each, and a wait in each step."""
+    p = Program("threads")
+    p.lines += [line for t in range(2, count + 1) for line in (f"thread {t} 1", f"stream {t} 1 1 1 {t}")]
+    for _ in range(steps):
+        for k in range(kernels):
+            for t in range(1, count + 1):
+                p.kernel(1 + k % 4, (0, 0, k), stream=t, thread=t)
+        for t in range(1, count + 1):
+            p.call("s", t, thread=t)
+    for t in range(count, 0, -1):
+        p.call("end", thread=t)
+    return p.text()
+
+
+SCENARIOS = {make.__name__: make for make in (sync, plain, read, upload, never, threads)}
+
+if __name__ == "__main__":
+    print(SCENARIOS[sys.argv[1]](), end="")

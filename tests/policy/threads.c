@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: MIT */
+/* Threads in virtual time. */
+#define _GNU_SOURCE /* CPU_SET_S */
+#include "policy/threads.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "observe/thread.h"
+#include "policy/noise.h"
+#include "policy/program.h"
+
+enum { MOST_THREADS = 512, NS_PER_S = 1000000000 };
+
+static const uint64_t never = UINT64_MAX;
+static const uint64_t long_ns = 20000; /* a thread that is at work for longer lets others go on */
+
+static struct player {
+    struct play_owner owner;
+    pthread_t id;
+    sem_t baton;
+    uint64_t now, wake;
+    uint64_t ticket;    /* of those that wake at one time the first is who slept first */
+    const void *word;   /* that it sleeps on, or NULL */
+    bool asleep, begun, over, woken;
+    double factor;
+    struct ag_own_thread *own; /* the library's thread that it is */
+    struct player *joins;      /* has ended, and this one goes on for it */
+} players[MOST_THREADS];
+static unsigned count; /* the program's come first */
+
+static _Thread_local struct player *self;
+static const struct play_program *program;
+static const struct play_work *work;
+static struct play_noise *noise;
+static size_t position; /* of the next call */
+static uint64_t last_start, last_now, lock_free, tickets;
+static sem_t over;
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "play: call %zu: %s\n", position, what);
+    _exit(3);
+}
+
+/* -- Time --------------------------------------------------------------------- */
+
+struct play_owner *play_owner(void)
+{
+    return &self->owner;
+}
+
+uint64_t play_now(void)
+{
+    if (self->now > last_now)
+        last_now = self->now;
+    return last_now;
+}
+
+uint64_t play_end(void)
+{
+    uint64_t end = 0;
+    for (unsigned i = 0; i < program->threads; i++)
+        end = players[i].now > end ? players[i].now : end;
+    return end;
+}
+
+/* -- The baton ------------------------------------------------------------------- */
+
+static uint64_t scaled(uint64_t ns, double factor)
+{
+    return factor == 1 ? ns : (uint64_t)((double)ns * factor);
+}
+
+static struct player *of_line(size_t line)
+{
+    return &players[program->line[line].thread - 1];
+}
+
+/* When the next call would begin. */
+static uint64_t start_of(const struct player *player)
+{
+    uint64_t begin = player->begun ? player->now : last_start;
+    uint64_t start =
+        begin + scaled(program->line[position].gap, noise[position].factor) + noise[position].pause;
+    return start > last_start ? start : last_start;
+}
+
+static struct player *first_asleep(const struct player *besides)
+{
+    struct player *first = NULL;
+    for (struct player *p = players; p < &players[count]; p++)
+        if (p->asleep && p != besides && p->wake != never &&
+            (first == NULL || p->wake < first->wake ||
+             (p->wake == first->wake && p->ticket < first->ticket)))
+            first = p;
+    return first;
+}
+
+static bool program_sleeps(void)
+{
+    for (unsigned i = 0; i < program->threads; i++)
+        if (players[i].asleep)
+            return true;
+    return false;
+}
+
+/* Who is to go on; NULL: the program is over. */
+static struct player *next(void)
+{
+    struct player *first = first_asleep(NULL);
+    while (position < program->lines && program->line[position].thread == 0)
+        work->define(program, position++);
+    if (position == program->lines && !program_sleeps())
+        return NULL;
+    struct player *own = position < program->lines ? of_line(position) : NULL;
+    if (own != NULL && !own->asleep && (first == NULL || first->wake > start_of(own)))
+        return own;
+    if (first == NULL)
+        fail("nobody can go on");
+    return first;
+}
+
+static void finish(void)
+{
+    work->ends(program);
+    fail("the end has not ended the process");
+}
+
+static void join(void)
+{
+    struct player *ended = self->joins;
+    self->joins = NULL;
+    if (ended != NULL)
+        (void)pthread_join(ended->id, NULL);
+}
+
+static void wait_for_baton(void)
+{
+    while (sem_wait(&self->baton) != 0)
+        continue;
+    join();
+}
+
+static void sleep_on(const void *word, uint64_t until)
+{
+    self->word = word;
+    self->wake = until < self->now ? self->now : until;
+    self->ticket = tickets++;
+    self->asleep = true;
+    self->woken = false;
+    for (struct player *who; (who = next()) != self;) {
+        if (who == NULL)
+            finish();
+        (void)sem_post(&who->baton);
+        wait_for_baton();
+    }
+    self->asleep = false;
+    self->word = NULL;
+    self->now = self->wake;
+}
+
+/* Wakes one, or all, of those that sleep on the word. */
+static void wake(const void *word, bool all)
+{
+    for (struct player *p = players; p < &players[count]; p++) {
+        if (!p->asleep || p->word != word)
+            continue;
+        uint64_t now = play_now() > p->now ? play_now() : p->now;
+        p->wake = p->wake < now ? p->wake : now;
+        p->word = NULL;
+        p->woken = true;
+        if (!all)
+            return;
+    }
+}
+
+void play_sleep_until(uint64_t ns)
+{
+    if (ns > self->now)
+        sleep_on(NULL, ns);
+}
+
+void play_spend(uint64_t ns)
+{
+    ns = scaled(ns, self->factor);
+    if (ns > long_ns)
+        sleep_on(NULL, self->now + ns);
+    else
+        self->now += ns;
+}
+
+void play_call(uint64_t ns, uint64_t locked)
+{
+    if (lock_free > self->now)
+        self->now = lock_free;
+    lock_free = self->now + scaled(locked, self->factor);
+    play_spend(ns);
+}
+
+/* Until somebody else has gone on. */
+static void let_others(void)
+{
+    const struct player *other = first_asleep(self);
+    if (other == NULL && (position == program->lines || of_line(position) == self))
+        fail("a lock is never given back");
+    sleep_on(NULL, other != NULL ? other->wake : start_of(of_line(position)) + 1);
+}
+
+/* -- Threads ---------------------------------------------------------------------- */
+
+static void *library(void *argument)
+{
+    self = argument;
+    struct ag_own_thread *thread = self->own;
+    wait_for_baton();
+    if (thread->prepare != NULL)
+        thread->prepare();
+    atomic_store(&thread->ready, 1);
+    wake(&thread->ready, true);
+    thread->run(thread);
+    for (;;)
+        sleep_on(&thread->ready, never);
+    return NULL;
+}
+
+static bool begin(struct player *player, void *(*run)(void *))
+{
+    pthread_attr_t attributes;
+    enum { STACK = 1 << 20 };
+    player->factor = 1;
+    return sem_init(&player->baton, 0, 0) == 0 && pthread_attr_init(&attributes) == 0 &&
+           pthread_attr_setstacksize(&attributes, STACK) == 0 &&
+           pthread_create(&player->id, &attributes, run, player) == 0;
+}
+
+/* In place of the library's: its threads are in virtual time, too. */
+bool ag_thread_start(struct ag_own_thread *thread)
+{
+    struct player *player = &players[count];
+    if (count == MOST_THREADS || self == NULL)
+        return false;
+    player->own = thread;
+    player->now = player->wake = self->now;
+    player->ticket = tickets++;
+    player->asleep = player->begun = true;
+    count++;
+    if (!begin(player, library))
+        return false;
+    while (atomic_load(&thread->ready) == 0)
+        sleep_on(&thread->ready, never);
+    return true;
+}
+
+bool ag_thread_own_files(void)
+{
+    return false;
+}
+
+void ag_thread_pause(long ns)
+{
+    sleep_on(NULL, self->now + (uint64_t)ns);
+}
+
+static void play_line(void)
+{
+    size_t line = position;
+    self->now = start_of(self);
+    self->begun = true;
+    self->factor = noise[line].factor;
+    last_start = self->now;
+    position++;
+    self->over = program->line[line].verb == PLAY_END;
+    work->line(program, line);
+}
+
+static void *thread(void *argument)
+{
+    self = argument;
+    wait_for_baton();
+    if (self == players)
+        work->begins(program);
+    while (!self->over) {
+        struct player *who = next();
+        if (who == NULL)
+            finish();
+        if (who == self) {
+            play_line();
+            continue;
+        }
+        (void)sem_post(&who->baton);
+        wait_for_baton();
+    }
+    struct player *who = next();
+    if (who == NULL)
+        finish();
+    who->joins = self; /* what happens at the end of a thread comes first */
+    (void)sem_post(&who->baton);
+    return NULL;
+}
+
+void play_run(const struct play_program *played, uint64_t seed, const struct play_work *does)
+{
+    program = played;
+    work = does;
+    noise = play_noise_make(program, seed);
+    count = program->threads;
+    if (count == 0 || count > MOST_THREADS - 8 || sem_init(&over, 0, 0) != 0)
+        fail("there are no threads, or too many");
+    last_start = last_now = PLAY_BEGIN;
+    for (unsigned i = 0; i < count; i++) {
+        players[i].owner.thread = i + 1;
+        players[i].now = PLAY_BEGIN;
+        if (!begin(&players[i], thread))
+            fail("a thread cannot be made");
+    }
+    (void)sem_post(&players[0].baton);
+    while (sem_wait(&over) != 0 || true)
+        continue;
+}
+
+/* -- In place of the C library's ----------------------------------------------------- */
+
+int __real_clock_gettime(clockid_t clock, struct timespec *time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_sched_getaffinity(pid_t process, size_t size, cpu_set_t *set);
+int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
+int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+                                  const struct timespec *until);
+int __wrap_pthread_cond_signal(pthread_cond_t *cond);
+int __wrap_pthread_cond_broadcast(pthread_cond_t *cond);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
+{
+    if (self == NULL)
+        return __real_clock_gettime(clock, time);
+    uint64_t now = play_now();
+    *time = (struct timespec){.tv_sec = (time_t)(now / NS_PER_S), .tv_nsec = (long)(now % NS_PER_S)};
+    return 0;
+}
+
+/* The play may be bound to one CPU. The program was not. */
+int __wrap_sched_getaffinity(pid_t process, size_t size, cpu_set_t *set)
+{
+    (void)process;
+    CPU_ZERO_S(size, set);
+    CPU_SET_S(0, size, set);
+    CPU_SET_S(1, size, set);
+    return 0;
+}
+
+static uint64_t ns_of(const struct timespec *time)
+{
+    return (uint64_t)time->tv_sec * NS_PER_S + (uint64_t)time->tv_nsec;
+}
+
+static void futex(const _Atomic uint32_t *word, int operation, uint32_t value,
+                  const struct timespec *time)
+{
+    if (operation == FUTEX_WAKE_PRIVATE)
+        wake(word, value > 1);
+    else if (atomic_load(word) == value)
+        sleep_on(word, time != NULL ? self->now + ns_of(time) : never);
+}
+
+long __wrap_syscall(long number, ...)
+{
+    long argument[6];
+    va_list list;
+    va_start(list, number);
+    for (unsigned i = 0; i < 6; i++)
+        argument[i] = va_arg(list, long);
+    va_end(list);
+    if (number != SYS_futex || self == NULL)
+        return __real_syscall(number, argument[0], argument[1], argument[2], argument[3],
+                              argument[4], argument[5]);
+    futex((const _Atomic uint32_t *)argument[0], (int)argument[1], (uint32_t)argument[2],
+          (const struct timespec *)argument[3]);
+    return 0;
+}
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    if (self == NULL)
+        return __real_pthread_mutex_lock(mutex);
+    while (pthread_mutex_trylock(mutex) != 0)
+        let_others();
+    return 0;
+}
+
+static int wait_on(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t until)
+{
+    (void)pthread_mutex_unlock(mutex);
+    sleep_on(cond, until);
+    bool woken = self->woken;
+    (void)__wrap_pthread_mutex_lock(mutex);
+    return woken ? 0 : ETIMEDOUT;
+}
+
+int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
+{
+    return wait_on(cond, mutex, never);
+}
+
+int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+                                  const struct timespec *until)
+{
+    return wait_on(cond, mutex, ns_of(until));
+}
+
+int __wrap_pthread_cond_signal(pthread_cond_t *cond)
+{
+    wake(cond, false);
+    return 0;
+}
+
+int __wrap_pthread_cond_broadcast(pthread_cond_t *cond)
+{
+    wake(cond, true);
+    return 0;
+}
