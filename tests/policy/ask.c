@@ -62,20 +62,18 @@ void play_memory_is(uint64_t address, unsigned type, uint64_t start, uint64_t si
     memory->id = id;
 }
 
-void play_memory_pooled(uint64_t address, uint64_t size, bool is)
-{
-    static uint64_t ids = 1ull << 40;
-    struct memory *memory = make(address);
-    memory->pooled = is;
-    if (is)
-        play_memory_is(address, DEVICE, address, size, ids++);
-}
-
 /* NULL: nothing is known of the address. */
 static const struct memory *find(uint64_t address)
 {
     const struct memory *memory = room != 0 ? place(address) : NULL;
     return memory != NULL && memory->address != 0 ? memory : NULL;
+}
+
+void play_memory_is_pooled(uint64_t address)
+{
+    if (find(address) == NULL)
+        play_memory_is(address, DEVICE, address, 0, 0);
+    make(address)->pooled = true;
 }
 
 unsigned play_memory_type(uint64_t address)

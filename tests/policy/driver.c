@@ -71,6 +71,23 @@ void play_make_current(struct play_context *context)
     owner->stack[owner->depth] = context;
 }
 
+/* A context that no stream has is none: the program had no context then. */
+static bool has_streams(const struct play_context *context)
+{
+    for (uint32_t s = 1; s <= program->streams; s++)
+        if (streams[s].context == context)
+            return true;
+    return false;
+}
+
+void play_follow_context(const struct play_gpu *stream)
+{
+    bool is_default = stream->kind == LEGACY || stream->kind == PER_THREAD;
+    struct play_context *current = play_current();
+    if (current != stream->context && (is_default || current == NULL || !current->has_streams))
+        play_make_current(stream->context);
+}
+
 CUstream play_handle(const struct play_gpu *stream, bool *ptsz)
 {
     *ptsz = stream->kind == PER_THREAD;
@@ -155,7 +172,9 @@ static CUresult get_device(CUdevice *to)
 
 static CUresult count_devices(int *to)
 {
-    *to = (int)program->contexts;
+    *to = 0;
+    for (uint32_t c = 1; c <= program->contexts; c++)
+        *to += contexts[c].has_streams;
     return CUDA_SUCCESS;
 }
 
@@ -342,6 +361,11 @@ void play_driver_make(const struct play_program *played)
         if (stream->kind == LEGACY && stream->context != 0)
             contexts[stream->context].legacy = &streams[s];
     }
+    for (uint32_t c = 1; c <= program->contexts; c++)
+        contexts[c].has_streams = has_streams(&contexts[c]);
+    for (size_t i = 0; i < program->lines; i++)
+        if (program->line[i].verb == PLAY_FREE)
+            play_memory_is_pooled(program->line[i].word[1]);
 #define X(name) ag_real.name = (__typeof__(ag_real.name))(void *)not_there;
     AG_DRIVER_FUNCTIONS(X)
 #undef X

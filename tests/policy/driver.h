@@ -37,14 +37,17 @@ struct play_gpu *play_issues(struct play_gpu *stream);
 struct play_context *play_current(void);
 void play_make_current(struct play_context *context);
 
+/* The calling thread uses the stream: if that shows that another context is current, it is. */
+void play_follow_context(const struct play_gpu *stream);
+
 /* When the GPU is done with all that the context has. */
 uint64_t play_context_end(const struct play_context *context);
 
 /* From now on the driver says that of an address. */
 void play_memory_is(uint64_t address, unsigned type, uint64_t start, uint64_t size, uint64_t id);
 
-/* Memory of a pool comes and goes. */
-void play_memory_pooled(uint64_t address, uint64_t size, bool is);
+/* Memory of a pool begins there, whenever there is any. */
+void play_memory_is_pooled(uint64_t address);
 
 /* What the driver says: 0 pageable, 1 host, 2 device, 3 managed, 4 another device's. */
 unsigned play_memory_type(uint64_t address);

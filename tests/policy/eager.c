@@ -45,7 +45,9 @@ struct play_op play_op_of(const struct play_program *program, const struct play_
         op.kind = copy_kind(line);
     if (line->verb == PLAY_RECORD || line->verb == PLAY_WAIT)
         op.event = play_event((uint32_t)line->word[1]);
-    op.ns = line->gpu != 0 ? line->gpu : play_gpu_ns(op.kind, bytes_of(line));
+    op.ns = play_gpu_ns(op.kind, bytes_of(line));
+    if (line->gpu != 0)
+        op.ns = line->gpu > NS_GPU_RECORDED ? line->gpu - NS_GPU_RECORDED : 0;
     return op;
 }
 
@@ -131,17 +133,14 @@ bool play_is_needless(const struct play_line *line)
            line->word[1] != CUDA_SUCCESS && asked_for(line) <= play_now();
 }
 
-/* What frees memory waits for the GPU, and so does what copies or sets it without a stream. */
+/* The time of such a call is part of what the thread does until its next call. If it waits for the
+   GPU the next call comes behind that. */
 static void barrier(const struct play_program *program, const struct play_line *line)
 {
     const char *who = program->names[line->word[0]], *name = program->names[line->word[2]];
-    bool waits = strcmp(who, "wait") == 0 || strcmp(who, "copy") == 0 ||
-                 strncmp(name, "cuMemFree", 9) == 0;
-    if (waits)
-        play_gpu_wait(play_context_end(play_current()));
-    uint64_t ns = own(line, NS_BARRIER);
-    enum { MOST = 20000 }; /* the rest was the wait */
-    play_spend(waits && ns > MOST ? MOST : ns);
+    if (strcmp(who, "wait") == 0 || strcmp(who, "copy") == 0 || strncmp(name, "cuMemFree", 9) == 0)
+        play_not_before(play_context_end(play_current()));
+    play_spend(line->own);
 }
 
 /* Calls that are no ops. */
@@ -163,11 +162,9 @@ static void other(const struct play_program *program, const struct play_line *li
         asks(line, asked_for(line));
         break;
     case PLAY_FREE:
-        play_memory_pooled(w[1], 0, false);
         play_call(NS_FREE, NS_FREE / 2);
         break;
     case PLAY_ALLOCATE:
-        play_memory_pooled(w[1], w[2], true);
         play_call(NS_ALLOCATE, NS_ALLOCATE / 2);
         break;
     case PLAY_BARRIER:

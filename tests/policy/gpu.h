@@ -39,9 +39,10 @@ enum { PLAY_QUEUE = 1021 /* launches that a stream takes: measurements.md, "What
                             waits for room?" */ };
 
 struct play_context {
-    uint32_t number;          /* from 1 */
-    uint64_t blocking_end;    /* of all its blocking streams */
-    struct play_gpu *legacy;  /* its legacy stream */
+    uint32_t number;         /* from 1 */
+    bool has_streams;        /* in the program */
+    uint64_t blocking_end;   /* of all its blocking streams */
+    struct play_gpu *legacy; /* its legacy stream */
 };
 
 struct play_gpu {

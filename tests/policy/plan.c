@@ -14,17 +14,19 @@
 enum { BLOCKING, NON_BLOCKING, LEGACY, PER_THREAD }; /* kinds of streams */
 enum { PAGEABLE, HOST };                             /* types of memory */
 
-/* All pieces with the same tokens. */
+/* All pieces with the same tokens, or with the same arguments besides. */
 struct shape {
-    uint64_t key; /* 0: none */
+    uint64_t key;                /* 0: none */
     uint64_t uses, saves, makes; /* ns of CPU time; `saves`: each time */
-    uint32_t length;
+    uint32_t length, variants;   /* `variants`: with other arguments */
     bool seen, made;             /* while it is played */
     uint64_t *arguments, *words; /* of the graph: a hash for each op, of all and of the shape */
 };
 
 struct piece {
-    uint64_t key, saves, last; /* the number of its last call */
+    uint64_t key, exact; /* hashes of its tokens, and of its arguments, too */
+    uint64_t saves, first, last; /* numbers of its calls */
+    bool held;                   /* while it is played */
     uint32_t length;
     struct shape *shape;
 };
@@ -64,9 +66,10 @@ static uint64_t token(const struct play_line *line)
 
 static uint64_t arguments_of(const struct play_program *p, const struct play_line *line)
 {
+    bool is_kernel = line->verb == PLAY_KERNEL;
     uint64_t hash = 1;
     for (unsigned i = 0; i < PLAY_WORDS && i < line->words; i++)
-        if (line->verb != PLAY_KERNEL || i != 10)
+        if (i != (is_kernel ? 10 : PLAY_WORDS) && i != is_kernel) /* values, stream */
             hash = mix(hash, line->word[i]);
     for (uint32_t i = 0; line->verb == PLAY_KERNEL && i < p->function[line->word[0]].params; i++)
         hash = mix(hash, p->values[line->word[10] + i]);
@@ -196,7 +199,7 @@ static uint32_t new_piece(void)
         if (pieces == NULL)
             abort();
     }
-    pieces[piece_count] = (struct piece){.key = 1};
+    pieces[piece_count] = (struct piece){.key = 1, .exact = 1};
     return (uint32_t)piece_count++;
 }
 
@@ -207,11 +210,14 @@ static void hold(const struct play_program *p, uint64_t number, uint32_t stream,
     if (line->verb == PLAY_WAIT && recorded[line->word[1]] != 0 &&
         recorded[line->word[1]] != open->piece)
         close_where(p, is_piece, recorded[line->word[1]]);
-    if (open->piece == 0)
+    if (open->piece == 0) {
         open->piece = new_piece();
+        pieces[open->piece].first = number;
+    }
     open->thread = line->thread;
     struct piece *piece = &pieces[open->piece];
     piece->key = mix(piece->key, token(line));
+    piece->exact = mix(mix(piece->exact, token(line)), arguments_of(p, line));
     piece->saves += eager_ns(line);
     piece->last = number;
     piece->length++;
@@ -272,6 +278,7 @@ static uint32_t stream_of(const struct play_line *line)
 
 static struct shape *find_shape(uint64_t key)
 {
+    key += key == 0 ? 2 : 0;
     size_t at = key & (shape_room - 1);
     while (shapes[at].key != 0 && shapes[at].key != key)
         at = (at + 1) & (shape_room - 1);
@@ -279,22 +286,78 @@ static struct shape *find_shape(uint64_t key)
     return &shapes[at];
 }
 
+static void use(struct shape *shape, struct piece *piece)
+{
+    uint64_t held = NS_GRAPH + piece->length * (uint64_t)(NS_GRAPH_OP + NS_HELD);
+    shape->uses++;
+    shape->length = piece->length;
+    shape->saves = piece->saves > held ? piece->saves - held : 0;
+    shape->makes = NS_MAKE + piece->length * (uint64_t)NS_MAKE_OP;
+    piece->shape = shape;
+}
+
+/* Arguments that come back have graphs of their own. */
 static void count_shapes(void)
 {
+    enum { VARIANTS = 8 };
     shape_room = 16;
-    while (shape_room < 2 * piece_count)
+    while (shape_room < 4 * piece_count)
         shape_room *= 2;
     shapes = zeros(shape_room, sizeof *shapes);
     for (size_t i = 1; i < piece_count; i++) {
-        struct piece *piece = &pieces[i];
-        struct shape *shape = find_shape(piece->key | 1);
-        uint64_t held = NS_GRAPH + piece->length * (uint64_t)(NS_GRAPH_OP + NS_HELD);
-        shape->uses++;
-        shape->length = piece->length;
-        shape->saves = piece->saves > held ? piece->saves - held : 0;
-        shape->makes = NS_MAKE + piece->length * (uint64_t)NS_MAKE_OP;
-        piece->shape = shape;
+        struct shape *exact = find_shape(pieces[i].exact | 1);
+        struct shape *shape = find_shape(pieces[i].key & ~(uint64_t)1);
+        shape->variants += exact->uses++ == 0;
     }
+    for (size_t i = 0; i < shape_room; i++)
+        shapes[i].uses = 0;
+    for (size_t i = 1; i < piece_count; i++) {
+        struct shape *shape = find_shape(pieces[i].key & ~(uint64_t)1);
+        use(shape->variants <= VARIANTS ? find_shape(pieces[i].exact | 1) : shape, &pieces[i]);
+    }
+}
+
+/* The least distance at which most ops of the busiest stream come again; 0: there is none. */
+static uint32_t period(const struct play_program *program)
+{
+    enum { OF = 10, MOST = 8 };
+    uint64_t *count = zeros(program->streams, sizeof *count);
+    uint64_t *tokens = zeros(program->lines, sizeof *tokens), length = 0;
+    uint32_t busiest = 1, found = 0;
+    for (uint64_t i = 0; i < program->lines; i++)
+        if (can_be_held(program, &program->line[i]))
+            count[stream_of(&program->line[i])]++;
+    for (uint32_t s = 1; s <= program->streams; s++)
+        busiest = count[s] > count[busiest] ? s : busiest;
+    for (uint64_t i = 0; i < program->lines; i++)
+        if (can_be_held(program, &program->line[i]) && stream_of(&program->line[i]) == busiest)
+            tokens[length++] = token(&program->line[i]);
+    for (uint32_t d = 1; d <= PLAY_PLAN_MOST && d < length && found == 0; d++) {
+        uint64_t alike = 0;
+        for (uint64_t i = d; i < length; i++)
+            alike += tokens[i] == tokens[i - d];
+        if (alike * OF >= (length - d) * MOST)
+            found = d;
+    }
+    free(tokens);
+    free(count);
+    return found;
+}
+
+unsigned play_plan_lengths(const struct play_program *program, uint32_t lengths[PLAY_PLAN_LENGTHS])
+{
+    unsigned count = 0;
+    play_driver_make(program);
+    for (uint64_t i = 0; i < program->lines; i++)
+        if (program->line[i].verb == PLAY_MEMORY)
+            play_define(program, &program->line[i]);
+    for (uint32_t length = 2; length <= PLAY_PLAN_MOST; length *= 2)
+        lengths[count++] = length;
+    uint32_t round = period(program);
+    for (uint32_t length = round; length != 0 && length <= PLAY_PLAN_MOST; length *= 2)
+        if ((length & (length - 1)) != 0)
+            lengths[count++] = length;
+    return count;
 }
 
 void play_plan_make(const struct play_program *program, uint32_t most)
@@ -368,9 +431,12 @@ static void make(struct shape *shape)
     counts.graphs++;
 }
 
-static void launch(struct play_gpu *stream, struct shape *shape, struct held *held)
+/* Other threads may go on in the stream before the launch is over. */
+static void launch(struct play_gpu *stream, struct shape *shape, struct held *open)
 {
+    struct held all = *open, *held = &all;
     bool made = shape->made;
+    open->count = open->changed = open->reshaped = 0;
     if (!made)
         make(shape);
     else
@@ -382,7 +448,6 @@ static void launch(struct play_gpu *stream, struct shape *shape, struct held *he
     play_gpu_launch(stream, held->op, held->count);
     counts.replays++;
     counts.replayed += held->count;
-    held->count = held->changed = held->reshaped = 0;
 }
 
 void play_plan_door(const struct play_program *program, uint64_t number)
@@ -391,7 +456,9 @@ void play_plan_door(const struct play_program *program, uint64_t number)
     struct piece *piece = &pieces[piece_of[number]];
     struct shape *shape = piece->shape;
     bool last = piece->last == number;
-    if (piece_of[number] == 0 || !pays(shape) || !shape->seen) {
+    if (piece_of[number] != 0 && piece->first == number)
+        piece->held = pays(shape) && shape->seen;
+    if (piece_of[number] == 0 || !piece->held) {
         play_door(program, line);
         if (piece_of[number] != 0 && last)
             shape->seen = true;
@@ -415,10 +482,10 @@ void play_plan_door(const struct play_program *program, uint64_t number)
         held->changed += shape->arguments[at] != now;
         held->reshaped += shape->words[at] != words;
     }
-    if (last)
-        launch(stream, shape, held);
     shape->arguments[at] = now;
     shape->words[at] = words;
+    if (last)
+        launch(stream, shape, held);
     if (line->verb == PLAY_READ)
         play_gpu_wait(play_gpu_end(stream));
 }

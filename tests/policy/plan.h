@@ -12,11 +12,11 @@
  * Pieces of equal tokens have one graph. It is made when the piece comes for the second time, if
  * all later ones together save more CPU time than making it takes. Then each of them is one launch,
  * when its last op comes. Arguments that differ from the last launch's are set by the cheaper way.
- * There is room for all graphs, and no noise. Pieces have as many ops at most as is fastest for the
- * program, of 2, 4, 8, ... 128.
+ * Where up to eight sets of arguments come in turn, each has a graph. There is room for all graphs,
+ * and no noise. Pieces have as many ops at most as is fastest for the program, of 2, 4, 8, ... 128,
+ * and of the ops of a round and as many twice, four times, ...
  *
- * Not in it: one graph for several streams, arguments that come back, and a first piece that is
- * shorter than the others.
+ * Not in it: one graph for several streams, and a first piece that is shorter than the others.
  */
 #ifndef PLAY_PLAN_H
 #define PLAY_PLAN_H
@@ -25,7 +25,10 @@
 
 #include "policy/program.h"
 
-enum { PLAY_PLAN_LEAST = 2, PLAY_PLAN_MOST = 128 };
+enum { PLAY_PLAN_MOST = 128, PLAY_PLAN_LENGTHS = 16 };
+
+/* How many ops pieces may have at most, in a plan for the program. Returns how many plans. */
+unsigned play_plan_lengths(const struct play_program *program, uint32_t lengths[PLAY_PLAN_LENGTHS]);
 
 /* Makes a plan of pieces with so many ops at most. */
 void play_plan_make(const struct play_program *program, uint32_t most);

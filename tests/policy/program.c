@@ -18,13 +18,13 @@ static const struct {
     [PLAY_WAIT] = {"w", "dd"},
     [PLAY_VALUE] = {"v", "ddxdd"},
     [PLAY_FREE] = {"f", "dx"},
-    [PLAY_ALLOCATE] = {"a", "dxd"},
+    [PLAY_ALLOCATE] = {"a", "d"},
     [PLAY_GRAPH] = {"g", "dd"},
     [PLAY_SYNC_STREAM] = {"s", "d"},
     [PLAY_SYNC_CONTEXT] = {"x", ""},
     [PLAY_SYNC_EVENT] = {"y", "d"},
-    [PLAY_ASK_STREAM] = {"q", "dd"},
-    [PLAY_ASK_EVENT] = {"Q", "dd"},
+    [PLAY_ASK_STREAM] = {"q", "do"},
+    [PLAY_ASK_EVENT] = {"Q", "do"},
     [PLAY_HOST] = {"h", "d"},
     [PLAY_BARRIER] = {"b", "ssso"},
     [PLAY_CREATED] = {"created", "d"},
@@ -265,7 +265,6 @@ static void read_call(struct reader *r, uint64_t gap)
     uint32_t thread = small(r);
     const char *verb = word(r);
     struct play_line *line = new_line(r);
-    line->gap = gap;
     line->thread = thread;
     while (verb != NULL && line->verb < PLAY_VERBS && strcmp(verbs[line->verb].name, verb) != 0)
         line->verb++;
@@ -277,7 +276,9 @@ static void read_call(struct reader *r, uint64_t gap)
     if (line->verb == PLAY_KERNEL)
         complete(r, line);
     for (char *more; (more = word(r)) != NULL;)
-        *(*more == '@' ? &line->gpu : &line->own) = strtoull(more + 1, NULL, 10);
+        if (*more == '@' || *more == '=')
+            *(*more == '@' ? &line->gpu : &line->own) = strtoull(more + 1, NULL, 10);
+    line->gap = gap < PLAY_GAP_MOST ? gap : PLAY_GAP_MOST;
     r->spent[thread] += line->gap + line->own;
 }
 
@@ -336,6 +337,27 @@ static void read_thread(struct reader *r)
     line->word[0] = context;
 }
 
+/* Where the file does not say what a question was told: a thread asks until the GPU is done. */
+static void answer(struct play_program *p)
+{
+    const struct play_line **last = calloc(p->threads + 1, sizeof *last); /* the next call */
+    if (last == NULL)
+        abort();
+    for (size_t i = p->lines; i-- > 0;) {
+        struct play_line *line = &p->line[i];
+        const struct play_line *next = last[line->thread];
+        bool asks = line->verb == PLAY_ASK_STREAM || line->verb == PLAY_ASK_EVENT;
+        enum { NOT_READY = 600 };
+        if (asks && line->words == 1)
+            line->word[1] =
+                next != NULL && next->verb == line->verb && next->word[0] == line->word[0]
+                    ? NOT_READY
+                    : 0;
+        last[line->thread] = line;
+    }
+    free(last);
+}
+
 static void read_line(struct reader *r)
 {
     struct play_program *p = r->program;
@@ -368,25 +390,32 @@ static void read_line(struct reader *r)
     }
 }
 
-/* The streams and events that calls name must be there. */
+/* Where a call names a stream or an event: one more than the place, 0: nowhere. */
+static const struct {
+    uint8_t stream, event;
+} named[PLAY_VERBS] = {
+    [PLAY_KERNEL] = {2, 0},      [PLAY_MEMSET] = {1, 0},     [PLAY_COPY] = {1, 0},
+    [PLAY_READ] = {1, 0},        [PLAY_RECORD] = {1, 2},     [PLAY_WAIT] = {1, 2},
+    [PLAY_VALUE] = {1, 0},       [PLAY_FREE] = {1, 0},       [PLAY_ALLOCATE] = {1, 0},
+    [PLAY_GRAPH] = {1, 0},       [PLAY_SYNC_STREAM] = {1, 0}, [PLAY_SYNC_EVENT] = {0, 1},
+    [PLAY_ASK_STREAM] = {1, 0},  [PLAY_ASK_EVENT] = {0, 1},  [PLAY_HOST] = {1, 0},
+    [PLAY_CREATED] = {1, 0},     [PLAY_DESTROYED] = {1, 0},  [PLAY_GONE] = {0, 1},
+    [PLAY_CAPTURE] = {1, 0},
+};
+
+uint32_t play_stream_of(const struct play_line *line)
+{
+    unsigned place = named[line->verb].stream;
+    return place != 0 ? (uint32_t)line->word[place - 1] : 0;
+}
+
+/* What calls name must be there. */
 static bool names_known(const struct play_program *p, const struct play_line *line)
 {
-    static const char kinds[PLAY_VERBS] = {
-        [PLAY_MEMSET] = 's',      [PLAY_COPY] = 's',       [PLAY_READ] = 's',
-        [PLAY_RECORD] = 'b',      [PLAY_WAIT] = 'b',       [PLAY_VALUE] = 's',
-        [PLAY_FREE] = 's',        [PLAY_ALLOCATE] = 's',   [PLAY_GRAPH] = 's',
-        [PLAY_SYNC_STREAM] = 's', [PLAY_SYNC_EVENT] = 'e', [PLAY_ASK_STREAM] = 's',
-        [PLAY_ASK_EVENT] = 'e',   [PLAY_HOST] = 's',       [PLAY_CREATED] = 's',
-        [PLAY_DESTROYED] = 's',   [PLAY_GONE] = 'e',       [PLAY_CAPTURE] = 's',
-    };
+    unsigned stream = named[line->verb].stream, event = named[line->verb].event;
     const uint64_t *w = line->word;
-    char kind = kinds[line->verb];
-    uint64_t stream = line->verb == PLAY_KERNEL ? w[1] : kind == 's' || kind == 'b' ? w[0] : 1;
-    uint64_t event = kind == 'b' ? w[1] : kind == 'e' ? w[0] : 1;
-    bool has_stream = kind == 's' || kind == 'b' || line->verb == PLAY_KERNEL;
-    bool has_event = kind == 'e' || kind == 'b';
-    return (!has_stream || (stream != 0 && stream <= p->streams)) &&
-           (!has_event || (event != 0 && event <= p->events)) &&
+    return (stream == 0 || (w[stream - 1] != 0 && w[stream - 1] <= p->streams)) &&
+           (event == 0 || (w[event - 1] != 0 && w[event - 1] <= p->events)) &&
            (line->verb != PLAY_CURRENT || w[0] <= p->contexts);
 }
 
@@ -408,6 +437,7 @@ bool play_read(struct play_program *program, FILE *file, char error[256])
     for (size_t i = 0; i < program->lines && !r.wrong; i++)
         if (!names_known(program, &program->line[i]))
             r.wrong = "a call names what there is not";
+    answer(program);
     for (uint32_t t = 1; t <= program->threads; t++)
         program->ns = r.spent[t] > program->ns ? r.spent[t] : program->ns;
     if (r.wrong)

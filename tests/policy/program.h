@@ -20,7 +20,7 @@ enum play_verb {
     PLAY_WAIT,         /* stream event */
     PLAY_VALUE,        /* stream operation address value flags */
     PLAY_FREE,         /* stream address */
-    PLAY_ALLOCATE,     /* stream address size */
+    PLAY_ALLOCATE,     /* stream */
     PLAY_GRAPH,        /* stream nodes */
     PLAY_SYNC_STREAM,  /* stream */
     PLAY_SYNC_CONTEXT, /* */
@@ -39,7 +39,10 @@ enum play_verb {
     PLAY_VERBS
 };
 
-enum { PLAY_WORDS = 11 };
+enum {
+    PLAY_WORDS = 11,
+    PLAY_GAP_MOST = 1000000, /* ns: a longer pause has the same effect, and hides all else */
+};
 
 struct play_line {
     uint64_t gap; /* ns of the thread's own time before the call */
@@ -82,6 +85,9 @@ void *play_host(uint64_t address);
 
 /* Whether the pointer is one that play_host() has given. */
 bool play_is_host(uint64_t pointer);
+
+/* The stream that the call names; 0: none. */
+uint32_t play_stream_of(const struct play_line *line);
 
 /* Reads a program. False: `error` has a line that says what is wrong. */
 bool play_read(struct play_program *program, FILE *file, char error[256]);

@@ -23,7 +23,7 @@ class Program:
     def call(self, *words, gap=300, thread=1):
         self.lines.append(" ".join(map(str, (gap, thread, *words))))
 
-    def kernel(self, function=1, values=(0, 0, 0), gap=300, grid=1, stream=1, gpu=430, thread=1):
+    def kernel(self, function=1, values=(0, 0, 0), gap=300, grid=1, stream=1, gpu=1030, thread=1):
         listed = ",".join(map(str, values))
         self.call("k", function, stream, grid, 1, 1, 32, 1, 1, 0, 0, listed, f"@{gpu}", gap=gap, thread=thread)
 

@@ -20,7 +20,7 @@
 #include "policy/noise.h"
 #include "policy/program.h"
 
-enum { MOST_THREADS = 512, NS_PER_S = 1000000000 };
+enum { MOST_THREADS = 4096, NS_PER_S = 1000000000 };
 
 static const uint64_t never = UINT64_MAX;
 static const uint64_t long_ns = 20000; /* a thread that is at work for longer lets others go on */
@@ -32,12 +32,17 @@ static struct player {
     uint64_t now, wake;
     uint64_t ticket;    /* of those that wake at one time the first is who slept first */
     const void *word;   /* that it sleeps on, or NULL */
-    bool asleep, begun, over, woken;
+    uint64_t not_before; /* its next call begins */
+    size_t last;         /* call of the program's thread */
+    struct player **sleeper; /* its place among those; NULL: it is awake */
+    bool made, begun, woken;
     double factor;
     struct ag_own_thread *own; /* the library's thread that it is */
     struct player *joins;      /* has ended, and this one goes on for it */
 } players[MOST_THREADS];
 static unsigned count; /* the program's come first */
+static struct player *sleepers[MOST_THREADS];
+static unsigned asleep, program_asleep;
 
 static _Thread_local struct player *self;
 static const struct play_program *program;
@@ -93,26 +98,44 @@ static uint64_t start_of(const struct player *player)
     uint64_t begin = player->begun ? player->now : last_start;
     uint64_t start =
         begin + scaled(program->line[position].gap, noise[position].factor) + noise[position].pause;
+    if (player->not_before > start)
+        start = player->not_before;
     return start > last_start ? start : last_start;
+}
+
+static bool is_program(const struct player *player)
+{
+    return player->own == NULL;
+}
+
+static void fall_asleep(struct player *player)
+{
+    player->ticket = tickets++;
+    player->sleeper = &sleepers[asleep++];
+    *player->sleeper = player;
+    program_asleep += is_program(player);
+}
+
+static void wake_up(struct player *player)
+{
+    struct player *last = sleepers[--asleep];
+    *player->sleeper = last;
+    last->sleeper = player->sleeper;
+    player->sleeper = NULL;
+    program_asleep -= is_program(player);
 }
 
 static struct player *first_asleep(const struct player *besides)
 {
     struct player *first = NULL;
-    for (struct player *p = players; p < &players[count]; p++)
-        if (p->asleep && p != besides && p->wake != never &&
+    for (unsigned i = 0; i < asleep; i++) {
+        struct player *p = sleepers[i];
+        if (p != besides && p->wake != never &&
             (first == NULL || p->wake < first->wake ||
              (p->wake == first->wake && p->ticket < first->ticket)))
             first = p;
+    }
     return first;
-}
-
-static bool program_sleeps(void)
-{
-    for (unsigned i = 0; i < program->threads; i++)
-        if (players[i].asleep)
-            return true;
-    return false;
 }
 
 /* Who is to go on; NULL: the program is over. */
@@ -121,14 +144,36 @@ static struct player *next(void)
     struct player *first = first_asleep(NULL);
     while (position < program->lines && program->line[position].thread == 0)
         work->define(program, position++);
-    if (position == program->lines && !program_sleeps())
+    if (position == program->lines && program_asleep == 0)
         return NULL;
     struct player *own = position < program->lines ? of_line(position) : NULL;
-    if (own != NULL && !own->asleep && (first == NULL || first->wake > start_of(own)))
+    if (own != NULL && own->sleeper == NULL && (first == NULL || first->wake > start_of(own)))
         return own;
     if (first == NULL)
         fail("nobody can go on");
     return first;
+}
+
+static void *library(void *player);
+static void *thread(void *player);
+
+static void begin(struct player *player)
+{
+    pthread_attr_t attributes;
+    enum { STACK = 1 << 20 };
+    player->factor = 1;
+    player->made = true;
+    if (sem_init(&player->baton, 0, 0) != 0 || pthread_attr_init(&attributes) != 0 ||
+        pthread_attr_setstacksize(&attributes, STACK) != 0 ||
+        pthread_create(&player->id, &attributes, is_program(player) ? thread : library, player) != 0)
+        fail("a thread cannot be made");
+}
+
+static void give_baton(struct player *player)
+{
+    if (!player->made)
+        begin(player);
+    (void)sem_post(&player->baton);
 }
 
 static void finish(void)
@@ -156,16 +201,15 @@ static void sleep_on(const void *word, uint64_t until)
 {
     self->word = word;
     self->wake = until < self->now ? self->now : until;
-    self->ticket = tickets++;
-    self->asleep = true;
     self->woken = false;
+    fall_asleep(self);
     for (struct player *who; (who = next()) != self;) {
         if (who == NULL)
             finish();
-        (void)sem_post(&who->baton);
+        give_baton(who);
         wait_for_baton();
     }
-    self->asleep = false;
+    wake_up(self);
     self->word = NULL;
     self->now = self->wake;
 }
@@ -173,8 +217,9 @@ static void sleep_on(const void *word, uint64_t until)
 /* Wakes one, or all, of those that sleep on the word. */
 static void wake(const void *word, bool all)
 {
-    for (struct player *p = players; p < &players[count]; p++) {
-        if (!p->asleep || p->word != word)
+    for (unsigned i = 0; i < asleep; i++) {
+        struct player *p = sleepers[i];
+        if (p->word != word)
             continue;
         uint64_t now = play_now() > p->now ? play_now() : p->now;
         p->wake = p->wake < now ? p->wake : now;
@@ -189,6 +234,11 @@ void play_sleep_until(uint64_t ns)
 {
     if (ns > self->now)
         sleep_on(NULL, ns);
+}
+
+void play_not_before(uint64_t ns)
+{
+    self->not_before = ns;
 }
 
 void play_spend(uint64_t ns)
@@ -224,6 +274,7 @@ static void *library(void *argument)
     self = argument;
     struct ag_own_thread *thread = self->own;
     wait_for_baton();
+    wake_up(self);
     if (thread->prepare != NULL)
         thread->prepare();
     atomic_store(&thread->ready, 1);
@@ -234,16 +285,6 @@ static void *library(void *argument)
     return NULL;
 }
 
-static bool begin(struct player *player, void *(*run)(void *))
-{
-    pthread_attr_t attributes;
-    enum { STACK = 1 << 20 };
-    player->factor = 1;
-    return sem_init(&player->baton, 0, 0) == 0 && pthread_attr_init(&attributes) == 0 &&
-           pthread_attr_setstacksize(&attributes, STACK) == 0 &&
-           pthread_create(&player->id, &attributes, run, player) == 0;
-}
-
 /* In place of the library's: its threads are in virtual time, too. */
 bool ag_thread_start(struct ag_own_thread *thread)
 {
@@ -252,11 +293,9 @@ bool ag_thread_start(struct ag_own_thread *thread)
         return false;
     player->own = thread;
     player->now = player->wake = self->now;
-    player->ticket = tickets++;
-    player->asleep = player->begun = true;
+    player->begun = true;
     count++;
-    if (!begin(player, library))
-        return false;
+    fall_asleep(player);
     while (atomic_load(&thread->ready) == 0)
         sleep_on(&thread->ready, never);
     return true;
@@ -280,7 +319,6 @@ static void play_line(void)
     self->factor = noise[line].factor;
     last_start = self->now;
     position++;
-    self->over = program->line[line].verb == PLAY_END;
     work->line(program, line);
 }
 
@@ -290,22 +328,22 @@ static void *thread(void *argument)
     wait_for_baton();
     if (self == players)
         work->begins(program);
-    while (!self->over) {
+    while (position <= self->last) {
         struct player *who = next();
-        if (who == NULL)
-            finish();
         if (who == self) {
             play_line();
             continue;
         }
-        (void)sem_post(&who->baton);
+        give_baton(who);
         wait_for_baton();
     }
     struct player *who = next();
     if (who == NULL)
         finish();
+    if (!who->made)
+        begin(who);
     who->joins = self; /* what happens at the end of a thread comes first */
-    (void)sem_post(&who->baton);
+    give_baton(who);
     return NULL;
 }
 
@@ -321,10 +359,11 @@ void play_run(const struct play_program *played, uint64_t seed, const struct pla
     for (unsigned i = 0; i < count; i++) {
         players[i].owner.thread = i + 1;
         players[i].now = PLAY_BEGIN;
-        if (!begin(&players[i], thread))
-            fail("a thread cannot be made");
     }
-    (void)sem_post(&players[0].baton);
+    for (size_t i = 0; i < program->lines; i++)
+        if (program->line[i].thread != 0)
+            of_line(i)->last = i;
+    give_baton(players);
     while (sem_wait(&over) != 0 || true)
         continue;
 }

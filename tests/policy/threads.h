@@ -39,6 +39,9 @@ void play_spend(uint64_t ns);
 /* It sleeps until that time, and others go on. */
 void play_sleep_until(uint64_t ns);
 
+/* Its next call does not begin before that time. */
+void play_not_before(uint64_t ns);
+
 /* It makes a call of the driver that takes `ns`, `locked` of these with a lock that all threads
    share. */
 void play_call(uint64_t ns, uint64_t locked);
