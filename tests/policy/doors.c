@@ -59,7 +59,7 @@ static void arguments(const struct play_program *p, const struct play_line *line
     const struct play_function *function = &p->function[line->word[0]];
     for (uint32_t i = 0; i < function->params; i++) {
         uint32_t size = p->sizes[function->first + i];
-        uint64_t value = p->values[line->word[10] + i];
+        uint64_t value = p->values[line->word[10] + i] + 1; /* hardly any argument is 0 in all bytes */
         memset(bytes, 0, size);
         memcpy(bytes, &value, size < sizeof value ? size : sizeof value);
         params[i] = bytes;

@@ -13,7 +13,7 @@ DEVICE, HOST = 0x7f0000000000, 0x550000001000
 
 
 class Program:
-    """A recorded program in the making: one context, one stream, one thread."""
+    """A recorded program in the making: one context, one thread, and stream 1."""
 
     def __init__(self, name, functions=4, kind=1):
         self.lines = [f"program {name}", "gpu none", "context 1", "thread 1 1", f"stream 1 1 {kind} {kind % 2} 1"]
@@ -103,7 +103,24 @@ def threads(steps=200, kernels=16, count=4):
     return p.text()
 
 
-SCENARIOS = {make.__name__: make for make in (sync, plain, read, upload, never, threads)}
+def own_clock(iterations=60, ops=16, waits=True):
+    """tests/programs/own_clock.c."""
+    p = Program("own_clock", functions=0)
+    p.lines += ["stream 2 1 2 0 1", "function 1 0 kernel 8,4,4 mix", f"memory {HOST:x} 0 0 0 0"]
+    p.call("b", "most", "barrier", "cuMemAlloc_v2")
+    p.call("m", 2, f"{DEVICE:x}", 2, 1, 0, 1, 4, 1)
+    p.call("created", 1)
+    for _ in range(iterations):
+        for k in range(ops):
+            p.kernel(values=(0, 0, k))
+        if waits:
+            p.wait()
+    p.wait()
+    p.call("r", 2, f"{HOST:x}", f"{DEVICE:x}", 8, 1)
+    return p.text()
+
+
+SCENARIOS = {make.__name__: make for make in (sync, plain, read, upload, never, threads, own_clock)}
 
 if __name__ == "__main__":
     print(SCENARIOS[sys.argv[1]](), end="")

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""The player of recorded programs (tests/policy): what the library decides, by a clock of its own."""
+import json
+import lzma
+import subprocess
+import sys
+
+import pytest
+
+import compiled
+import helpers
+
+POLICY = helpers.SOURCE / "tests/policy"
+sys.path.insert(0, str(POLICY))
+import scenarios  # pylint: disable=wrong-import-position
+
+# Sanitizers do not know that one thread at a time runs.
+pytestmark = pytest.mark.skipif(bool(helpers.config()["sanitize"]), reason="the player stands in for C functions "
+                                "that sanitizers watch")
+
+CORPUS = sorted((POLICY / "corpus").glob("*.ops.xz"))
+
+
+def play(text, *options, env=None):
+    """What the player tells of a program, which is lines of text."""
+    done = helpers.run([helpers.build_dir() / "tests/policy/play", *options], preload=False, sim=False, input=text,
+                       env=env)
+    return json.loads(done.stdout)
+
+
+def shares(told):
+    """Percent of the ops that were replayed, in each play."""
+    return [100 * one["replayed"] / one["ops"] for one in told["library"]]
+
+
+def times(told):
+    """Of each play, by that of launches."""
+    return [one["ns"] / eager["ns"] for one, eager in zip(told["library"], told["eager"])]
+
+
+# -- The player -------------------------------------------------------------------
+
+@pytest.mark.parametrize("name", ["sync", "read", "threads"])
+def test_two_plays_are_equal(name):
+    text = scenarios.SCENARIOS[name]()
+    first, second = (play(text, "--seeds", 3, "--first", 5) for _ in range(2))
+    assert first == second
+    assert len({one["ns"] for one in first["library"]}) == 3  # and seeds differ
+
+
+@pytest.mark.parametrize("ops, waits", [(16, True), (16, False), (40, True), (1, True)])
+def test_counts_are_those_of_the_library(ops, waits):
+    """Without what goes by time the library decides as in a process with the simulated driver."""
+    env = {**helpers.HELD, **helpers.ON_SIMULATOR, "AUTOGRAPH_GRAPH_VARIANTS": "1"}
+    done = helpers.run_logged([compiled.program("own_clock"), 60, ops, int(waits), 300, 100], env=env)
+    one = play(scenarios.own_clock(60, ops, waits), "--no-plan", env=env)["library"][0]
+    report = done.report
+    assert [one[key] for key in ("ops", "replayed", "replays", "patches", "graphs")] == \
+        [report["ops"]["total"], report["ops"]["replayed"], report["replays"], report["patches"], report["traces"]]
+
+
+def test_a_program_that_is_none_is_refused():
+    for text in ("nonsense\n", "context 1\nthread 1 1\n0 1 k 1 1\n", "thread 1 0\n0 1 e 1 1\n"):
+        done = helpers.run(helpers.build_dir() / "tests/policy/play", preload=False, sim=False, input=text, status=2)
+        assert "line" in done.stderr
+
+
+# -- What the library makes of simple loops ------------------------------------------
+
+@pytest.mark.parametrize("name, least, most_time", [("sync", 90, 0.6), ("plain", 90, 0.5), ("upload", 90, 0.5),
+                                                    ("threads", 80, 0.7)])
+def test_loops_gain(name, least, most_time):
+    told = play(scenarios.SCENARIOS[name](), "--no-plan", "--seeds", 3)
+    assert min(shares(told)) >= least
+    assert max(times(told)) <= most_time
+
+
+def test_what_never_repeats_loses_little():
+    told = play(scenarios.never(), "--no-plan")
+    assert shares(told) == [0]
+    assert times(told)[0] <= 1.03
+
+
+def test_the_best_plan_is_no_worse():
+    for name in ("sync", "plain", "read", "upload"):
+        told = play(scenarios.SCENARIOS[name]())
+        assert told["plan"][0]["ns"] < 1.02 * told["library"][0]["ns"], name
+
+
+# -- Recorded programs --------------------------------------------------------------
+
+@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name.split(".")[0])
+def test_recorded(path):
+    """Each can be played, with noise too, and takes little more time than by launches."""
+    told = play(lzma.decompress(path.read_bytes()).decode(), "--no-plan", "--seeds", 2)
+    assert max(times(told)) <= 1.05
+    assert all(one["ops"] > 100 for one in told["library"])
+
+
+def test_table(tmp_path):
+    file = tmp_path / "sync.ops.xz"
+    file.write_bytes(lzma.compress(scenarios.sync(steps=50).encode()))
+    player = helpers.build_dir() / "tests/policy/play"
+    done = subprocess.run([sys.executable, POLICY / "table", "--seeds", "2", "--play", player, "--play", player, file],
+                          check=True, capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    assert lines[1].startswith("sync ") and lines[1].count("|") == 1
+    assert "within 1.10 of the best plan: " in done.stdout
