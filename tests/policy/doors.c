@@ -71,7 +71,7 @@ static bool kernel(const struct play_program *p, const struct play_line *line,
                    const struct place *to)
 {
     enum { MOST = 512, BYTES = 40960 };
-    static _Thread_local unsigned char bytes[BYTES];
+    unsigned char bytes[BYTES];
     void *params[MOST];
     const uint64_t *w = line->word;
     CUlaunchAttribute attrs[8] = {{.id = CU_LAUNCH_ATTRIBUTE_IGNORE}};

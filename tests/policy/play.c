@@ -5,9 +5,7 @@
  * Each play is a process of its own, since the engine has one state for a process. Prints a line of
  * JSON for the program: table.py makes a table of such lines.
  */
-#define _GNU_SOURCE /* sched_getcpu */
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,17 +101,6 @@ static void ends(const struct play_program *program)
     _exit(write(output, &result, sizeof result) == sizeof result ? 0 : 2);
 }
 
-/* Its threads take turns: on one CPU they wait less for each other. */
-static void stay(void)
-{
-    cpu_set_t set;
-    int cpu = sched_getcpu();
-    CPU_ZERO(&set);
-    if (cpu >= 0)
-        CPU_SET((unsigned)cpu, &set);
-    (void)sched_setaffinity(0, sizeof set, &set); /* else it takes longer */
-}
-
 /* Plays the program in a process of its own. False: it has failed. */
 static bool play(const struct play_program *program, uint64_t seed, struct result *result)
 {
@@ -127,7 +114,6 @@ static bool play(const struct play_program *program, uint64_t seed, struct resul
     if (child == 0) {
         output = ends_of_pipe[1];
         (void)alarm(PATIENCE_S);
-        stay();
         play_run(program, seed, &work);
     }
     (void)close(ends_of_pipe[1]);

@@ -14,7 +14,11 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
+#ifdef __x86_64__
+#include <asm/prctl.h>
+#endif
 
 #include "observe/thread.h"
 #include "policy/noise.h"
@@ -27,8 +31,8 @@ static const uint64_t long_ns = 20000; /* a thread that is at work for longer le
 
 static struct player {
     struct play_owner owner;
-    pthread_t id;
-    sem_t baton;
+    void *pointer;      /* to what is the thread's own */
+    ucontext_t context; /* where it goes on */
     uint64_t now, wake;
     uint64_t ticket;    /* of those that wake at one time the first is who slept first */
     const void *word;   /* that it sleeps on, or NULL */
@@ -38,19 +42,17 @@ static struct player {
     bool made, begun, woken;
     double factor;
     struct ag_own_thread *own; /* the library's thread that it is */
-    struct player *joins;      /* has ended, and this one goes on for it */
 } players[MOST_THREADS];
 static unsigned count; /* the program's come first */
 static struct player *sleepers[MOST_THREADS];
 static unsigned asleep, program_asleep;
 
-static _Thread_local struct player *self;
+static struct player *self; /* that runs; NULL: the play has not begun */
 static const struct play_program *program;
 static const struct play_work *work;
 static struct play_noise *noise;
 static size_t position; /* of the next call */
 static uint64_t last_start, last_now, lock_free, tickets;
-static sem_t over;
 
 static void fail(const char *what)
 {
@@ -154,47 +156,82 @@ static struct player *next(void)
     return first;
 }
 
-static void *library(void *player);
-static void *thread(void *player);
+/* -- Going from thread to thread --------------------------------------------------- */
+
+/*
+ * One thread of the process runs all. It takes the stack of the thread that goes on, and the pointer
+ * to what is that thread's own. That is why there is a thread of the process for each, which sleeps
+ * for good. (If they ran themselves, to wake one would take most of the time of a play.)
+ */
+static void run(void);
+long __real_syscall(long number, ...);
+
+static void *thread_pointer(void)
+{
+    void *pointer;
+#ifdef __x86_64__
+    __asm__("mov %%fs:0, %0" : "=r"(pointer));
+#else
+    __asm__("mrs %0, tpidr_el0" : "=r"(pointer));
+#endif
+    return pointer;
+}
+
+static void set_thread_pointer(void *pointer)
+{
+#ifdef __x86_64__
+    (void)__real_syscall(SYS_arch_prctl, ARCH_SET_FS, pointer);
+#else
+    __asm__ volatile("msr tpidr_el0, %0" : : "r"(pointer) : "memory");
+#endif
+}
+
+static sem_t made;
+
+static void *sleeps(void *player)
+{
+    ((struct player *)player)->pointer = thread_pointer();
+    (void)sem_post(&made);
+    for (;;)
+        (void)pause();
+    return NULL;
+}
 
 static void begin(struct player *player)
 {
+    enum { SMALL = 1 << 16, STACK = 1 << 18 };
     pthread_attr_t attributes;
-    enum { STACK = 1 << 20 };
+    pthread_t id;
+    if (pthread_attr_init(&attributes) != 0 || pthread_attr_setstacksize(&attributes, SMALL) != 0 ||
+        pthread_create(&id, &attributes, sleeps, player) != 0)
+        fail("a thread cannot be made");
+    while (sem_wait(&made) != 0)
+        continue;
+    (void)getcontext(&player->context);
+    player->context.uc_stack.ss_size = STACK;
+    player->context.uc_stack.ss_sp = malloc(STACK);
+    if (player->context.uc_stack.ss_sp == NULL)
+        fail("there is no memory");
+    makecontext(&player->context, run, 0);
     player->factor = 1;
     player->made = true;
-    if (sem_init(&player->baton, 0, 0) != 0 || pthread_attr_init(&attributes) != 0 ||
-        pthread_attr_setstacksize(&attributes, STACK) != 0 ||
-        pthread_create(&player->id, &attributes, is_program(player) ? thread : library, player) != 0)
-        fail("a thread cannot be made");
 }
 
-static void give_baton(struct player *player)
+/* Returns when somebody goes to the calling one. */
+static void go_to(struct player *player)
 {
+    struct player *from = self;
     if (!player->made)
         begin(player);
-    (void)sem_post(&player->baton);
+    self = player;
+    set_thread_pointer(player->pointer);
+    (void)swapcontext(&from->context, &player->context);
 }
 
 static void finish(void)
 {
     work->ends(program);
     fail("the end has not ended the process");
-}
-
-static void join(void)
-{
-    struct player *ended = self->joins;
-    self->joins = NULL;
-    if (ended != NULL)
-        (void)pthread_join(ended->id, NULL);
-}
-
-static void wait_for_baton(void)
-{
-    while (sem_wait(&self->baton) != 0)
-        continue;
-    join();
 }
 
 static void sleep_on(const void *word, uint64_t until)
@@ -206,8 +243,7 @@ static void sleep_on(const void *word, uint64_t until)
     for (struct player *who; (who = next()) != self;) {
         if (who == NULL)
             finish();
-        give_baton(who);
-        wait_for_baton();
+        go_to(who);
     }
     wake_up(self);
     self->word = NULL;
@@ -269,11 +305,9 @@ static void let_others(void)
 
 /* -- Threads ---------------------------------------------------------------------- */
 
-static void *library(void *argument)
+static void run_library(void)
 {
-    self = argument;
     struct ag_own_thread *thread = self->own;
-    wait_for_baton();
     wake_up(self);
     if (thread->prepare != NULL)
         thread->prepare();
@@ -282,7 +316,6 @@ static void *library(void *argument)
     thread->run(thread);
     for (;;)
         sleep_on(&thread->ready, never);
-    return NULL;
 }
 
 /* In place of the library's: its threads are in virtual time, too. */
@@ -322,38 +355,39 @@ static void play_line(void)
     work->line(program, line);
 }
 
-static void *thread(void *argument)
+static void run_program(void)
 {
-    self = argument;
-    wait_for_baton();
     if (self == players)
         work->begins(program);
     while (position <= self->last) {
         struct player *who = next();
-        if (who == self) {
+        if (who == self)
             play_line();
-            continue;
-        }
-        give_baton(who);
-        wait_for_baton();
+        else
+            go_to(who);
     }
     struct player *who = next();
     if (who == NULL)
         finish();
-    if (!who->made)
-        begin(who);
-    who->joins = self; /* what happens at the end of a thread comes first */
-    give_baton(who);
-    return NULL;
+    go_to(who); /* for good */
+}
+
+static void run(void)
+{
+    if (is_program(self))
+        run_program();
+    else
+        run_library();
 }
 
 void play_run(const struct play_program *played, uint64_t seed, const struct play_work *does)
 {
+    static struct player first;
     program = played;
     work = does;
     noise = play_noise_make(program, seed);
     count = program->threads;
-    if (count == 0 || count > MOST_THREADS - 8 || sem_init(&over, 0, 0) != 0)
+    if (count == 0 || count > MOST_THREADS - 8 || sem_init(&made, 0, 0) != 0)
         fail("there are no threads, or too many");
     last_start = last_now = PLAY_BEGIN;
     for (unsigned i = 0; i < count; i++) {
@@ -363,16 +397,15 @@ void play_run(const struct play_program *played, uint64_t seed, const struct pla
     for (size_t i = 0; i < program->lines; i++)
         if (program->line[i].thread != 0)
             of_line(i)->last = i;
-    give_baton(players);
-    while (sem_wait(&over) != 0 || true)
-        continue;
+    begin(players);
+    self = &first;
+    go_to(players);
 }
 
 /* -- In place of the C library's ----------------------------------------------------- */
 
 int __real_clock_gettime(clockid_t clock, struct timespec *time);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
-long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);

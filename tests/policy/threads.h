@@ -2,9 +2,9 @@
 /*
  * The threads of a played program, and of the library, in virtual time.
  *
- * Each is a thread of the process, since the engine tells threads apart by what is theirs alone.
- * Exactly one runs at a time: the one that has the baton. It gives the baton away where it sleeps,
- * or where the next call is another thread's. So a play has no races, and is the same each time.
+ * Each has a thread of the process, since the engine tells threads apart by what is theirs alone.
+ * Exactly one runs at a time, until it sleeps, or the next call is another thread's. So a play has
+ * no races, and is the same each time.
  *
  * Each thread has a time of its own. A thread that sleeps goes on once no call may begin before.
  * Calls begin in the recorded order: whatever made one thread wait for another is kept. Whoever
