@@ -26,10 +26,7 @@ const uint32_t ag_fetch_image[] = {1};
 
 static void *array(size_t count, size_t size)
 {
-    void *made = calloc(count + 1, size);
-    if (made == NULL)
-        abort();
-    return made;
+    return play_place((count + 1) * size);
 }
 
 /* -- Objects -------------------------------------------------------------------------- */

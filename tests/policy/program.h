@@ -83,6 +83,9 @@ struct play_program {
    it may be written. */
 void *play_host(uint64_t address);
 
+/* Zeros that nobody frees, at the same address in each process. */
+void *play_place(size_t bytes);
+
 /* Whether the pointer is one that play_host() has given. */
 bool play_is_host(uint64_t pointer);
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The driver's calls that give work to the GPU, one op each, and those that wait for it. */
-#include <stdlib.h>
-
 #include "driver/driver.h"
 #include "engine/fetch.h"
 #include "policy/costs.h"
@@ -139,16 +137,16 @@ static CUresult value_64(CUstream stream, CUdeviceptr address, cuuint64_t value,
 
 static CUresult create_event(CUevent *to, unsigned flags)
 {
-    struct play_event *event = calloc(1, sizeof *event);
+    struct play_event *event = play_place(sizeof *event);
     (void)flags;
     play_call(NS_EVENT_CREATE, NS_EVENT_CREATE);
     *to = (CUevent)event;
-    return event != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    return CUDA_SUCCESS;
 }
 
 static CUresult destroy_event(CUevent event)
 {
-    free(event);
+    (void)event;
     return CUDA_SUCCESS;
 }
 
@@ -181,9 +179,7 @@ static CUresult synchronize_event(CUevent event)
 
 static CUresult create_stream(CUstream *to, unsigned flags)
 {
-    struct play_gpu *stream = calloc(1, sizeof *stream);
-    if (stream == NULL)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    struct play_gpu *stream = play_place(sizeof *stream);
     play_call(NS_STREAM_CREATE, NS_STREAM_CREATE);
     stream->kind = flags == CU_STREAM_NON_BLOCKING;
     stream->context = play_current();
