@@ -110,8 +110,8 @@ static void answer(CUpointer_attribute attribute, void *to, uint64_t address,
         *(unsigned long long *)to = known ? memory->id : 0;
         break;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        *(int *)to = play_current() == NULL ? -1
-                                            : (int)play_current()->number - 1 + (type == OTHER_DEVICE);
+        *(int *)to =
+            play_current() == NULL ? -1 : (int)play_current()->number - 1 + (type == OTHER_DEVICE);
         break;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         *(CUmemoryPool *)to = begin != NULL && begin->pooled ? (CUmemoryPool)table : NULL;

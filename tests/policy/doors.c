@@ -59,7 +59,8 @@ static void arguments(const struct play_program *p, const struct play_line *line
     const struct play_function *function = &p->function[line->word[0]];
     for (uint32_t i = 0; i < function->params; i++) {
         uint32_t size = p->sizes[function->first + i];
-        uint64_t value = p->values[line->word[10] + i] + 1; /* hardly any argument is 0 in all bytes */
+        uint64_t value =
+            p->values[line->word[10] + i] + 1; /* hardly any argument is 0 in all bytes */
         memset(bytes, 0, size);
         memcpy(bytes, &value, size < sizeof value ? size : sizeof value);
         params[i] = bytes;
@@ -323,9 +324,9 @@ static void barrier(const struct play_program *p, const struct play_line *line)
     const char *who = p->names[w[0]];
     struct place place = {.handle = NULL};
     bool all = strcmp(who, "all") == 0 || strcmp(who, "most") == 0;
-    bool has_stream = line->words > 3 && w[3] != 0 && w[3] <= p->streams &&
-                      (strcmp(who, "stream") == 0 || strcmp(who, "wait") == 0 ||
-                       strcmp(who, "attach") == 0);
+    bool has_stream =
+        line->words > 3 && w[3] != 0 && w[3] <= p->streams &&
+        (strcmp(who, "stream") == 0 || strcmp(who, "wait") == 0 || strcmp(who, "attach") == 0);
     if (has_stream)
         place = place_of(w[3]);
     if (all)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the library's doors do for each call of a program (the .doors files of src/preload), in fewer forms. The
- * engine may be off: then all calls go to the driver.
+ * What the library's doors do for each call of a program (the .doors files of src/preload), in
+ * fewer forms. The engine may be off: then all calls go to the driver.
  */
 #ifndef PLAY_DOORS_H
 #define PLAY_DOORS_H

@@ -29,8 +29,8 @@ CUstream play_handle(const struct play_gpu *stream, bool *ptsz);
 /* The stream that a handle of ag_real means for the calling thread. */
 struct play_gpu *play_resolve(CUstream handle);
 
-/* The stream in which the program issued what goes out in this one: a per-thread stream's ops go out
-   in a stream of the library's own. */
+/* The stream in which the program issued what goes out in this one: a per-thread stream's ops go
+   out in a stream of the library's own. */
 struct play_gpu *play_issues(struct play_gpu *stream);
 
 /* The current context of the calling thread; or another one. */

@@ -35,8 +35,10 @@ struct play_op {
     struct play_event *event;
 };
 
-enum { PLAY_QUEUE = 1021 /* launches that a stream takes: measurements.md, "What waits while a launch
-                            waits for room?" */ };
+enum {
+    PLAY_QUEUE = 1021 /* launches that a stream takes: measurements.md, "What waits while a launch
+                         waits for room?" */
+};
 
 struct play_context {
     uint32_t number;         /* from 1 */
@@ -59,8 +61,8 @@ struct play_gpu {
 /* The program issues an op. */
 void play_gpu_issue(struct play_gpu *stream, const struct play_op *op);
 
-/* The op that was issued longest ago and is not submitted, of those of the kind that name the event;
-   what was issued before it is gone. Without one: an op that takes the time of its kind. */
+/* The op that was issued longest ago and is not submitted, of those of the kind that name the
+   event; what was issued before it is gone. Without one: an op that takes the time of its kind. */
 struct play_op play_gpu_take(struct play_gpu *stream, enum play_kind kind,
                              struct play_event *event);
 

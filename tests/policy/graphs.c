@@ -11,8 +11,8 @@
 
 struct CUgraphNode_st {
     enum play_kind kind;
-    uint32_t index;          /* in its graph */
-    uint64_t shape;          /* hash of grid, block and shared memory of a kernel */
+    uint32_t index; /* in its graph */
+    uint64_t shape; /* hash of grid, block and shared memory of a kernel */
     struct play_event *event;
     struct ag_fetched *place; /* that fetch writes to */
 };
@@ -24,7 +24,7 @@ struct CUgraph_st {
 
 struct CUgraphExec_st {
     uint32_t count;
-    uint32_t reshaped; /* nodes that have got another shape since the last launch */
+    uint32_t reshaped;  /* nodes that have got another shape since the last launch */
     struct play_op *op; /* room for a launch */
     struct CUgraphNode_st node[];
 };
@@ -91,8 +91,9 @@ static CUresult add_record(CUgraphNode *to, CUgraph graph, const CUgraphNode *af
                            CUevent event)
 {
     (void)after, (void)count;
-    return add(to, graph,
-               &(struct CUgraphNode_st){.kind = PLAY_OP_RECORD, .event = (struct play_event *)event});
+    return add(
+        to, graph,
+        &(struct CUgraphNode_st){.kind = PLAY_OP_RECORD, .event = (struct play_event *)event});
 }
 
 static CUresult add_wait(CUgraphNode *to, CUgraph graph, const CUgraphNode *after, size_t count,

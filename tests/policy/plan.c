@@ -24,7 +24,7 @@ struct shape {
 };
 
 struct piece {
-    uint64_t key, exact; /* hashes of its tokens, and of its arguments, too */
+    uint64_t key, exact;         /* hashes of its tokens, and of its arguments, too */
     uint64_t saves, first, last; /* numbers of its calls */
     bool held;                   /* while it is played */
     uint32_t length;
@@ -132,9 +132,9 @@ static bool can_be_held(const struct play_program *p, const struct play_line *li
 /* -- Cutting ------------------------------------------------------------------------------- */
 
 static struct open {
-    uint32_t piece;  /* 0: none */
-    uint32_t thread; /* that has issued its last op */
-} *opened;           /* by stream */
+    uint32_t piece;        /* 0: none */
+    uint32_t thread;       /* that has issued its last op */
+} * opened;                /* by stream */
 static uint32_t *recorded; /* by event: the piece that has its last record; 0: none */
 
 static void *zeros(size_t count, size_t size)
@@ -391,7 +391,7 @@ void play_plan_make(const struct play_program *program, uint32_t most)
 static struct held {
     struct play_op op[PLAY_PLAN_MOST];
     uint32_t count, changed, reshaped;
-} *helds; /* by stream */
+} * helds; /* by stream */
 static struct {
     uint64_t replayed, replays, patches, graphs;
 } counts;

@@ -419,12 +419,12 @@ static void read_line(struct reader *r)
 static const struct {
     uint8_t stream, event;
 } named[PLAY_VERBS] = {
-    [PLAY_KERNEL] = {2, 0},      [PLAY_MEMSET] = {1, 0},     [PLAY_COPY] = {1, 0},
-    [PLAY_READ] = {1, 0},        [PLAY_RECORD] = {1, 2},     [PLAY_WAIT] = {1, 2},
-    [PLAY_VALUE] = {1, 0},       [PLAY_FREE] = {1, 0},       [PLAY_ALLOCATE] = {1, 0},
-    [PLAY_GRAPH] = {1, 0},       [PLAY_SYNC_STREAM] = {1, 0}, [PLAY_SYNC_EVENT] = {0, 1},
-    [PLAY_ASK_STREAM] = {1, 0},  [PLAY_ASK_EVENT] = {0, 1},  [PLAY_HOST] = {1, 0},
-    [PLAY_CREATED] = {1, 0},     [PLAY_DESTROYED] = {1, 0},  [PLAY_GONE] = {0, 1},
+    [PLAY_KERNEL] = {2, 0},     [PLAY_MEMSET] = {1, 0},      [PLAY_COPY] = {1, 0},
+    [PLAY_READ] = {1, 0},       [PLAY_RECORD] = {1, 2},      [PLAY_WAIT] = {1, 2},
+    [PLAY_VALUE] = {1, 0},      [PLAY_FREE] = {1, 0},        [PLAY_ALLOCATE] = {1, 0},
+    [PLAY_GRAPH] = {1, 0},      [PLAY_SYNC_STREAM] = {1, 0}, [PLAY_SYNC_EVENT] = {0, 1},
+    [PLAY_ASK_STREAM] = {1, 0}, [PLAY_ASK_EVENT] = {0, 1},   [PLAY_HOST] = {1, 0},
+    [PLAY_CREATED] = {1, 0},    [PLAY_DESTROYED] = {1, 0},   [PLAY_GONE] = {0, 1},
     [PLAY_CAPTURE] = {1, 0},
 };
 

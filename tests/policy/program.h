@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A recorded program: what its threads asked of the engine, in order, and how long they computed in
- * between. CONTRIBUTING.md, "Play a recorded program", says where such files come from.
+ * between. CONTRIBUTING.md, "Play recorded programs", says where such files come from.
  */
 #ifndef PLAY_PROGRAM_H
 #define PLAY_PROGRAM_H
@@ -76,7 +76,7 @@ struct play_program {
     struct play_function *function;
     struct play_stream *stream;
     uint32_t functions, streams, events, contexts, threads; /* the highest number of each */
-    uint64_t ns; /* as recorded: the longest thread */
+    uint64_t ns;                                            /* as recorded: the longest thread */
 };
 
 /* Memory that stands for the host memory that a program had at the address: 80 KiB at least behind

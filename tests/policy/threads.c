@@ -34,10 +34,10 @@ static struct player {
     void *pointer;      /* to what is the thread's own */
     ucontext_t context; /* where it goes on */
     uint64_t now, wake;
-    uint64_t ticket;    /* of those that wake at one time the first is who slept first */
-    const void *word;   /* that it sleeps on, or NULL */
-    uint64_t not_before; /* its next call begins */
-    size_t last;         /* call of the program's thread */
+    uint64_t ticket;         /* of those that wake at one time the first is who slept first */
+    const void *word;        /* that it sleeps on, or NULL */
+    uint64_t not_before;     /* its next call begins */
+    size_t last;             /* call of the program's thread */
     struct player **sleeper; /* its place among those; NULL: it is awake */
     bool made, begun, woken;
     double factor;
@@ -159,9 +159,10 @@ static struct player *next(void)
 /* -- Going from thread to thread --------------------------------------------------- */
 
 /*
- * One thread of the process runs all. It takes the stack of the thread that goes on, and the pointer
- * to what is that thread's own. That is why there is a thread of the process for each, which sleeps
- * for good. (If they ran themselves, to wake one would take most of the time of a play.)
+ * One thread of the process runs all. It takes the stack of the thread that goes on, and the
+ * pointer to what is that thread's own. That is why there is a thread of the process for each,
+ * which sleeps for good. (If they ran themselves, to wake one would take most of the time of a
+ * play.)
  */
 static void run(void);
 long __real_syscall(long number, ...);
@@ -421,7 +422,8 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
     if (self == NULL)
         return __real_clock_gettime(clock, time);
     uint64_t now = play_now();
-    *time = (struct timespec){.tv_sec = (time_t)(now / NS_PER_S), .tv_nsec = (long)(now % NS_PER_S)};
+    *time =
+        (struct timespec){.tv_sec = (time_t)(now / NS_PER_S), .tv_nsec = (long)(now % NS_PER_S)};
     return 0;
 }
 

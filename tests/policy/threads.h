@@ -22,8 +22,8 @@ struct play_context;
 /* What the driver knows of a thread. */
 enum { PLAY_CONTEXTS = 8 };
 struct play_owner {
-    uint32_t thread;                            /* its number in the program; 0: the library's */
-    struct play_context *stack[PLAY_CONTEXTS];  /* of current contexts */
+    uint32_t thread;                           /* its number in the program; 0: the library's */
+    struct play_context *stack[PLAY_CONTEXTS]; /* of current contexts */
     unsigned depth;
 };
 

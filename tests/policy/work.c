@@ -92,8 +92,7 @@ static CUresult copy(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream st
     enum { PAGEABLE, HOST };
     unsigned to = play_memory_type(dst), from = play_memory_type(src);
     if (to <= HOST) {
-        uint64_t end =
-            submit(stream, PLAY_OP_DOWNLOAD, NULL, NS_READ, NS_LAUNCH_LOCKED);
+        uint64_t end = submit(stream, PLAY_OP_DOWNLOAD, NULL, NS_READ, NS_LAUNCH_LOCKED);
         if (to == PAGEABLE)
             play_gpu_wait(end);
     } else if (from <= HOST) {
@@ -107,8 +106,10 @@ static CUresult copy(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream st
 
 static CUresult copy_3d(const CUDA_MEMCPY3D *p, CUstream stream)
 {
-    CUdeviceptr dst = p->dstMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)p->dstHost : p->dstDevice;
-    CUdeviceptr src = p->srcMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)p->srcHost : p->srcDevice;
+    CUdeviceptr dst =
+        p->dstMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)p->dstHost : p->dstDevice;
+    CUdeviceptr src =
+        p->srcMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)p->srcHost : p->srcDevice;
     return copy(dst, src, p->WidthInBytes * p->Height * p->Depth, stream);
 }
 
