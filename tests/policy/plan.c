@@ -19,6 +19,7 @@ struct shape {
     uint64_t key;                /* 0: none */
     uint64_t uses, saves, makes; /* ns of CPU time; `saves`: each time */
     uint32_t length, variants;   /* `variants`: with other arguments */
+    bool left_out;
     bool seen, made;             /* while it is played */
     uint64_t *arguments, *words; /* of the graph: a hash for each op, of all and of the shape */
 };
@@ -36,6 +37,8 @@ static size_t piece_count, piece_room;
 static uint32_t *piece_of; /* each call */
 static struct shape *shapes;
 static size_t shape_room;
+static struct shape *last_out; /* that was left out last */
+static uint64_t out_below;     /* ops of the next one at most */
 
 /* -- Which op ----------------------------------------------------------------------------- */
 
@@ -384,6 +387,40 @@ void play_plan_make(const struct play_program *program, uint32_t most)
         }
     }
     count_shapes();
+    out_below = UINT64_MAX;
+}
+
+static bool pays(const struct shape *shape)
+{
+    return !shape->left_out && shape->uses > 1 && (shape->uses - 1) * shape->saves > shape->makes;
+}
+
+/* The shape of most ops, of those that pay and have fewer than `below`; NULL: there is none. */
+static struct shape *next_shape(uint64_t below)
+{
+    struct shape *most = NULL;
+    for (size_t i = 0; i < shape_room; i++) {
+        struct shape *shape = &shapes[i];
+        uint64_t ops = shape->uses * shape->length;
+        if (pays(shape) && ops < below && (most == NULL || ops > most->uses * most->length))
+            most = shape;
+    }
+    return most;
+}
+
+bool play_plan_leave_out(void)
+{
+    last_out = next_shape(out_below);
+    if (last_out == NULL)
+        return false;
+    out_below = last_out->uses * last_out->length;
+    last_out->left_out = true;
+    return true;
+}
+
+void play_plan_take_back(void)
+{
+    last_out->left_out = false;
 }
 
 /* -- While it is played ----------------------------------------------------------------------- */
@@ -407,11 +444,6 @@ void play_plan_counts(uint64_t *replayed, uint64_t *replays, uint64_t *patches, 
     *replays = counts.replays;
     *patches = counts.patches;
     *graphs = counts.graphs;
-}
-
-static bool pays(const struct shape *shape)
-{
-    return shape->uses > 1 && (shape->uses - 1) * shape->saves > shape->makes;
 }
 
 static void patch(struct shape *shape, const struct held *held)
@@ -486,6 +518,7 @@ void play_plan_door(const struct play_program *program, uint64_t number)
     shape->words[at] = words;
     if (last)
         launch(stream, shape, held);
-    if (line->verb == PLAY_READ)
+    if (line->verb == PLAY_READ &&
+        (line->word[4] != 0 || play_memory_type(line->word[1]) == PAGEABLE))
         play_gpu_wait(play_gpu_end(stream));
 }

@@ -14,7 +14,8 @@
  * when its last op comes. Arguments that differ from the last launch's are set by the cheaper way.
  * Where up to eight sets of arguments come in turn, each has a graph. There is room for all graphs,
  * and no noise. Pieces have as many ops at most as is fastest for the program, of 2, 4, 8, ... 128,
- * and of the ops of a round and as many twice, four times, ...
+ * and of the ops of a round and as many twice, four times, ... Of the four graphs that replay most,
+ * those are left out without which the program is faster.
  *
  * Not in it: one graph for several streams, and a first piece that is shorter than the others.
  */
@@ -32,6 +33,11 @@ unsigned play_plan_lengths(const struct play_program *program, uint32_t lengths[
 
 /* Makes a plan of pieces with so many ops at most. */
 void play_plan_make(const struct play_program *program, uint32_t most);
+
+/* Leaves out the graph that would replay most ops; the next time the one after it. False: there is
+   none. And takes that back. */
+bool play_plan_leave_out(void);
+void play_plan_take_back(void);
 
 /* The program begins, and makes this call. */
 void play_plan_begins(const struct play_program *program);
