@@ -3,8 +3,8 @@
 # only costs time.
 
 POLICY_C_FILES = tests/policy/ask.c tests/policy/doors.c tests/policy/driver.c tests/policy/eager.c \
-	tests/policy/gpu.c tests/policy/graphs.c tests/policy/noise.c tests/policy/plan.c \
-	tests/policy/play.c tests/policy/program.c tests/policy/threads.c tests/policy/work.c
+	tests/policy/gpu.c tests/policy/graphs.c tests/policy/noise.c tests/policy/order.c \
+	tests/policy/plan.c tests/policy/play.c tests/policy/program.c tests/policy/threads.c tests/policy/work.c
 POLICY_H_FILES = tests/policy/costs.def tests/policy/costs.h tests/policy/doors.h tests/policy/driver.h \
 	tests/policy/gpu.h tests/policy/noise.h tests/policy/plan.h tests/policy/program.h \
 	tests/policy/threads.h
@@ -20,7 +20,7 @@ POLICY_LIBRARY = $(filter-out $(POLICY_NOT),$(libautograph_la_OBJECTS))
 POLICY_WRAPPED = clock_gettime syscall sched_getaffinity pthread_mutex_lock pthread_cond_wait \
 	pthread_cond_timedwait pthread_cond_signal pthread_cond_broadcast
 
-EXTRA_DIST += $(POLICY_C_FILES) $(POLICY_H_FILES) tests/policy/table
+EXTRA_DIST += $(POLICY_C_FILES) $(POLICY_H_FILES) tests/policy/scenarios.py tests/policy/table
 
 $(POLICY_OBJECTS): tests/policy/%.o: tests/policy/%.c $(POLICY_H_FILES) src/engine/fetch.fatbin
 	@$(MKDIR_P) tests/policy

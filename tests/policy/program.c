@@ -97,7 +97,6 @@ struct reader {
     struct play_program *program;
     char *at; /* in the text line */
     size_t line_room, values, value_room, sizes, size_room, names, name_room;
-    uint64_t *spent;   /* by each thread, ns */
     uint64_t *hosts;   /* addresses of the host, a hash table */
     size_t host_count; /* in the table of HOSTS places */
     uint32_t last;     /* thread of the last call */
@@ -290,6 +289,7 @@ static void read_call(struct reader *r, uint64_t gap)
     uint32_t thread = small(r);
     const char *verb = word(r);
     struct play_line *line = new_line(r);
+    line->gap = gap;
     line->thread = thread;
     while (verb != NULL && line->verb < PLAY_VERBS && strcmp(verbs[line->verb].name, verb) != 0)
         line->verb++;
@@ -303,8 +303,6 @@ static void read_call(struct reader *r, uint64_t gap)
     for (char *more; (more = word(r)) != NULL;)
         if (*more == '@' || *more == '=')
             *(*more == '@' ? &line->gpu : &line->own) = strtoull(more + 1, NULL, 10);
-    line->gap = gap < PLAY_GAP_MOST ? gap : PLAY_GAP_MOST;
-    r->spent[thread] += line->gap + line->own;
 }
 
 /* Makes `count` the highest number of something that has an array of its own (NULL: it has none).
@@ -354,33 +352,12 @@ static void read_stream(struct reader *r)
 static void read_thread(struct reader *r)
 {
     uint32_t thread = small(r), context = small(r);
-    r->spent = number_up(r->spent, &r->program->threads, thread, sizeof *r->spent);
+    r->program->threads = thread > r->program->threads ? thread : r->program->threads;
     struct play_line *line = new_line(r);
     line->thread = thread;
     line->verb = PLAY_CURRENT;
     line->words = 1;
     line->word[0] = context;
-}
-
-/* Where the file does not say what a question was told: a thread asks until the GPU is done. */
-static void answer(struct play_program *p)
-{
-    const struct play_line **last = calloc(p->threads + 1, sizeof *last); /* the next call */
-    if (last == NULL)
-        abort();
-    for (size_t i = p->lines; i-- > 0;) {
-        struct play_line *line = &p->line[i];
-        const struct play_line *next = last[line->thread];
-        bool asks = line->verb == PLAY_ASK_STREAM || line->verb == PLAY_ASK_EVENT;
-        enum { NOT_READY = 600 };
-        if (asks && line->words == 1)
-            line->word[1] =
-                next != NULL && next->verb == line->verb && next->word[0] == line->word[0]
-                    ? NOT_READY
-                    : 0;
-        last[line->thread] = line;
-    }
-    free(last);
 }
 
 static void read_line(struct reader *r)
@@ -463,13 +440,11 @@ bool play_read(struct play_program *program, FILE *file, char error[256])
     for (size_t i = 0; i < program->lines && !r.wrong; i++)
         if (!names_known(program, &program->line[i]))
             r.wrong = "a call names what there is not";
-    answer(program);
-    for (uint32_t t = 1; t <= program->threads; t++)
-        program->ns = r.spent[t] > program->ns ? r.spent[t] : program->ns;
+    if (!r.wrong)
+        play_order(program);
     if (r.wrong)
         (void)snprintf(error, 256, "line %zu: %s", count, r.wrong);
     free(text);
     free(r.hosts);
-    free(r.spent);
     return r.wrong == NULL;
 }

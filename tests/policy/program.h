@@ -51,6 +51,7 @@ struct play_line {
     uint64_t word[PLAY_WORDS]; /* values of a kernel: the first one's place in `values`; names: in
                                   `names` */
     uint32_t thread;           /* 0: no call */
+    uint32_t behind; /* the gap is behind the last call of this thread; 0: of its own thread */
     uint8_t verb;
     uint8_t words;
 };
@@ -91,6 +92,9 @@ bool play_is_host(uint64_t pointer);
 
 /* The stream that the call names; 0: none. */
 uint32_t play_stream_of(const struct play_line *line);
+
+/* Finds out what the order of calls shows. */
+void play_order(struct play_program *program);
 
 /* Reads a program. False: `error` has a line that says what is wrong. */
 bool play_read(struct play_program *program, FILE *file, char error[256]);

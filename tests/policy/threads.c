@@ -97,9 +97,11 @@ static struct player *of_line(size_t line)
 /* When the next call would begin. */
 static uint64_t start_of(const struct player *player)
 {
+    const struct play_line *line = &program->line[position];
     uint64_t begin = player->begun ? player->now : last_start;
-    uint64_t start =
-        begin + scaled(program->line[position].gap, noise[position].factor) + noise[position].pause;
+    if (line->behind != 0 && players[line->behind - 1].now > begin)
+        begin = players[line->behind - 1].now;
+    uint64_t start = begin + scaled(line->gap, noise[position].factor) + noise[position].pause;
     if (player->not_before > start)
         start = player->not_before;
     return start > last_start ? start : last_start;
