@@ -160,6 +160,7 @@ static void other(const struct play_program *program, const struct play_line *li
         play_gpu_wait(play_gpu_end(play_stream((uint32_t)w[0])));
         break;
     case PLAY_SYNC_CONTEXT:
+        play_spend(NS_WAIT_ALL);
         play_gpu_wait(play_context_end(play_current()));
         break;
     case PLAY_SYNC_EVENT:

@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#include "policy/costs.h"
+
 /* A thread's last call, as recorded. */
 struct last {
     uint64_t end; /* ns */
@@ -92,9 +94,34 @@ static void answer(struct play_program *p)
     free(last);
 }
 
+static int by_size(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* How slow calls are in the program's process, by its launches that did not wait for room. Threads
+   that launch at one time wait for each other, and tell nothing. */
+static double slowness(const struct play_program *p)
+{
+    enum { TELLING = 100, THREADS = 2, LEAST = 1000, QUARTER = 4, USUAL = NS_LAUNCH - 500 };
+    const double least = 0.8, most = 2.5;
+    uint64_t *ns = zeros(p->lines, sizeof *ns);
+    size_t count = 0;
+    for (size_t i = 0; i < p->lines; i++)
+        if (p->line[i].verb == PLAY_KERNEL && p->line[i].own != 0)
+            ns[count++] = p->line[i].own;
+    qsort(ns, count, sizeof *ns, by_size);
+    uint64_t usual = count >= TELLING && p->threads <= THREADS ? ns[count / QUARTER] : 0;
+    free(ns);
+    double slow = usual > LEAST ? (double)usual / USUAL : 1;
+    return slow < least ? least : slow > most ? most : slow;
+}
+
 void play_order(struct play_program *program)
 {
     find_waits(program);
     program->ns = shorten(program);
     answer(program);
+    program->slow = slowness(program);
 }

@@ -77,7 +77,8 @@ struct play_program {
     struct play_function *function;
     struct play_stream *stream;
     uint32_t functions, streams, events, contexts, threads; /* the highest number of each */
-    uint64_t ns;                                            /* as recorded: the longest thread */
+    double slow; /* times that its calls take as long as costs.def says */
+    uint64_t ns; /* as recorded: the longest thread */
 };
 
 /* Memory that stands for the host memory that a program had at the address: 80 KiB at least behind

@@ -282,7 +282,7 @@ void play_not_before(uint64_t ns)
 
 void play_spend(uint64_t ns)
 {
-    ns = scaled(ns, self->factor);
+    ns = scaled(ns, self->factor * program->slow);
     if (ns > long_ns)
         sleep_on(NULL, self->now + ns);
     else
@@ -293,7 +293,7 @@ void play_call(uint64_t ns, uint64_t locked)
 {
     if (lock_free > self->now)
         self->now = lock_free;
-    lock_free = self->now + scaled(locked, self->factor);
+    lock_free = self->now + scaled(locked, self->factor * program->slow);
     play_spend(ns);
 }
 

@@ -33,7 +33,7 @@ struct play_owner *play_owner(void);
 /* The time of the calling thread, ns. */
 uint64_t play_now(void);
 
-/* The calling thread is at work for so long, at the speed that it has now. */
+/* The calling thread is at work for so long, at the speed that it and the program have now. */
 void play_spend(uint64_t ns);
 
 /* It sleeps until that time, and others go on. */
