@@ -145,8 +145,19 @@ static bool copy(const struct play_line *line, const struct place *to)
     return held;
 }
 
-static bool event(const struct play_line *line, const struct place *to)
+/* The program has created it at some time before. */
+static void know(const struct play_program *p, uint32_t number)
 {
+    struct play_event *event = play_event(number);
+    if (!event->known)
+        ag_engine_event_created((CUevent)event, p->timed[number] ? 0 : CU_EVENT_DISABLE_TIMING);
+    event->known = true;
+}
+
+static bool event(const struct play_program *p, const struct play_line *line,
+                  const struct place *to)
+{
+    know(p, (uint32_t)line->word[1]);
     const struct ag_event_call call = {
         .event = (CUevent)play_event((uint32_t)line->word[1]),
         .stream = to->handle,
@@ -191,7 +202,7 @@ static void op(const struct play_program *p, const struct play_line *line)
                 : line->verb == PLAY_MEMSET ? memset_op(line, &to)
                 : line->verb == PLAY_COPY   ? copy(line, &to)
                 : line->verb == PLAY_VALUE  ? value(line, &to)
-                                            : event(line, &to);
+                                            : event(p, line, &to);
     if (!held)
         (void)play_gpu_take(to.stream, issued.kind, issued.event);
     decided(p, line, held);
@@ -273,15 +284,15 @@ static void allocates(const struct play_program *p, const struct play_line *line
 
 /* -- Waits ---------------------------------------------------------------------------------- */
 
-static void wait_begins(const struct play_line *line, uint64_t *mark)
+static void wait_begins(const struct play_line *line, uint64_t *mark, struct ag_wait_call *wait)
 {
     ag_done.waits++;
     if (line->verb == PLAY_SYNC_STREAM) {
         struct place on = place_of(line->word[0]);
         ag_cause = "cuStreamSynchronize";
         if (ag_engine_listens())
-            ag_engine_stream_waits(on.handle, on.ptsz);
-        *mark = atomic_load(&ag_streams_go) ? ag_engine_issued(on.handle) : 0;
+            ag_engine_stream_waits(on.handle, on.ptsz, wait);
+        *mark = atomic_load(&ag_streams_go) ? ag_engine_issued(on.handle, on.ptsz) : 0;
     } else if (line->verb == PLAY_SYNC_EVENT) {
         ag_cause = "cuEventSynchronize";
         if (ag_engine_listens())
@@ -291,26 +302,35 @@ static void wait_begins(const struct play_line *line, uint64_t *mark)
         ag_cause = "cuCtxSynchronize";
         if (ag_engine_listens())
             ag_engine_barrier_all(AG_REASON_HOST_WAIT);
-        if (atomic_load(&ag_wanted_traces) != 0 || atomic_load(&ag_unsettled) != 0)
+        if (atomic_load(&ag_unsettled) != 0)
             *mark = ag_engine_left(NULL);
+    }
+}
+
+static void wait_ends(const struct play_line *line, uint64_t mark)
+{
+    if (line->verb == PLAY_SYNC_STREAM) {
+        struct place on = place_of(line->word[0]);
+        ag_engine_waited_for(on.handle, on.ptsz, mark);
+    } else {
+        ag_engine_settled(NULL, (unsigned)mark);
     }
 }
 
 static void waits(const struct play_program *p, const struct play_line *line)
 {
+    struct ag_wait_call wait = {.fetch = NULL};
     uint64_t mark = 0;
     bool is_passive = passive();
     if (!is_passive)
-        wait_begins(line, &mark);
+        wait_begins(line, &mark, &wait);
     play_eager(p, line);
     if (is_passive)
         return;
-    if (mark != 0 && line->verb == PLAY_SYNC_STREAM)
-        ag_engine_waited_for(place_of(line->word[0]).handle, mark);
-    else if (mark != 0)
-        ag_engine_settled(NULL, (unsigned)mark);
+    if (mark != 0)
+        wait_ends(line, mark);
     if (ag_done.reads)
-        ag_engine_stream_waited(true);
+        (void)ag_engine_stream_waited(&wait, CUDA_SUCCESS);
     if (atomic_load(&ag_wanted_traces) != 0)
         ag_engine_waited();
 }

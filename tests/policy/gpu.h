@@ -27,6 +27,7 @@ enum play_kind {
 
 struct play_event {
     uint64_t time; /* when the GPU reaches its last record; 0: it has none */
+    bool known;    /* the engine knows that it was created */
 };
 
 struct play_op {

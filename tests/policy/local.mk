@@ -18,7 +18,7 @@ POLICY_LIBRARY = $(filter-out $(POLICY_NOT),$(libautograph_la_OBJECTS))
 
 # Calls that read a clock, or wait, are in virtual time.
 POLICY_WRAPPED = clock_gettime syscall sched_getaffinity pthread_mutex_lock pthread_cond_wait \
-	pthread_cond_timedwait pthread_cond_signal pthread_cond_broadcast
+	pthread_cond_signal pthread_cond_broadcast
 
 EXTRA_DIST += $(POLICY_C_FILES) $(POLICY_H_FILES) tests/policy/scenarios.py tests/policy/table
 

@@ -378,7 +378,9 @@ static void read_line(struct reader *r)
         read_stream(r);
     } else if (strcmp(first, "event") == 0) {
         uint32_t event = small(r);
-        p->events = event > p->events ? event : p->events;
+        p->timed = number_up(p->timed, &p->events, event, sizeof *p->timed);
+        const char *timed = word(r);
+        p->timed[event] = timed == NULL || *timed != '0'; /* or it is not known */
     } else if (strcmp(first, "context") == 0) {
         uint32_t context = small(r);
         p->contexts = context > p->contexts ? context : p->contexts;

@@ -76,6 +76,7 @@ struct play_program {
     char **names; /* of driver functions, and what a barrier submits, and why */
     struct play_function *function;
     struct play_stream *stream;
+    bool *timed;                                            /* events: they have a time */
     uint32_t functions, streams, events, contexts, threads; /* the highest number of each */
     double slow; /* times that its calls take as long as costs.def says */
     uint64_t ns; /* as recorded: the longest thread */

@@ -21,6 +21,7 @@
 #endif
 
 #include "observe/thread.h"
+#include "policy/costs.h"
 #include "policy/noise.h"
 #include "policy/program.h"
 
@@ -261,6 +262,7 @@ static void wake(const void *word, bool all)
         if (p->word != word)
             continue;
         uint64_t now = play_now() > p->now ? play_now() : p->now;
+        now += NS_THREAD_WAKE;
         p->wake = p->wake < now ? p->wake : now;
         p->word = NULL;
         p->woken = true;
@@ -342,11 +344,6 @@ bool ag_thread_own_files(void)
     return false;
 }
 
-void ag_thread_pause(long ns)
-{
-    sleep_on(NULL, self->now + (uint64_t)ns);
-}
-
 static void play_line(void)
 {
     size_t line = position;
@@ -414,8 +411,6 @@ int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_sched_getaffinity(pid_t process, size_t size, cpu_set_t *set);
 int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
-int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
-                                  const struct timespec *until);
 int __wrap_pthread_cond_signal(pthread_cond_t *cond);
 int __wrap_pthread_cond_broadcast(pthread_cond_t *cond);
 
@@ -441,16 +436,28 @@ int __wrap_sched_getaffinity(pid_t process, size_t size, cpu_set_t *set)
 
 static uint64_t ns_of(const struct timespec *time)
 {
-    return (uint64_t)time->tv_sec * NS_PER_S + (uint64_t)time->tv_nsec;
+    uint64_t s = (uint64_t)time->tv_sec;
+    return s < never / NS_PER_S ? s * NS_PER_S + (uint64_t)time->tv_nsec : never;
 }
 
-static void futex(const _Atomic uint32_t *word, int operation, uint32_t value,
+/* As the system's: 0, or -1 with an error. */
+static long futex(const _Atomic uint32_t *word, int operation, uint32_t value,
                   const struct timespec *time)
 {
-    if (operation == FUTEX_WAKE_PRIVATE)
+    if (operation == FUTEX_WAKE_PRIVATE) {
         wake(word, value > 1);
-    else if (atomic_load(word) == value)
-        sleep_on(word, time != NULL ? self->now + ns_of(time) : never);
+        return 0;
+    }
+    if (atomic_load(word) != value) {
+        errno = EAGAIN;
+        return -1;
+    }
+    uint64_t ns = time != NULL ? ns_of(time) : never;
+    sleep_on(word, ns < never - self->now ? self->now + ns : never);
+    if (self->woken)
+        return 0;
+    errno = ETIMEDOUT;
+    return -1;
 }
 
 long __wrap_syscall(long number, ...)
@@ -461,12 +468,15 @@ long __wrap_syscall(long number, ...)
     for (unsigned i = 0; i < 6; i++)
         argument[i] = va_arg(list, long);
     va_end(list);
-    if (number != SYS_futex || self == NULL)
+    if (self == NULL || (number != SYS_futex && number != SYS_membarrier))
         return __real_syscall(number, argument[0], argument[1], argument[2], argument[3],
                               argument[4], argument[5]);
-    futex((const _Atomic uint32_t *)argument[0], (int)argument[1], (uint32_t)argument[2],
-          (const struct timespec *)argument[3]);
-    return 0;
+    if (number == SYS_membarrier) { /* one thread at a time runs */
+        play_spend(NS_BARRIER);
+        return 0;
+    }
+    return futex((const _Atomic uint32_t *)argument[0], (int)argument[1], (uint32_t)argument[2],
+                 (const struct timespec *)argument[3]);
 }
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
@@ -478,24 +488,11 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
     return 0;
 }
 
-static int wait_on(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t until)
-{
-    (void)pthread_mutex_unlock(mutex);
-    sleep_on(cond, until);
-    bool woken = self->woken;
-    (void)__wrap_pthread_mutex_lock(mutex);
-    return woken ? 0 : ETIMEDOUT;
-}
-
 int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 {
-    return wait_on(cond, mutex, never);
-}
-
-int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
-                                  const struct timespec *until)
-{
-    return wait_on(cond, mutex, ns_of(until));
+    (void)pthread_mutex_unlock(mutex);
+    sleep_on(cond, never);
+    return __wrap_pthread_mutex_lock(mutex);
 }
 
 int __wrap_pthread_cond_signal(pthread_cond_t *cond)
