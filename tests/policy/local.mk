@@ -20,7 +20,7 @@ POLICY_LIBRARY = $(filter-out $(POLICY_NOT),$(libautograph_la_OBJECTS))
 POLICY_WRAPPED = clock_gettime syscall sched_getaffinity pthread_mutex_lock pthread_cond_wait \
 	pthread_cond_signal pthread_cond_broadcast
 
-EXTRA_DIST += $(POLICY_C_FILES) $(POLICY_H_FILES) tests/policy/scenarios.py tests/policy/table
+EXTRA_DIST += $(POLICY_C_FILES) $(POLICY_H_FILES) tests/policy/README.md tests/policy/scenarios.py tests/policy/table
 
 $(POLICY_OBJECTS): tests/policy/%.o: tests/policy/%.c $(POLICY_H_FILES) src/engine/fetch.fatbin
 	@$(MKDIR_P) tests/policy

@@ -31,7 +31,7 @@ static const struct {
     [PLAY_DESTROYED] = {"destroyed", "d"},
     [PLAY_GONE] = {"gone", "d"},
     [PLAY_CURRENT] = {"current", "d"},
-    [PLAY_CAPTURE] = {"capture", "dd"},
+    [PLAY_CAPTURE] = {"capture", "do"},
     [PLAY_END] = {"end", ""},
     [PLAY_MEMORY] = {"memory", "xdxdd"},
 };
