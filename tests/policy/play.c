@@ -104,8 +104,8 @@ static void ends(const struct play_program *program)
 /* Plays the program in a process of its own. False: it has failed. */
 static bool play(const struct play_program *program, uint64_t seed, struct result *result)
 {
-    static const struct play_work work = {
-        .line = line, .define = define, .begins = begins, .ends = ends};
+    const struct play_work work = {
+        .line = line, .define = define, .begins = begins, .ends = ends, .apart = way == LIBRARY};
     enum { PATIENCE_S = 300 };
     int ends_of_pipe[2], status;
     if (pipe(ends_of_pipe) != 0)

@@ -201,9 +201,9 @@ static void *sleeps(void *player)
     return NULL;
 }
 
-static void begin(struct player *player)
+static void make_thread(struct player *player)
 {
-    enum { SMALL = 1 << 16, STACK = 1 << 18 };
+    enum { SMALL = 1 << 16 };
     pthread_attr_t attributes;
     pthread_t id;
     if (pthread_attr_init(&attributes) != 0 || pthread_attr_setstacksize(&attributes, SMALL) != 0 ||
@@ -211,6 +211,14 @@ static void begin(struct player *player)
         fail("a thread cannot be made");
     while (sem_wait(&made) != 0)
         continue;
+}
+
+static void begin(struct player *player)
+{
+    enum { STACK = 1 << 18 };
+    player->pointer = thread_pointer();
+    if (work->apart)
+        make_thread(player);
     (void)getcontext(&player->context);
     player->context.uc_stack.ss_size = STACK;
     player->context.uc_stack.ss_sp = malloc(STACK);
@@ -228,7 +236,8 @@ static void go_to(struct player *player)
     if (!player->made)
         begin(player);
     self = player;
-    set_thread_pointer(player->pointer);
+    if (work->apart)
+        set_thread_pointer(player->pointer);
     (void)swapcontext(&from->context, &player->context);
 }
 

@@ -55,6 +55,7 @@ struct play_work {
     void (*define)(const struct play_program *program, uint64_t line);
     void (*begins)(const struct play_program *program);
     void (*ends)(const struct play_program *program);
+    bool apart; /* threads have what is theirs alone; else all have that of one */
 };
 
 /* Plays the program, with noise of that seed. Does not return: `ends` ends the process. */
