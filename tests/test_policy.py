@@ -75,6 +75,13 @@ def test_loops_gain(name, least, most_time):
     assert max(times(told)) <= most_time
 
 
+@pytest.mark.parametrize("name", ["sync", "plain", "read", "upload"])
+def test_a_loop_that_gains_much_is_held_whatever_the_noise(name):
+    told = play(scenarios.SCENARIOS[name](), "--no-plan", "--seeds", helpers.by_scale(10, 40, 200), "--first", 1)
+    assert min(shares(told)) >= 85
+    assert max(times(told)) <= 0.7
+
+
 def test_what_never_repeats_loses_little():
     told = play(scenarios.never(), "--no-plan")
     assert shares(told) == [0]

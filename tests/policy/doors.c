@@ -75,7 +75,9 @@ static bool kernel(const struct play_program *p, const struct play_line *line,
     unsigned char bytes[BYTES];
     void *params[MOST];
     const uint64_t *w = line->word;
-    CUlaunchAttribute attrs[8] = {{.id = CU_LAUNCH_ATTRIBUTE_IGNORE}};
+    CUlaunchAttribute attrs[8]; /* which ones they were is not known */
+    for (unsigned i = 0; i < 8; i++)
+        attrs[i] = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN};
     if (p->function[w[0]].params > MOST)
         return false;
     arguments(p, line, bytes, params);
