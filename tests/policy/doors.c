@@ -345,6 +345,8 @@ static void barrier(const struct play_program *p, const struct play_line *line)
     const uint64_t *w = line->word;
     const char *who = p->names[w[0]];
     struct place place = {.handle = NULL};
+    if (strcmp(who, "setter") == 0) /* no barrier, and what it sets is not played */
+        return;
     bool all = strcmp(who, "all") == 0 || strcmp(who, "most") == 0;
     bool has_stream =
         line->words > 3 && w[3] != 0 && w[3] <= p->streams &&

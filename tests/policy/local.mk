@@ -20,7 +20,9 @@ POLICY_LIBRARY = $(filter-out $(POLICY_NOT),$(libautograph_la_OBJECTS))
 POLICY_WRAPPED = clock_gettime syscall sched_getaffinity pthread_mutex_lock pthread_cond_wait \
 	pthread_cond_signal pthread_cond_broadcast
 
-EXTRA_DIST += $(POLICY_C_FILES) $(POLICY_H_FILES) tests/policy/README.md tests/policy/scenarios.py tests/policy/table
+EXTRA_DIST += $(POLICY_C_FILES) $(POLICY_H_FILES) tests/policy/README.md tests/policy/scenarios.py tests/policy/table \
+	tests/policy/durations.c tests/policy/programs.toml tests/policy/record tests/policy/record.c \
+	tests/policy/reduce.py tests/policy/steps.c
 
 $(POLICY_OBJECTS): tests/policy/%.o: tests/policy/%.c $(POLICY_H_FILES) src/engine/fetch.fatbin
 	@$(MKDIR_P) tests/policy
@@ -32,3 +34,27 @@ tests/policy/play: $(POLICY_OBJECTS) $(POLICY_LIBRARY)
 
 check_DATA += tests/policy/play
 CLEANFILES += tests/policy/play $(POLICY_OBJECTS)
+
+# -- What records, on a machine with a GPU: make recorder ---------------------------------------------------------------
+
+# The doors, with an engine that writes down what they ask.
+POLICY_DOORS = $(filter src/preload/% src/driver/% src/config/libautograph_la-cuda.lo src/config/libautograph_la-initial.lo \
+	src/engine/libautograph_la-hot.lo,$(libautograph_la_OBJECTS))
+
+tests/policy/recorder.so: tests/policy/record.c $(POLICY_DOORS)
+	@$(MKDIR_P) tests/policy
+	$(AM_V_GEN)$(POLICY_COMPILE) -D_GNU_SOURCE -fPIC -fvisibility=hidden -shared -o $@ $< \
+	    $(foreach o,$(POLICY_DOORS),$(dir $(o)).libs/$(notdir $(o:.lo=.o))) -ldl
+
+tests/policy/durations.so: tests/policy/durations.c
+	@$(MKDIR_P) tests/policy
+	$(AM_V_GEN)$(POLICY_COMPILE) -D_GNU_SOURCE -fPIC -shared -o $@ $< -L$(CUDA_DIR)/lib64 -lcupti \
+	    -Wl,-rpath,$(CUDA_DIR)/lib64
+
+tests/policy/steps: tests/policy/steps.c tests/sim/libcuda.so.1
+	@$(MKDIR_P) tests/policy
+	$(AM_V_GEN)$(POLICY_COMPILE) -I$(top_srcdir)/tests/sim -I$(top_srcdir)/tests/programs -rdynamic -o $@ $< -Ltests/sim -lcuda -pthread
+
+recorder: tests/policy/recorder.so tests/policy/durations.so tests/policy/steps samples
+.PHONY: recorder
+CLEANFILES += tests/policy/recorder.so tests/policy/durations.so tests/policy/steps

@@ -258,7 +258,7 @@ static void cut(const struct play_program *p, const struct play_line *line)
             close_piece((uint32_t)w[3]);
         else if (strcmp(who, "wait") == 0)
             close_where(p, is_threads, line->thread);
-        else if (strcmp(who, "load") != 0)
+        else if (strcmp(who, "load") != 0 && strcmp(who, "setter") != 0)
             close_where(p, NULL, 0);
         break;
     case PLAY_FREE:
