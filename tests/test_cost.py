@@ -22,7 +22,7 @@ CEILINGS = {
     "held-runtime13": 467,
     "held-driver": 295,
     "held-driver-changing": 303,
-    "held-memset": 475,
+    "held-memset": 490,
     "held-copy": 810,
     "held-upload": 1080,
     "held-event": 660,
