@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* ipc_memory.c: a loop with memory of another process, which this one opens and closes again, at the
- * same address, and into which the other one writes meanwhile. */
+/* ipc_memory.c: a loop with memory of another process, which this one opens and closes again, at
+ * the same address, and into which the other one writes meanwhile. */
 #include "sim_test.h"
 
 #include <sys/wait.h>
