@@ -363,7 +363,8 @@ bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call
     bool wide = call->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64 ||
                 call->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
     uint64_t buffer;
-    CUmemorytype type = ag_memory_at(answers, call->address, wide ? 8 : 4, AG_ACCESS_BOTH, &buffer);
+    CUmemorytype type =
+        ag_memory_at(answers, call->address, wide ? 8 : 4, AG_ACCESS_BOTH | AG_ACCESS_OWN, &buffer);
     if (type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_HOST)
         return false;
     to->op = (struct ag_op){

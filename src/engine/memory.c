@@ -32,8 +32,7 @@ static void end_at_mapping(struct answer *answer)
         answer->room = size - (answer->address - start);
 }
 
-/* What the driver says of device memory (`owner`, `context`: whose it is) becomes part of the
-   answer. */
+/* What the driver says of whose the memory is (`owner`, `context`) becomes part of the answer. */
 static bool place(struct answer *answer, bool managed, int owner, CUcontext context)
 {
     CUdevice device;
@@ -41,7 +40,11 @@ static bool place(struct answer *answer, bool managed, int owner, CUcontext cont
     if (ag_real.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
         ag_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS)
         return false;
-    if (managed || device != owner) /* a node's addresses must stay in their contexts */
+    if (context != NULL && context == current)
+        answer->access |= AG_ACCESS_OWN;
+    if (answer->type == CU_MEMORYTYPE_HOST && !managed)
+        answer->access |= context != NULL ? AG_ACCESS_DIRECT : 0; /* else it may be mapped */
+    else if (managed || device != owner) /* a node's addresses must stay in their contexts */
         answer->type = AG_MEMORY_ELSEWHERE;
     else if (context == NULL || context == current)
         answer->access |= AG_ACCESS_DIRECT;
@@ -77,10 +80,6 @@ static bool ask(struct answer *answer, CUdeviceptr address)
     answer->room = size - (address - start);
     answer->buffer = id;
     end_at_mapping(answer);
-    if (answer->type == CU_MEMORYTYPE_HOST && !managed) {
-        answer->access |= context != NULL ? AG_ACCESS_DIRECT : 0; /* else it may be mapped */
-        return true;
-    }
     return place(answer, managed != 0, owner, context);
 }
 

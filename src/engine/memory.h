@@ -32,13 +32,14 @@ struct ag_answers;
 /* Memory of another device, or managed memory. */
 #define AG_MEMORY_ELSEWHERE ((CUmemorytype)0x51)
 
-/* What an op needs: the driver's own bits (CU_POINTER_ATTRIBUTE_ACCESS_FLAGS), and one more. */
+/* What an op needs: the driver's own bits (CU_POINTER_ATTRIBUTE_ACCESS_FLAGS), and two more. */
 enum {
     AG_ACCESS_READ = 1,
     AG_ACCESS_BOTH = 3,   /* whoever may write may read */
     AG_ACCESS_DIRECT = 4, /* not by copies alone: kernels of the current context reach the device's
                              memory, or the host its own, which nobody has mapped */
-    AG_ACCESS_ALL = 7
+    AG_ACCESS_ALL = 7,
+    AG_ACCESS_OWN = 8 /* by words: allocated in the current context, by no pool, not mapped */
 };
 
 /*

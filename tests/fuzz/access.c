@@ -50,6 +50,11 @@ bool access_is_in(const struct lane *l, int buffer)
     return buffer == BUFFER_MAPPED && l->mapping.base != 0 && !l->capturing;
 }
 
+bool access_takes_words(const struct lane *l, int buffer)
+{
+    return !access_is_in(l, buffer) || !l->mapping.readonly;
+}
+
 void access_run(struct thread *t, struct lane *l, const struct statement *s)
 {
     uint32_t value = op_value(t, l, s);
@@ -66,6 +71,7 @@ void access_run(struct thread *t, struct lane *l, const struct statement *s)
         set(t, l, (unsigned)s->n % 4,
             s->how == 1 ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_NONE);
     l->mapping.closed = !l->mapping.closed;
+    l->mapping.readonly = l->mapping.closed && s->how == 1;
 }
 
 void access_look(struct thread *t, struct lane *l)
@@ -85,5 +91,5 @@ void access_free(struct thread *t, struct lane *l)
     MUST(t, l->api->cuMemUnmap(l->mapping.base, 2 * l->mapping.size));
     MUST(t, l->api->cuMemAddressFree(l->mapping.base, 2 * l->mapping.size));
     l->mapping.base = 0;
-    l->mapping.closed = false;
+    l->mapping.closed = l->mapping.readonly = false;
 }

@@ -542,6 +542,8 @@ void op_run(struct thread *t, struct lane *l, const struct statement *s)
     case S_VALUE: {
         int at, size;
         range(s, &at, &size);
+        if (!access_takes_words(l, s->dst))
+            break;
         t->world->ops++;
         CUresult result = l->api->cuStreamWriteValue32(l->stream, word(memory(l, s->dst), at),
                                                        op_value(t, l, s), 0);

@@ -58,6 +58,7 @@ struct lane {
         CUdeviceptr base; /* 0: not made yet */
         size_t size;      /* of each half */
         bool closed;      /* some of the access is taken */
+        bool readonly;    /* and that is the right to write */
     } mapping;            /* access.c */
     CUdeviceptr slots;    /* for PASS, each written once */
     int slots_used;
@@ -205,6 +206,7 @@ void lane_free_records(struct lane *l);
 void access_run(struct thread *t, struct lane *l, const struct statement *s);
 CUdeviceptr access_memory(const struct lane *l); /* or a, where there is none */
 bool access_is_in(const struct lane *l, int buffer);
+bool access_takes_words(const struct lane *l, int buffer); /* or one would end the context */
 void access_look(struct thread *t, struct lane *l); /* what is there becomes part of the result */
 void access_free(struct thread *t, struct lane *l);
 

@@ -138,18 +138,54 @@ static void host(bool may)
     allow(target, may ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE);
 }
 
+/* Memory of a pool, or managed memory, is where there was plain memory. */
+static void changed(bool may, CUresult (*allocate)(CUdeviceptr *to))
+{
+    if (target != 0)
+        OK(cuMemFree(target));
+    OK(may ? cuMemAlloc(&target, PAGE) : allocate(&target));
+    OK(cuCtxSynchronize());
+    OK(cuMemsetD8(target, 3, PAGE));
+}
+
+static CUresult allocate_in_pool(CUdeviceptr *to)
+{
+    return cuMemAllocAsync(to, PAGE, stream);
+}
+
+static CUresult allocate_managed(CUdeviceptr *to)
+{
+    return cuMemAllocManaged(to, PAGE, CU_MEM_ATTACH_GLOBAL);
+}
+
+static void pool(bool may)
+{
+    changed(may, allocate_in_pool);
+}
+
+static void managed(bool may)
+{
+    changed(may, allocate_managed);
+}
+
+enum words { WITH_OTHERS, NO_WORDS, ONLY_WORDS };
+
+/* A word that is written where the device may only read ends the context. */
 static const struct {
     const char *name;
     void (*change)(bool may);
+    enum words words;
 } ways[] = {
-    {"none", none},
-    {"never", never},
-    {"readonly", readonly},
-    {"half", half},
-    {"half_readonly", half_readonly},
-    {"hole", hole},
-    {"registered", registered},
-    {"host", host},
+    {"none", none, WITH_OTHERS},
+    {"never", never, WITH_OTHERS},
+    {"readonly", readonly, NO_WORDS},
+    {"half", half, WITH_OTHERS},
+    {"half_readonly", half_readonly, NO_WORDS},
+    {"hole", hole, WITH_OTHERS},
+    {"registered", registered, NO_WORDS},
+    {"host", host, WITH_OTHERS},
+    {"pool", pool, ONLY_WORDS},
+    {"managed", managed, ONLY_WORDS},
 };
 
 /* -- Ops ------------------------------------------------------------------------------ */
@@ -216,6 +252,11 @@ static const char *const names[] = {
     OPS(X)
 #undef X
 };
+static bool is_word(unsigned op)
+{
+    return strcmp(names[op], "write") == 0 || strcmp(names[op], "wait") == 0;
+}
+
 static const bool streams[] = {/* else the call has none */
 #define X(name, call, host, streams) streams,
                                OPS(X)
@@ -269,6 +310,19 @@ static void loop(unsigned op, const char *when)
     look(seen);
 }
 
+/* The call is taken, and the context is lost when it executes. */
+static void word_is_written(void)
+{
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    reserve(false);
+    for (uint32_t step = 0; step < STEPS; step++)
+        OK(cuStreamWriteValue32(stream, target, step, 0));
+    OK(cuStreamSynchronize(stream));
+    readonly(false);
+    int call = (int)cuStreamWriteValue32(stream, target, 1, 0);
+    printf("call %d, wait %d\n", call, (int)cuStreamSynchronize(stream));
+}
+
 int main(int argc, char **argv)
 {
     start();
@@ -289,7 +343,8 @@ int main(int argc, char **argv)
             continue;
         bool is_host = ways[i].change == registered || ways[i].change == host;
         for (unsigned op = 0; op < sizeof names / sizeof *names; op++) {
-            if (is_host ? !of_host[op] : strstr(names[op], " it") != NULL)
+            if ((is_host ? !of_host[op] : strstr(names[op], " it") != NULL) ||
+                ways[i].words == (is_word(op) ? NO_WORDS : ONLY_WORDS))
                 continue;
             stream = NULL;
             if (streams[op]) /* about which nothing is known */
@@ -304,6 +359,10 @@ int main(int argc, char **argv)
                 OK(cuStreamDestroy(stream));
         }
         printf("%08x\n", sum);
+        return 0;
+    }
+    if (argc == 2 && strcmp(argv[1], "word") == 0) {
+        word_is_written();
         return 0;
     }
     fprintf(stderr, "usage: no_access WAY\n");

@@ -257,6 +257,8 @@ struct alloc *alloc_find(CUdeviceptr p, size_t size);
 bool range_is_device(CUdeviceptr p, size_t size); /* the device can reach it */
 /* Whether the device may read, or write, all of it, where it is known memory. */
 bool range_is_open(CUdeviceptr p, size_t size, int device, bool write);
+/* Whether a call may name a word there. */
+bool range_takes_words(CUdeviceptr p, size_t size, int device);
 unsigned alloc_access(const struct alloc *a, int device); /* CU_POINTER_ATTRIBUTE_ACCESS_FLAGS */
 void access_is_used(void);                                /* some memory has less than all */
 uintptr_t range_reserve(size_t size);                     /* 0: there is no room */

@@ -456,9 +456,7 @@ static CUresult mem_op(CUstream handle, CUdeviceptr addr, uint64_t value, unsign
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     CUresult r = stream_get(handle, &s);
-    if (r == CUDA_SUCCESS && !s->capture &&
-        (!range_is_device(addr, wide ? 8 : 4) ||
-         !range_is_open(addr, wide ? 8 : 4, s->ctx->device, !wait)))
+    if (r == CUDA_SUCCESS && !s->capture && !range_takes_words(addr, wide ? 8 : 4, s->ctx->device))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS) {
         struct work w = {

@@ -48,6 +48,14 @@ bool range_is_open(CUdeviceptr p, size_t size, int device, bool write)
     return true;
 }
 
+/* Where the device may only read, a write fails when it executes (H100). */
+bool range_takes_words(CUdeviceptr p, size_t size, int device)
+{
+    const struct alloc *a = alloc_find(p, 1);
+    return range_is_device(p, size) && !a->pool && a->kind != ALLOC_MANAGED &&
+           range_is_open(p, size, device, false);
+}
+
 static size_t span_of(const struct copy_side *s, const struct work *w)
 {
     return (size_t)(copy_row(s, w->copy.height - 1, w->copy.depth - 1) - copy_row(s, 0, 0)) +

@@ -225,7 +225,7 @@ void work_execute(struct stream *s, struct work *w, bool in_graph)
     if (log_on())
         log_op(s, w, in_graph);
     if (!work_may_run(w, s->ctx)) {
-        agsim_fail(CUDA_ERROR_ILLEGAL_ADDRESS);
+        agsim_fail(w->kind == WORK_MEM_OP ? CUDA_ERROR_LAUNCH_FAILED : CUDA_ERROR_ILLEGAL_ADDRESS);
         return;
     }
     switch (w->kind) {
