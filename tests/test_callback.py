@@ -13,3 +13,14 @@ def test_work_submitted_in_a_host_function():
     assert library.log == plain.log
     assert library.report["errors"] == 0 and library.report["replays"] > 0
     assert library.report["flushes"]["barrier"] > 0, "nothing was held when the function ran"
+
+
+def test_what_ends_nothing_in_a_host_function():
+    """The driver refuses the calls, and the library forgets nothing."""
+    command = [compiled.program("report_callbacks"), "ends"]
+    plain = helpers.run_logged(command, preload=False)
+    library = helpers.run_logged(command, env=helpers.HELD)
+    assert plain.stdout.startswith("800 " * 8)
+    assert (library.stdout, library.log) == (plain.stdout, plain.log)
+    assert library.report["errors"] == 0
+    assert library.report["ops"]["replayed"] > 0.7 * library.report["ops"]["total"]

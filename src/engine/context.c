@@ -41,6 +41,12 @@ bool ag_context_refused(CUcontext *current)
     return result == CUDA_ERROR_NOT_PERMITTED;
 }
 
+bool ag_engine_refused(void)
+{
+    CUcontext current;
+    return ag_context_refused(&current);
+}
+
 bool ag_context_enter(const struct ag_context *context, bool *pushed)
 {
     *pushed = false;

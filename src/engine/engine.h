@@ -40,6 +40,9 @@ static inline CUcontext ag_engine_current(CUstream stream)
     return ag_engine_ask_current();
 }
 
+/* Whether this is a host function, in which the driver refuses what ends a context or a module. */
+bool ag_engine_refused(void);
+
 /* -- Ops ------------------------------------------------------------------ */
 
 /*

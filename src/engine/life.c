@@ -268,9 +268,7 @@ void ag_engine_code_gone(CUmodule module, CUlibrary library)
 static void context_kill(struct ag_context *context)
 {
     bool pushed;
-    CUcontext current, name = context->ctx;
-    if (ag_context_refused(&current)) /* this thread may not submit */
-        (void)ag_watchdog_flush(AG_REASON_DESTROY);
+    CUcontext name = context->ctx;
     bool entered = ag_context_enter(context, &pushed);
     unsigned times = 0;
     ag_young_forget(context);

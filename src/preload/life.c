@@ -36,9 +36,12 @@ static void gone(CUmodule module, CUlibrary library)
     ag_engine_code_gone(module, library);
 }
 
-/* A module's variables are memory, and what is held of its functions goes first. */
+/* A module's variables are memory, and what is held of its functions goes first. In a host function
+   the driver refuses the call. */
 static void unloads(CUmodule module, CUlibrary library)
 {
+    if (ag_engine_refused())
+        return;
     barrier();
     gone(module, library);
 }
@@ -118,7 +121,7 @@ static void green_context_destroy(CUgreenCtx green)
 {
     CUcontext context = NULL;
     __typeof__(cuCtxFromGreenCtx) *convert = ag_slots[AG_SLOT_cuCtxFromGreenCtx].real;
-    if (convert && convert(&context, green) == CUDA_SUCCESS && context)
+    if (!ag_engine_refused() && convert && convert(&context, green) == CUDA_SUCCESS && context)
         context_destroy(context);
     else
         barrier();

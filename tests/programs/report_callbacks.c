@@ -296,6 +296,53 @@ static void in_functions_of_the_default(void)
     each_call(false, CU_STREAM_DEFAULT);
 }
 
+/* -- What ends, and does not in a host function -- */
+
+static struct {
+    CUmodule module;
+    CUlibrary library;
+    CUcontext context;
+    CUgraph graph;
+    CUresult code[8]; /* the last of each call */
+} last;
+
+static void CUDA_CB end_all(void *arg)
+{
+    const CUresult code[] = {cuModuleUnload(last.module),  cuLibraryUnload(last.library),
+                             cuCtxDestroy(last.context),   cuDevicePrimaryCtxRelease(dev),
+                             cuDevicePrimaryCtxReset(dev), cuMemFree(buffer[3]),
+                             cuGraphDestroy(last.graph),   cuGraphExecDestroy(set.exec)};
+    memcpy(last.code, code, sizeof code);
+    (void)arg;
+}
+
+/* The loop goes on as if nothing had been called. */
+static void ends(void)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    set_up();
+    OK(cuModuleLoadData(&last.module, agsim_kernels_ptx));
+    OK(cuLibraryLoadData(&last.library, agsim_kernels_ptx, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuGraphCreate(&last.graph, 0));
+    OK(create_context(&last.context));
+    OK(cuCtxSetCurrent(ctx));
+    for (uint32_t step = 0; step < 5 * STEPS; step++) {
+        body(s, buffer[0], step);
+        if (step % 4 == 0)
+            OK(cuLaunchHostFunc(s, end_all, NULL));
+        body(s, buffer[1], step);
+        if (step % 16 == 15)
+            OK(cuStreamSynchronize(s));
+    }
+    OK(cuStreamSynchronize(s));
+    for (unsigned i = 0; i < sizeof last.code / sizeof *last.code; i++)
+        printf("%d ", (int)last.code[i]);
+    OK(cuModuleUnload(last.module));
+    OK(cuLibraryUnload(last.library));
+    OK(cuCtxDestroy(last.context));
+    OK(cuGraphDestroy(last.graph));
+}
+
 /* -- An allocator of the program -- */
 
 enum { CACHED = 4 };
@@ -396,6 +443,7 @@ int main(int argc, char **argv)
     static const struct scenario all[] = {{"in_functions", in_functions},
                                           {"in_callbacks", in_callbacks},
                                           {"of_a_blocking_stream", in_functions_of_the_default},
+                                          {"ends", ends},
                                           {"allocator", allocator},
                                           {NULL, NULL}};
     run(all, argc, argv);
