@@ -35,7 +35,7 @@ CEILINGS = {
     "novel-runtime": 937,
     "novel-driver": 690,
     "novel-events": 800,
-    "await": 880,
+    "await": 895,
     "resting-runtime": 141,
     "resting-driver": 71,
     "resting-after": 110,
@@ -49,12 +49,12 @@ CEILINGS = {
     "disabled-driver": 0,
     "query": 10,
     "poll": 570,
-    "alone": 1875,
-    "beside": 1880,
-    "stream": 3265,
-    "young": 1505,
-    "crowd": 3265,
-    "uploads": 4700,
+    "alone": 1890,
+    "beside": 1895,
+    "stream": 3290,
+    "young": 1540,
+    "crowd": 3290,
+    "uploads": 5200,
 }
 
 # One of each kind: a contributor sees what most changes do; the full check sees the rest.
