@@ -75,7 +75,7 @@ READS = {"reads", "pinned_reads"}
 OWN = {(scenario, "cuLaunchKernel:*:1") for scenario in READS}
 
 # All that the library records there: marks behind the work of streams that go.
-MARKED = ("events", "events/exec_update")
+MARKED = ("events", "events/set_params", "events/exec_update")
 
 # What is called only where there is a kernel for read-backs.
 OF_READS = {"cuModuleLoadData", "cuModuleGetFunction", "cuMemHostAlloc", "cuMemHostGetDevicePointer_v2"}
