@@ -50,14 +50,15 @@ LEFT_OUT = {
     "live_sandbox": "may not write a file", "observe_closes": "is traced by its own test",
     "observe_launcher": "only starts others", "observe_live": "goes on until its input ends",
     "fault_loops-relay_lost": "waits for what fails",
-    **dict.fromkeys(("live_spin-poll_event", "live_spin-poll_stream"), "polls: a slow machine fills the file"),
+    **dict.fromkeys(("live_spin-poll_event", "live_spin-poll_stream", "uploads-never_idle"), "polls: a slow machine fills the file"),
+    **dict.fromkeys(("report_clock-goes_back", "report_clock-changes"), "has no clock by which records come in order"),
     "live_life-leaves_at_once": "writes no trace",
     **dict.fromkeys(("sim_basic", "sim_graph", "sim_order", "sim_rules", "sim_threads"), "is for the driver alone"),
 }
 # Scenarios whose ops are not the same in two runs without the library, since time decides: not verified.
 UNSTEADY = {f"live_beside-{word}_beside" for word in ("released", "lost", "streams")} | {
     f"live_life-{word}" for word in ("signals", "captures", "leaves_others_behind")} | {
-    "report_graph-captures_beside", "report_life-unload_beside"}
+    "report_graph-captures_beside", "report_life-unload_beside", "report_callbacks-allocator"}
 
 
 def sources():

@@ -365,9 +365,12 @@ void ag_note_trace(const struct ag_stream *stream, const struct ag_trace *trace)
     ag_tracefile_define(AG_RECORD_TRACE, 0, trace->number, body, 8 + 8 * trace->length, NULL);
 }
 
-void ag_note_submit(const struct ag_stream *stream, uint32_t held, uint32_t replayed,
-                    enum ag_reason reason, uint64_t began, uint64_t patches, uint32_t behind)
+void ag_note_submit(struct ag_stream *stream, uint32_t replayed, enum ag_reason reason,
+                    uint64_t began, uint64_t patches, uint32_t behind)
 {
+    uint32_t held = stream->seq.held - behind + stream->reading.flushed;
+    stream->reading.flushed = false;
+    behind += stream->reading.bytes != 0;
     struct ag_record *record =
         ag_record_begin(AG_RECORD_SUBMIT, reason, stream->id.number, began, 4);
     if (record == NULL)

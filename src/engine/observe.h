@@ -39,11 +39,11 @@ void ag_note_uncounted(struct ag_stream *stream, int ops);
 void ag_note_stream(const struct ag_stream *stream);
 void ag_note_trace(const struct ag_stream *stream, const struct ag_trace *trace);
 
-/* `held` ops have been submitted, all of the stream's but for the last `behind`: the first
-   `replayed` by a graph, the rest one by one. When that began, at `began` (ag_tracefile_now()), the
-   stream's nodes had been patched `patches` times. */
-void ag_note_submit(const struct ag_stream *stream, uint32_t held, uint32_t replayed,
-                    enum ag_reason reason, uint64_t began, uint64_t patches, uint32_t behind);
+/* The held ops but for the last `behind` have been submitted: the first `replayed` by a graph, the
+   rest one by one, and a copy to the host behind them if it has been flushed (pinned.h). When that
+   began, at `began` (ag_tracefile_now()), the stream's nodes had been patched `patches` times. */
+void ag_note_submit(struct ag_stream *stream, uint32_t replayed, enum ag_reason reason,
+                    uint64_t began, uint64_t patches, uint32_t behind);
 
 /* From now on the handle of a function may mean another function. */
 void ag_note_functions_changed(void);

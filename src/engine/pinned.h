@@ -46,16 +46,15 @@ struct ag_reading ag_pinned_take(struct ag_stream *stream);
 /* Such a copy goes out to `target`. The context is current. */
 void ag_pinned_submit(struct ag_stream *stream, const struct ag_reading *copy, CUstream target);
 
-/* What is held has been submitted to `target`: so is the copy behind it, if one is held; whether
-   one was. */
-static inline bool ag_pinned_flush(struct ag_stream *stream, CUstream target)
+/* What is held has been submitted to `target`: so is the copy behind it, if one is held. */
+static inline void ag_pinned_flush(struct ag_stream *stream, CUstream target)
 {
     if (!ag_pinned_holds(stream))
-        return false;
+        return;
     struct ag_reading copy = ag_pinned_take(stream);
     stream->reading.waited = 0; /* something else has come first */
+    stream->reading.flushed = true;
     ag_pinned_submit(stream, &copy, target);
-    return true;
 }
 
 /* A copy has gone out. What comes behind it is to be seen. */

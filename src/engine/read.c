@@ -311,8 +311,10 @@ static void note_copy(struct ag_stream *stream, uint64_t number, enum ag_read re
     bool counted = ag_note_number(stream) != number;
     if (!counted)
         ag_note_uncounted(stream, 1);
-    if (!counted || read == AG_READ_RECORDED) /* it has not been submitted as a read-back */
-        ag_note_submit(stream, 1, 0, AG_REASON_HOST_WAIT, began, stream->counters.patches, 0);
+    if (counted && read != AG_READ_RECORDED)
+        return; /* it has been submitted as a read-back, which was lost */
+    stream->reading.flushed = true;
+    ag_note_submit(stream, 0, AG_REASON_HOST_WAIT, began, stream->counters.patches, 0);
 }
 
 /* The host waits for the stream, which is locked, and which this thread may read back from. */

@@ -113,6 +113,7 @@ struct ag_reading {
     uint64_t copied; /* one has gone out behind so many ops of the stream, less 1; 0: none has, or
                         what came behind it is known */
     uint32_t waited; /* copies in a row behind which the host has waited for the stream at once */
+    bool flushed;    /* one went out behind held ops, and the trace file is to hear of it */
 };
 
 /* staging.c: pinned memory for the bytes of held uploads. */

@@ -55,16 +55,13 @@ struct part {
     uint32_t replayed; /* ops, the first of those that are held */
     uint64_t began;    /* ns, by the trace file's clock */
     uint64_t patches;  /* of the stream before */
-    uint32_t copies;   /* to the host that are held behind the held ops (pinned.h): 0 or 1 */
 };
 
 /* Tells of a part; so many ops are held behind it. */
-static inline void tell(const struct ag_stream *stream, struct part part, enum ag_reason reason,
+static inline void tell(struct ag_stream *stream, struct part part, enum ag_reason reason,
                         uint32_t behind)
 {
-    uint32_t held = stream->seq.held - behind;
-    AG_NOTE(ag_note_submit(stream, behind != 0 ? held : held + part.copies, part.replayed, reason,
-                           part.began, part.patches, behind != 0 ? behind + part.copies : 0));
+    AG_NOTE(ag_note_submit(stream, part.replayed, reason, part.began, part.patches, behind));
     if (part.replayed != 0)
         AG_ACCOUNT(ag_account_replay(stream, stream->seq.path[part.replayed]->trace,
                                      stream->counters.patches - part.patches));
@@ -115,7 +112,6 @@ __attribute__((noinline)) static struct part replay_rest(struct ag_stream *strea
 {
     struct ag_node *anew[AG_MOST_LENGTH];
     uint32_t held, length;
-    part.copies = ag_pinned_holds(stream);
     while (part.replayed != 0 && part.replayed < (held = stream->seq.held) &&
            (length = find_anew(stream, part.replayed, anew)) != 0) {
         tell(stream, part, reason, held - part.replayed);
@@ -160,7 +156,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     if (relay)
         ag_relay_begins(stream);
     /* Without a context the driver crashes when a node's arguments are set (driver 580). */
-    struct part part = {entered ? submit_prefix(stream, held, target) : 0, began, patches, 0};
+    struct part part = {entered ? submit_prefix(stream, held, target) : 0, began, patches};
     bool whole = part.replayed == held, any = part.replayed != 0;
     if (UNLIKELY(!whole && any)) {
         part = replay_rest(stream, part, target, reason);
@@ -168,7 +164,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     }
     for (uint32_t i = part.replayed + 1; i <= held; i++)
         submit_one(stream, stream->seq.path[i], target);
-    part.copies = ag_pinned_flush(stream, target);
+    ag_pinned_flush(stream, target);
     for (unsigned i = 0; i < stream->seq.free_count; i++)
         ag_failure_refused(stream, ag_real.cuMemFreeAsync(stream->seq.frees[i], target),
                            "freeing memory");
