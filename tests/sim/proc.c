@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -45,10 +46,16 @@ bool name_matches(const char *asked, const char *name)
     return !*rest || !strcmp(rest, "_ptsz") || !strcmp(rest, "_ptds");
 }
 
-/* Code in a file so named; *offset is where in it. */
+/* Code in a file so named; *offset is where in it. The program may be in a constructor, with the
+   loader's lock: so only where the program itself has called is that lock taken. */
 static bool called_from(const char *file, const void *caller, unsigned long *offset)
 {
     Dl_info info;
+    struct dl_find_object found;
+    if (_dl_find_object((void *)caller, &found) == 0 && found.dlfo_link_map->l_name[0]) {
+        *offset = (uintptr_t)caller - found.dlfo_link_map->l_addr;
+        return strstr(found.dlfo_link_map->l_name, file) != NULL;
+    }
     if (!dladdr(caller, &info) || !info.dli_fname || !strstr(info.dli_fname, file))
         return false;
     *offset = (uintptr_t)caller - (uintptr_t)info.dli_fbase;
@@ -290,6 +297,7 @@ CUresult sim_cuInit(unsigned flags)
         sim.instantiate_us = (unsigned)sim_env_number("AGSIM_INSTANTIATE_US", 0);
         sim.pointer_us = (unsigned)sim_env_number("AGSIM_POINTER_US", 0);
         sim.sync_us = (unsigned)sim_env_number("AGSIM_SYNC_US", 0);
+        sim.leave = sim_env_number("AGSIM_LEAVE", 1) != 0;
         sim.graph_free = (unsigned)sim_env_number("AGSIM_GRAPH_FREE", 0);
         sim.streams_free = (unsigned)sim_env_number("AGSIM_STREAMS_FREE", 0);
         sim.connections = connections();

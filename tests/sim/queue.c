@@ -432,6 +432,13 @@ static void wait_for(struct stream *s, const uint64_t *number, uint64_t least)
 {
     int cancel;
     struct timespec until;
+    if (!sim.leave) {
+        s->host_waiters++;
+        while (*number < least)
+            pthread_cond_wait(&s->cond, &sim.lock);
+        s->host_waiters--;
+        return;
+    }
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += LEFT_AFTER_MS * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000;

@@ -179,6 +179,7 @@ struct sim {
     uint64_t seed;
     unsigned delay_us;
     unsigned launch_us, graph_launch_us, switch_us, instantiate_us, pointer_us, sync_us;
+    bool leave;            /* a wait may be left: see queue.c */
     atomic_ulong spun;     /* waits for events that spin where the context asks for others */
     unsigned graph_free;   /* execs a context has memory for; 0: no limit */
     unsigned streams_free; /* streams that a context gives without a wait; 0: no limit */
