@@ -119,7 +119,8 @@ static bool wait_for_end(uint64_t *slept, uint64_t most)
 }
 
 /* Has the thread run the job, or does it here if there is none. False: it takes too long, and the
-   job is the thread's. It may wait for what the caller does next: for a lock that the caller has. */
+   job is the thread's. It may wait for what the caller does next: for a lock that the caller has.
+ */
 static bool ask(struct job *job)
 {
     uint64_t slept = 0;
