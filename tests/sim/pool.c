@@ -372,7 +372,8 @@ CUresult sim_cuPointerGetAttributes(unsigned n, CUpointer_attribute *attrs, void
             *(int *)out[i] = -2;
         else if (attrs[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE ||
                  attrs[i] == CU_POINTER_ATTRIBUTE_IS_MANAGED ||
-                 attrs[i] == CU_POINTER_ATTRIBUTE_MAPPED)
+                 attrs[i] == CU_POINTER_ATTRIBUTE_MAPPED ||
+                 attrs[i] == CU_POINTER_ATTRIBUTE_ACCESS_FLAGS)
             *(unsigned *)out[i] = 0;
         else
             *(void **)out[i] = NULL;
