@@ -119,9 +119,9 @@ static bool wait_for_end(uint64_t *slept, uint64_t most)
 }
 
 /* Has the thread run the job, or does it here if there is none. False: it takes too long, and the
-   job is the thread's. It may wait for what the caller does next: for a lock that the caller has.
- */
-static bool ask(struct job *job)
+   job is the thread's. It may wait for a lock that the caller has, and is not waited for for ever.
+   `shared`: it may also wait for what other threads do, as one that is ahead of it may. */
+static bool ask(struct job *job, bool shared)
 {
     uint64_t slept = 0;
     pthread_mutex_lock(&lock);
@@ -130,7 +130,8 @@ static bool ask(struct job *job)
         job->result = job->run(job);
         return true;
     }
-    const uint64_t most = AG_PATIENCE_ASIDE_MS * UINT64_C(1000000);
+    uint64_t most =
+        shared || jobs != NULL ? AG_PATIENCE_ASIDE_MS * UINT64_C(1000000) : AG_PATIENCE_MAKING_NS;
     *last = job;
     last = &job->next;
     pthread_cond_signal(&asked);
@@ -176,13 +177,13 @@ static bool is_shared(const struct ag_context *context)
 /* The result of the job, which has run, or CUDA_ERROR_NOT_READY, which no such call returns. */
 static CUresult run_aside(struct job *job)
 {
-    bool aside = job->deep || is_shared(job->context);
-    struct job *other = aside ? malloc(sizeof *other) : NULL;
+    bool shared = is_shared(job->context);
+    struct job *other = shared || job->deep ? malloc(sizeof *other) : NULL;
     if (other == NULL) {
         job->result = job->run(job);
     } else {
         *other = *job;
-        if (!ask(other))
+        if (!ask(other, shared))
             return CUDA_ERROR_NOT_READY;
         *job = *other;
         free(other);

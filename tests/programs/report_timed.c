@@ -115,7 +115,7 @@ static struct counts count_waits(CUstream s, CUstream unused, unsigned us)
     (void)unused;
     if (word == NULL)
         word = host_words(1);
-    OK(launch_word(spin, word, 0, s));
+    OK(launch_word(spin, word, rounds, s));
     OK(cuStreamSynchronize(s));
     for (uint32_t i = 0; i < ROUNDS; i++) {
         float ms = -1;
