@@ -46,7 +46,7 @@ static inline bool ag_staging_is_barred(const struct ag_stream *stream)
 bool ag_staging_has_room(struct ag_stream *stream, const struct ag_described *call);
 
 /* There is room for the upload, which is to be held: takes its bytes, and makes their place the
- * source of the op. */
+   source of the op. */
 void ag_staging_take(struct ag_stream *stream, struct ag_described *call);
 
 /* What was held has been submitted to `target`. */

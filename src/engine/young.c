@@ -119,8 +119,8 @@ bool ag_young_op(struct ag_young *young, CUstream handle, bool *behind)
     uint32_t ops = atomic_load_explicit(&young->ops, memory_order_relaxed);
     if (ops >= AG_FEW_OPS) /* it lasts */
         return false;
-    take_over(
-        young); /* first: who asks another thread's stream counts no op that is still to come */
+    /* First: who asks another thread's stream counts no op that is still to come. */
+    take_over(young);
     atomic_store_explicit(&young->ops, ops + 1, memory_order_relaxed);
     if (!has(young, handle)) /* it has got a state meanwhile */
         return false;
