@@ -83,8 +83,8 @@ NO_LEAK_CHECK = {"ASAN_OPTIONS": "detect_leaks=0"}
 
 # -- Running programs -----------------------------------------------------------
 
-# No trials, and graphs need not pay: the simulated driver launches as fast as it replays.
-ON_SIMULATOR = {"AUTOGRAPH_TRACE_TRIAL": "false", "AUTOGRAPH_GRAPH_CREDIT_MS": "1000000"}
+# No duels, and graphs need not pay: the simulated driver launches as fast as it replays.
+ON_SIMULATOR = {"AUTOGRAPH_TRACE_DUEL": "false", "AUTOGRAPH_GRAPH_CREDIT_MS": "1000000"}
 
 
 def environment(preload=True, sim=True, env=None, clock=None):

@@ -6,13 +6,13 @@ An entry is a test file, or FILE::TEST with all of the test's cases. Where AG_SC
 
 # Not in a quick check: what takes many seconds, and has less to say of a change that is half done.
 FROM_NORMAL = {
-    "test_audit.py", "test_bench.py", "test_budget.py", "test_bypass.py", "test_cost.py", "test_cut.py",
+    "test_turns.py", "test_bench.py", "test_budget.py", "test_bypass.py", "test_cost.py", "test_cut.py",
     "test_descriptors.py", "test_doctor.py", "test_drivers.py", "test_faults.py", "test_format.py",
     "test_inherit.py",
     "test_launch.py", "test_memory.py", "test_newer.py", "test_on_gpu.py", "test_pace.py",
     "test_patterns.py", "test_peers.py", "test_queues.py", "test_real.py", "test_refused.py",
     "test_reports.py", "test_sandbox.py", "test_scripts.py", "test_settings.py", "test_trace_tools.py", "test_traces.py",
-    "test_trial.py", "test_variables.py", "test_variants.py", "test_verify.py", "test_young.py",
+    "test_duel.py", "test_variables.py", "test_variants.py", "test_verify.py", "test_young.py",
     "test_bad_input.py::test_traces",
     "test_build.py::test_a_release_is_complete",
     "test_build.py::test_an_edited_configuration_file_is_kept",

@@ -14,7 +14,7 @@ def run(*arguments, **env):
                                  env={"AGSIM_DELAY_US": 0})
     done = helpers.run_logged([compiled.program("long_loop"), *arguments],
                               env={"AGSIM_DELAY_US": 0, **helpers.HELD, "AUTOGRAPH_TRACE_UNROLL": 16,
-                                   "AUTOGRAPH_TRACE_MAX_LENGTH": 16, "AUTOGRAPH_TRACE_TRIAL": "false",
+                                   "AUTOGRAPH_TRACE_MAX_LENGTH": 16, "AUTOGRAPH_TRACE_DUEL": "false",
                                    "AUTOGRAPH_GRAPH_CREDIT_MS": 1000, **helpers.OWN_SHAPES, **env})
     assert done.stdout == without.stdout
     return done.report

@@ -36,7 +36,7 @@ def test_steps_are_timed_in_turn_with_the_library_paused(tmp_path):
     report = tmp_path / "report.json"
     command = [sys.executable, "-P", "-c", PROGRAM, FRAMEWORKS]
     without = helpers.run(command, preload=False)
-    done = helpers.run(command, env={"AUTOGRAPH_REPORT": report, "AUTOGRAPH_TRACE_TRIAL": "false"})
+    done = helpers.run(command, env={"AUTOGRAPH_REPORT": report, "AUTOGRAPH_TRACE_DUEL": "false"})
     assert done.stdout == without.stdout == f"{20 + 400 + 16 * 50}\n"
     for each in without, done:
         names = [line.split(" ")[:-2] for line in each.stderr.splitlines() if line.startswith("time ")]

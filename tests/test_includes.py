@@ -10,9 +10,10 @@ from includes import COLLECTIONS, circles, declared, defines, included, read, wo
 # The folders that files of a folder include, beside their own. Files right in src/ are for all.
 ARROWS = {
     "preload": {"engine", "graph", "driver", "config", "observe"},
-    "engine": {"graph", "trace", "driver", "config", "observe"},
-    "graph": {"trace", "driver", "config", "observe"},
-    "trace": set(),
+    "engine": {"graph", "policy", "trace", "driver", "config", "observe"},
+    "graph": {"policy", "trace", "driver", "config", "observe"},
+    "trace": {"policy"},
+    "policy": set(),
     "driver": set(),
     "observe": {"config"},
     "config": set(),

@@ -6,7 +6,7 @@ import helpers
 
 def test_memory_of_another_process():
     command = [compiled.program("ipc_memory")]
-    env = {"AGSIM_DELAY_US": 0, "AGSIM_IPC": 1, "AUTOGRAPH_TRACE_TRIAL": "false"}
+    env = {"AGSIM_DELAY_US": 0, "AGSIM_IPC": 1, "AUTOGRAPH_TRACE_DUEL": "false"}
     plain = helpers.run_logged(command, preload=False, env=env)
     library = helpers.run_logged(command, env=env)
     assert (library.stdout, library.stderr, library.log) == (plain.stdout, "", plain.log)

@@ -212,7 +212,7 @@ int main(int argc, char **argv)
 ])
 def test_the_watchdog_looks_only_where_something_stays_held(kernels, hot, replays, looks):
     """It looks up every 100 us, which takes time from threads on the same core."""
-    env = {"AGSIM_DELAY_US": 0, "AUTOGRAPH_TRACE_TRIAL": "false", "AUTOGRAPH_TRACE_HOT": hot, **helpers.HASTY}
+    env = {"AGSIM_DELAY_US": 0, "AUTOGRAPH_TRACE_DUEL": "false", "AUTOGRAPH_TRACE_HOT": hot, **helpers.HASTY}
     done = helpers.run_logged([compiled.text(LOOKS), kernels, 30000 if looks else 50], env=env)
     assert (done.report["replays"] > 0) == replays
     assert done.stdout == ("looks\n" if looks else "sleeps\n")
@@ -415,7 +415,7 @@ def test_threads_in_step(seed, held):
     """What one has recorded, and is held, is submitted before the other waits for it: some times, then
     its sequences end with that record, and are replayed."""
     command = [compiled.program("live_event"), "stepped_events"]
-    env = {"AGSIM_SEED": seed, **held, **({"AUTOGRAPH_TRACE_TRIAL": "false"} if held else {})}
+    env = {"AGSIM_SEED": seed, **held, **({"AUTOGRAPH_TRACE_DUEL": "false"} if held else {})}
     without = helpers.run_logged(command, preload=False, env=env)
     done = helpers.run_logged(command, env=env)
     assert (done.stdout, done.stderr, done.log) == (without.stdout, "", without.log)
@@ -430,7 +430,7 @@ AS_FAST_AS_IT_IS = pytest.mark.skipif(bool(helpers.config()["sanitize"]), reason
 def issued_for_another(scenario, **env):
     """The report of a program in which one thread waits for what another one issues."""
     return helpers.run_logged([compiled.program("live_event"), scenario],
-                              env={"AUTOGRAPH_TRACE_TRIAL": "false", **env}).report
+                              env={"AUTOGRAPH_TRACE_DUEL": "false", **env}).report
 
 
 @AS_FAST_AS_IT_IS
@@ -454,7 +454,7 @@ def test_the_time_between_two_events_has_the_pauses_of_the_host(held, tmp_path):
     calls = []
     for preload in (False, True):
         done = helpers.run([compiled.program("live_event"), "timed_events"], preload=preload,
-                           env={**held, "AUTOGRAPH_TRACE_TRIAL": "false", "AGSIM_CALLS": tmp_path / "calls"})
+                           env={**held, "AUTOGRAPH_TRACE_DUEL": "false", "AGSIM_CALLS": tmp_path / "calls"})
         assert done.stderr == "" and done.stdout.count("as long as the pause") == 5, done.stdout
         calls.append(dict(line.split() for line in (tmp_path / "calls").read_text().splitlines()))
     plain, library = (int(c["cuEventRecordWithFlags"]) for c in calls)
@@ -527,7 +527,7 @@ int main(int argc, char **argv)
 def test_graphs_that_wait_for_a_word(kind):
     """What another stream holds is submitted before them, and not before others."""
     command = [compiled.text(GRAPHS_BESIDE), kind]
-    env = {**HELD, "AUTOGRAPH_TRACE_TRIAL": "false"}
+    env = {**HELD, "AUTOGRAPH_TRACE_DUEL": "false"}
     without = helpers.run_logged(command, preload=False, env=env)
     done = helpers.run_logged(command, env=env)
     assert (done.stdout, done.stderr, done.log) == (without.stdout, "", without.log)
@@ -681,7 +681,7 @@ def test_memory_stays_flat():
 def test_captures(scenario):
     """Beside other threads' graphs; and one that ends on another thread."""
     command = [compiled.program("live_capture"), scenario]
-    env = {**HELD, "AUTOGRAPH_TRACE_TRIAL": "false", "AUTOGRAPH_GRAPH_CREDIT_MS": 1000000}
+    env = {**HELD, "AUTOGRAPH_TRACE_DUEL": "false", "AUTOGRAPH_GRAPH_CREDIT_MS": 1000000}
     without = helpers.run(command, preload=False)
     done = helpers.run_logged(command, env=env)
     assert (done.stdout, done.stderr) == (without.stdout, without.stderr)

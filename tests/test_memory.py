@@ -30,7 +30,7 @@ def test_memory_that_changes(way):
 def test_memory_without_access(way, tmp_path):
     """Each call is refused at once, whatever the op, as long as there is no access; before and behind, it is
     replayed."""
-    env = {"AGSIM_DELAY_US": 0, "AUTOGRAPH_TRACE_TRIAL": "false", "AUTOGRAPH_GRAPH_CREDIT_MS": 1000000,
+    env = {"AGSIM_DELAY_US": 0, "AUTOGRAPH_TRACE_DUEL": "false", "AUTOGRAPH_GRAPH_CREDIT_MS": 1000000,
            "AUTOGRAPH_TRACE_INHERIT": "false", **helpers.HELD}
 
     def program(preload):
@@ -115,7 +115,7 @@ def test_streams_for_a_few_copies_do_not_ask(tmp_path):
 def test_calls_that_must_not_come_ahead_of_what_is_held(scenario):
     command = [compiled.program("live_pool"), scenario]
     env = {"AGSIM_REUSE": 1, **helpers.HELD,
-           "AUTOGRAPH_TRACE_TRIAL": "false", "AUTOGRAPH_GRAPH_CREDIT_MS": 1000000}
+           "AUTOGRAPH_TRACE_DUEL": "false", "AUTOGRAPH_GRAPH_CREDIT_MS": 1000000}
     without = helpers.run_logged(command, preload=False, env=env)
     done = helpers.run_logged(command, env=env)
     assert (done.stdout, done.stderr) == (without.stdout, without.stderr)

@@ -82,7 +82,7 @@ def test_single_op_between_waits(tmp_path):
 def test_single_op_where_graphs_are_expensive(tmp_path):
     """The first one has taken 2 ms, so the next one must have been seen 200 times: a quarter of that counts."""
     two = "n=1 sync=1 iterations=400 warmup=0\neager n=1 sync=1 empty=1 iterations=400"
-    usual, later = (replays_of(report(tmp_path, two, AGSIM_INSTANTIATE_US=us, AUTOGRAPH_TRACE_TRIAL="false"))[1]
+    usual, later = (replays_of(report(tmp_path, two, AGSIM_INSTANTIATE_US=us, AUTOGRAPH_TRACE_DUEL="false"))[1]
                     for us in (0, 2000))
     assert usual > 700 and 400 < later < 600
 

@@ -51,11 +51,9 @@ def test_content(tmp_path):
         "streams": [{"number": 3, "kind": "blocking", "lives": 2, "ops": 1000, "replayed": 900,
                      "replays": 15, "traces": 2}],
         "trace_list": [
-            {"number": 2, "stream": 3, "length": 20, "replays": 10, "patches": 1, "saved_us": 461.0,
-             "held_ns": None, "eager_ns": None, "given_up": False,
+            {"number": 2, "stream": 3, "length": 20, "replays": 10, "patches": 1, "saved_us": -400.0,
              "kernels": [{"name": '_Z3"mix', "count": 15}, {"name": None, "count": 5}]},
             {"number": 1, "stream": 3, "length": 10, "replays": 5, "patches": 7, "saved_us": -100.0,
-             "held_ns": 4500, "eager_ns": 2500, "given_up": True,
              "kernels": [{"name": "memset", "count": 10}]}],
         "trace_list_left_out": 4,
         "cuts": [
@@ -82,8 +80,10 @@ def test_content(tmp_path):
         "evictions": 1,
         "graph_memory_kb": 200,
         "side_exits": 2**64 - 1,
-        "trials": 9,
-        "given_up": 4,
+        "duels": 9,
+        "duels_lost": 4,
+        "held_ns": 4500,
+        "eager_ns": 2500,
         "flushes": {name: (i + 1 if i else 2**64 - 1) for i, name in enumerate(names)},
         "errors": 1,
     }

@@ -113,7 +113,7 @@ def test_one_of_each_is_said_in_the_singular(shown, tmp_path):
              "kernels": [{"name": "memset", "count": 1}]}
     data = second_format(
         ops={"total": 1, "replayed": 1, "eager": 0}, replays=1, traces=1, patches=1, side_exits=1, errors=1,
-        trials=1, given_up=1, trace_list=[trace, {**trace, "replays": 0}], trace_list_left_out=0,
+        duels=1, duels_lost=1, trace_list=[trace, {**trace, "replays": 0}], trace_list_left_out=0,
         trace_file={"file": "/tmp/x", "bytes": 1, "lost": 1, "error": None})
     out = shown(data).stdout
     assert out.splitlines()[1] == "100.0 % of 1 op was replayed, in 1 graph launch (1.0 ops each)"

@@ -20,10 +20,10 @@ def test_a_loop_that_comes_back_is_replayed_at_once():
 
 
 def test_what_passes_and_fails_has_nothing_to_do_with_what_did_not():
-    """Three steps are recorded, 16 replayed, four held in a trial, two of its eager ones done."""
+    """The op comes while the recorder rests."""
     command = [compiled.program("trace_rests"), NOVEL, 10, 3 + 16 - 10 + 4 + 2]
     plain = helpers.run_logged(command, preload=False, env={"AGSIM_DELAY_US": 0})
-    done = helpers.run_logged(command, env={**FIXED, "AUTOGRAPH_TRACE_TRIAL": "true",
+    done = helpers.run_logged(command, env={**FIXED, "AUTOGRAPH_TRACE_DUEL": "true",
                                             "AGSIM_LAUNCH_US": 20})
     assert (done.stdout, done.stderr, done.log) == (plain.stdout, "", plain.log)
     first = min(done.report["trace_list"], key=lambda trace: trace["number"])

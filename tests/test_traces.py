@@ -37,7 +37,7 @@ ARGUMENTS = {
     "shared_queues": [["sets", "4", "100"]],
     "trace_phases": [["4", "2", "64", "60"]],
     "trace_rests": [["400"]],
-    "trial_copies": [["200"]],
+    "duel_copies": [["200"]],
     "variant_sets": [["3", "200"]],
 }
 MORE = {"live_spin": ["20"], "step_streams": ["60"], "step_streams-many": ["2"]}  # behind the scenario

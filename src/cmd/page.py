@@ -73,9 +73,8 @@ def cards(data):
              *((count(n), noun(n, word)) for n, word in counted)]
     if us is not None:
         shown.insert(1, (duration(us), "saved (estimate)"))
-    if data.get("trials"):
-        shown.append((count(data["trials"]),
-                      f"{noun(data['trials'], 'trial')}, {count(data['given_up'])} lost"))
+    if data.get("duels"):
+        shown.append((count(data["duels"]), f"{noun(data['duels'], 'duel')}, {count(data['duels_lost'])} lost"))
     if data["errors"]:
         shown.append((count(data["errors"]), noun(data["errors"], "error")))
     return '<div class="cards">' + "".join(
@@ -99,12 +98,12 @@ def traces(data):
     for t in report.replayed_traces(data)[:100]:
         rows.append([count(t["number"]), count(t["stream"]), count(t["length"]),
                      count(t["replays"]), count(t["patches"]), duration(t["saved_us"]),
-                     bar(max(0, t["saved_us"]) / most), *report.per_op(t),
-                     f"<code>{escape(report.what(data, t, 6))}</code>"])
+                     bar(max(0, t["saved_us"]) / most),
+                     f"<code>{escape(report.kernels(data, t, 6))}</code>"])
     left = report.others(data, 100)
     return "<h2>Traces</h2>" + rows_of(
-        ["trace", "stream", "ops", "replays", "patches", "saved", "", "op held", "op eager", "what"],
-        rows, (0, 1, 2, 3, 4, 5, 7, 8)) + (
+        ["trace", "stream", "ops", "replays", "patches", "saved", "", "what"],
+        rows, (0, 1, 2, 3, 4, 5)) + (
             f'<p class="soft">and {plural(left, "other")}, which did less or nothing</p>' if left else "")
 
 

@@ -121,7 +121,7 @@ def obstacles(data):
         if others > 0.02 * data["ops"]["total"]:
             rows.append((others, None, "not repeated",
                          "the start of a run, or work that does not come again: a longer run "
-                         "replays more") if not data.get("given_up") else
+                         "replays more") if not data.get("duels_lost") else
                         (others, None, "given up, or not repeated",
                          "launches were no slower than replays: nothing to do; or work that does "
                          "not come again"))
@@ -142,11 +142,7 @@ def saved(data):
 
 def source(data):
     """Where saved() has its numbers from."""
-    measured = [t.get("eager_ns") is not None for t in replayed_traces(data)]
-    costs = "the costs of launches on an H200"
-    if all(measured):
-        return "as trials measured it"
-    return f"by trials, and by {costs}" if any(measured) else f"by {costs}"
+    return "by the costs of launches on an H200" if data.get("eager_ns") is None else "as a duel measured it"
 
 
 def replayed_traces(data):
@@ -167,16 +163,6 @@ def kernels(data, entry, most=3):
         parts.append(f"{k['count']} {name}" if k["count"] > 1 else name)
     left = len(parts) - most
     return ", ".join(parts[:most]) + (f" and {left} more" if left > 0 else "")
-
-
-def per_op(trace):
-    """What trials measured, for an op: held, eager."""
-    return [duration(ns / 1e3) if ns is not None else ""
-            for ns in (trace.get("held_ns"), trace.get("eager_ns"))]
-
-
-def what(data, trace, most=3):
-    return ("given up: " if trace.get("given_up") else "") + kernels(data, trace, most)
 
 
 def place(data, callsite):
@@ -231,8 +217,11 @@ def text(data, width=110):
     lines.append(", ".join([plural(data["traces"], "trace") + making,
                             plural(data["patches"], "argument") + " patched",
                             plural(data["side_exits"], "side exit"), plural(data["errors"], "error")]
-                           + ([f"{plural(data['trials'], 'trial')} ({count(data['given_up'])} lost)"]
-                              if data.get("trials") else [])))
+                           + ([f"{plural(data['duels'], 'duel')} ({count(data['duels_lost'])} lost)"]
+                              if data.get("duels") else [])))
+    if data.get("eager_ns") is not None:
+        lines.append(f"the last duel: {duration(data['held_ns'] / 1e3)} for an op with graphs, "
+                     f"{duration(data['eager_ns'] / 1e3)} without")
     if data.get("options"):
         lines.append("options: " + ", ".join(printable(f"{k} = {v}")
                                              for k, v in data["options"].items()))
@@ -250,13 +239,12 @@ def text(data, width=110):
         lines += section("Streams", table(rows, right=(2, 3, 5, 6)))
 
     if data["trace_list"]:
-        rows = [["trace", "stream", "ops", "replays", "patches", "saved", "op held",
-                 "op eager", "what"]]
+        rows = [["trace", "stream", "ops", "replays", "patches", "saved", "what"]]
         for t in replayed_traces(data)[:20]:
             rows.append([str(t["number"]), str(t["stream"]), count(t["length"]), count(t["replays"]),
-                         count(t["patches"]), duration(t["saved_us"]), *per_op(t), what(data, t)])
+                         count(t["patches"]), duration(t["saved_us"]), kernels(data, t)])
         left = others(data, 20)
-        rows = table(rows, right=range(8))
+        rows = table(rows, right=range(6))
         lines += section("Traces", [shortened(row, width) for row in rows]
                          + ([f"... and {plural(left, 'other')}, which did less or nothing"] if left else []))
 

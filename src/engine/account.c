@@ -6,13 +6,12 @@
 
 #include "driver/driver.h"
 #include "engine/hot.h"
-#include "engine/trial.h"
 #include "engine/young.h"
 #include "graph/node.h"
 #include "graph/setting.h"
 #include "observe/callsite.h"
 #include "observe/strings.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 bool ag_accounting;
 
@@ -123,22 +122,14 @@ void ag_account_replay(const struct ag_stream *stream, const struct ag_trace *tr
     add(&trace->account->patches, patches);
 }
 
-static uint64_t op_ns(const struct ag_window *window)
-{
-    return window->ops != 0 ? (window->ns + window->ops / 2) / window->ops : 0;
-}
+/* Of the last duel: time of an op, ns, held and eager; 0: there was none. */
+static _Atomic uint64_t duel_ns[2];
 
-void ag_account_trial(const struct ag_stream *stream, const struct ag_node *head, bool lost)
+void ag_account_duel(const struct ag_duel *duel)
 {
-    const struct ag_window *all = head->head->trial.all;
-    for (const struct ag_trace *trace = stream->execs.traces; trace != NULL; trace = trace->next) {
-        struct ag_trace_account *account = trace->account;
-        if (account == NULL || ag_trial_head(trace->leaf) != head)
-            continue;
-        atomic_store_explicit(&account->held_ns, op_ns(&all[0]), memory_order_relaxed);
-        atomic_store_explicit(&account->eager_ns, op_ns(&all[1]), memory_order_relaxed);
-        atomic_store_explicit(&account->given_up, lost, memory_order_relaxed);
-    }
+    for (unsigned i = 0; i < 2; i++)
+        atomic_store_explicit(&duel_ns[i], (uint64_t)(duel->mean_ns[i] + 0.5),
+                              memory_order_relaxed);
 }
 
 /* -- Gathering ------------------------------------------------------------------- */
@@ -153,8 +144,8 @@ static void add_counters(struct ag_counters *sum, const struct ag_counters *more
     sum->traces += more->traces;
     sum->making_ns += more->making_ns;
     sum->evictions += more->evictions;
-    sum->trials += more->trials;
-    sum->given_up += more->given_up;
+    sum->duels += more->duels;
+    sum->duels_lost += more->duels_lost;
     sum->errors += more->errors;
     for (unsigned i = 0; i < AG_REASON_COUNT; i++)
         sum->flushes[i] += more->flushes[i];
@@ -222,7 +213,9 @@ static void gather_stream(struct ag_account *account, const struct ag_stream *st
 void ag_account_gather(struct ag_account *account)
 {
     uint64_t living;
-    *account = (struct ag_account){.traces_left_out = atomic_load(&traces_left_out),
+    *account = (struct ag_account){.held_ns = atomic_load(&duel_ns[0]),
+                                   .eager_ns = atomic_load(&duel_ns[1]),
+                                   .traces_left_out = atomic_load(&traces_left_out),
                                    .graph_memory_kb = (uint64_t)atomic_load(&ag_most_graph_memory)};
 
     uint32_t streams = 0, count = 0;

@@ -28,8 +28,8 @@ void ag_account_cut(struct ag_stream *stream, enum ag_reason reason, uint64_t op
 /* A trace was made. */
 void ag_account_trace(const struct ag_stream *stream, struct ag_trace *trace);
 
-/* A trial of `head` is over, and has measured the traces that begin there. */
-void ag_account_trial(const struct ag_stream *stream, const struct ag_node *head, bool lost);
+/* A duel is over. */
+void ag_account_duel(const struct ag_duel *duel);
 
 /* The trace has been replayed in the stream, which set the arguments of so many nodes. */
 void ag_account_replay(const struct ag_stream *stream, const struct ag_trace *trace,

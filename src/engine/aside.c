@@ -14,7 +14,7 @@
 #include "observe/futex.h"
 #include "observe/patience.h"
 #include "observe/thread.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 struct job {
     CUresult (*run)(struct job *job);

@@ -17,7 +17,7 @@
 #include "engine/watchdog.h"
 #include "graph/function.h"
 #include "observe/callsite.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 enum { AS_LONG_AS_IT_TAKES = -1 };
 

@@ -12,7 +12,7 @@
 #include "engine/op.h"
 #include "engine/settle.h"
 #include "engine/staging.h"
-#include "engine/trial.h"
+#include "engine/turns.h"
 #include "observe/callsite.h"
 
 typedef bool describer(struct ag_stream *stream, struct ag_described *to, const void *call);
@@ -52,7 +52,7 @@ static __attribute__((noinline)) bool decide_upload(struct ag_stream *stream,
     if (described)
         count_upload(stream, op);
     bool held = ag_op_step(stream, described, op);
-    ag_trial_spent(stream, began);
+    ag_turns_spent(stream, began);
     ag_stream_unlock(stream);
     AG_CALLSITE();
     return held;
@@ -69,7 +69,7 @@ static INLINE bool decide(struct ag_stream *stream, CUcontext current, enum ag_o
                           describer *describe, const void *call)
 {
     struct ag_described op;
-    uint64_t began = ag_trial_clock(stream);
+    uint64_t began = ag_turns_clock(stream);
     bool held = false;
     if (!ag_op_passes(stream, ag_mark(kind, NULL, 0))) {
         bool described = ag_op_is_eligible(stream, current) && describe(stream, &op, call);
@@ -77,7 +77,7 @@ static INLINE bool decide(struct ag_stream *stream, CUcontext current, enum ag_o
             return decide_upload(stream, &op, call, current, began);
         held = ag_op_step(stream, described, &op);
     }
-    ag_trial_spent(stream, began);
+    ag_turns_spent(stream, began);
     ag_stream_unlock(stream);
     AG_CALLSITE();
     return held;
@@ -195,13 +195,6 @@ static bool note(struct ag_stream *stream, const struct ag_event_call *call)
     return true;
 }
 
-/* Whether a wait here for an event that was recorded there (NULL: that is not known) is most likely
-   for another thread. Such waits are not held. */
-static bool waits_across(const struct ag_context *there, const struct ag_context *here)
-{
-    return there != here && ag_issuer_are_many() && (there != NULL || ag_many_devices);
-}
-
 /* Ends the sequence behind the op where it cannot be `known` to others, or records a time: what is
    held goes out with it. Held or not, since sequences must be cut at the same places either way. */
 static void end_at_event(struct ag_stream *stream, const struct ag_event_call *call, bool known,
@@ -236,8 +229,6 @@ bool ag_engine_event(const struct ag_event_call *call)
         uint64_t serial = good ? known.serial : 0;
         held = ag_op_step(stream, ag_describe_event(&op, call, serial), &op);
         end_at_event(stream, call, serial != 0, known.timed);
-        if (call->wait && waits_across(known.context, context))
-            ag_issuer_crosses(stream);
     }
     ag_stream_unlock(stream);
     if (!held && !call->wait && known.context != context)

@@ -10,7 +10,7 @@
 #include "engine/engine.h"
 #include "engine/thread.h"
 #include "graph/trace.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 _Atomic unsigned ag_context_errors;
 _Atomic bool ag_many_devices;
@@ -189,6 +189,7 @@ static struct ag_context *make(CUcontext ctx, CUdevice device, bool few)
     context->grown[0] = context->grown[1] = context->shorts = 0;
     context->useless_lives = context->young_last = 0;
     atomic_store(&context->young, 0);
+    context->turns = (struct ag_turns){.left = AG_DUEL_FIRST};
     __atomic_store_n(&context->ctx, ctx, __ATOMIC_RELEASE); /* found from now on */
     return context;
 }

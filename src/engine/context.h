@@ -13,6 +13,7 @@
 
 #include "engine/fetch.h"
 #include "engine/left.h"
+#include "policy/duel.h"
 
 /* Order of CUDA's implicit synchronization: CUDA driver API, "Stream synchronization behavior". */
 enum ag_stream_kind {
@@ -20,6 +21,23 @@ enum ag_stream_kind {
     AG_STREAM_NONBLOCKING, /* explicit; not ordered with it */
     AG_STREAM_LEGACY,
     AG_STREAM_PER_THREAD, /* a thread's default stream; blocking */
+};
+
+/* turns.c: held and eager blocks take turns. */
+struct ag_turns {
+    _Atomic(const void *) leader; /* the thread whose blocks are timed; NULL: there is no duel */
+    _Atomic bool eager;           /* nothing is held at present */
+    _Atomic int64_t left;         /* ops to be replayed before the next duel, about */
+    _Atomic uint32_t lost;        /* duels that holding has lost */
+    _Atomic uint32_t rest;        /* ops of each stream that pass after the last of these */
+
+    _Atomic bool busy; /* a thread is at the following */
+    struct ag_duel duel;
+    uint64_t began, ops; /* the block: when, ns, 0: not yet; and the context's ops by then */
+    uint64_t apart;      /* the leader's `apart` by then */
+    uint32_t mark;       /* waits and graphs of the leader when its last sequence began */
+    uint32_t rest_next;  /* `rest` after the next duel that is lost; 0: the first */
+    int64_t again;       /* `left` after the last duel that was not lost; 0: the first */
 };
 
 struct ag_context {
@@ -48,7 +66,8 @@ struct ag_context {
     CUcontext was;           /* lock of context.c: `ctx` before it was forgotten */
     _Atomic bool shares;     /* there are more streams than queues. Any two may share one, and in a
                                 queue work begins in the order of submission */
-    _Atomic int64_t owed; /* ns that making graphs has taken, less what replays have saved since */
+    _Atomic int64_t owed;  /* ns that making graphs has taken, less what replays have saved since */
+    struct ag_turns turns; /* whether holding pays */
     _Atomic unsigned starved;    /* hot sequences that found no exec */
     struct ag_leavings leavings; /* work of streams that are gone */
     _Atomic bool green; /* it may be current to one thread at a time (CUDA driver API, Green

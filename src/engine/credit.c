@@ -3,7 +3,7 @@
 #include "engine/credit.h"
 
 #include "config/config.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 /* What making the graph of a single op has taken of late, ns. */
 static _Atomic uint32_t single_ns;

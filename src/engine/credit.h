@@ -10,7 +10,7 @@
 
 #include "engine/context.h"
 #include "engine/stream.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 /*
  * How often a sequence that ends at this node must be seen before it gets a graph: trace.hot times,

@@ -8,7 +8,7 @@
 #include "engine/stream.h"
 #include "graph/attribute.h"
 #include "graph/setting.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 _Static_assert(sizeof(struct ag_shape) == AG_SHAPE_WORDS * sizeof(uint32_t),
                "a kernel's shape is an op's shape");

@@ -191,12 +191,8 @@ bool ag_event_hold(CUevent handle, struct ag_stream *stream, bool wait)
     struct bucket *bucket = enter(handle);
     struct event *event = find(bucket, handle);
     unsigned at = 0;
-    if (event != NULL && wait) {
-        const struct ag_stream *recorder = event->recorder.stream;
-        if (recorder != NULL && !ag_issuer_is_self(recorder))
-            ag_issuer_crosses(stream);
+    if (event != NULL && wait)
         at = place_of(event, stream);
-    }
     bool noted = event != NULL && at != AG_EVENT_WAITERS;
     if (noted)
         *(wait ? &event->waiters[at] : &event->recorder) =

@@ -42,9 +42,8 @@ bool ag_event_is(CUevent event, uint64_t serial);
 /* The event is being recorded in this context. False: no memory, and it will not be held. */
 bool ag_event_recorded(CUevent event, const struct ag_context *context);
 
-/* The stream's open sequence has a record of the event or a wait for it, until it ends; and if it
-   waits for what another thread has recorded, that is noted (ag_issuer_in_step). False: there is no
-   room to note it, so the sequence must not stay held. The stream's lock is held. */
+/* The stream's open sequence has a record of the event or a wait for it, until it ends. False:
+   there is no room to note it, so the sequence must not stay held. The stream's lock is held. */
 bool ag_event_hold(CUevent event, struct ag_stream *stream, bool wait);
 
 /* No event of the context (NULL: of any context) is held until it is recorded again. To be called

@@ -5,9 +5,8 @@
 #include "engine/aside.h"
 #include "engine/failure.h"
 #include "engine/hot.h"
-#include "engine/trial.h"
 #include "graph/variant.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 void ag_execs_add(struct ag_stream *stream, struct ag_trace *trace)
 {
@@ -26,14 +25,11 @@ void ag_execs_drop(struct ag_stream *stream, struct ag_trace *trace)
     ag_failure_note(stream, ag_aside_destroy(stream->id.context, trace), "destroying a trace");
 }
 
-void ag_execs_drop_of(struct ag_stream *stream, const struct ag_node *head, uint64_t clock)
+void ag_execs_drop_all(struct ag_stream *stream)
 {
     ag_depth++;
-    for (struct ag_trace *trace = stream->execs.traces, *next; trace != NULL; trace = next) {
-        next = trace->next;
-        if ((head == NULL || ag_trial_head(trace->leaf) == head) && trace->used >= clock)
-            ag_execs_drop(stream, trace);
-    }
+    while (stream->execs.traces != NULL)
+        ag_execs_drop(stream, stream->execs.traces);
     ag_depth--;
 }
 

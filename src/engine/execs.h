@@ -15,14 +15,13 @@ void ag_execs_add(struct ag_stream *stream, struct ag_trace *trace);
 /* Takes a trace from its stream and destroys it; nothing may be held. */
 void ag_execs_drop(struct ag_stream *stream, struct ag_trace *trace);
 
-/* Destroys all traces of sequences that begin at `head` (NULL: at any) and were replayed when the
-   stream had had `clock` replays, or later; nothing may be held. */
-void ag_execs_drop_of(struct ag_stream *stream, const struct ag_node *head, uint64_t clock);
+/* Takes all traces from the stream and destroys them; nothing may be held. */
+void ag_execs_drop_all(struct ag_stream *stream);
 
 /* The stream is gone: destroys its traces and its placeholder. */
 void ag_execs_clear(struct ag_stream *stream);
 
-/* The trace has been replayed, or would have been but for a trial: it is in use. */
+/* The trace has been replayed, or would have been but for a duel: it is in use. */
 static inline void ag_execs_used(struct ag_stream *stream, struct ag_trace *trace)
 {
     trace->used = stream->execs.clock;

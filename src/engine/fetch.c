@@ -9,7 +9,7 @@
 #include "engine/thread.h"
 #include "graph/function.h"
 #include "observe/patience.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 extern const uint32_t ag_fetch_image[]; /* fetch_image.S */
 

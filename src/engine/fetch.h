@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #include "engine/thread.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 enum {
     AG_FETCH_BYTES = AG_FETCH_KB << 10,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Beginning to hold, and what comes of a trial. Wants the stream's lock and context. */
+/* Beginning to hold. Wants the stream's lock and context. */
 #ifndef AG_HOLD_H
 #define AG_HOLD_H
 
 #include "engine/stream.h"
 
-/* Whether the stream holds from now on, with `head`, the first op of a sequence. It does not if the
-   head rests, if its trial wants an eager sequence or is lost, if the program captures the stream,
-   or if nobody else could submit what is held. A lost trial destroys the traces of the head. */
+/* Whether the stream holds from now on, with `head`, the first op of a sequence. It does not if its
+   context's duel wants an eager sequence or is lost, if the program captures the stream, or if
+   nobody else could submit what is held. */
 bool ag_hold_begins(struct ag_stream *stream, struct ag_node *head);
 
 #endif

@@ -164,10 +164,9 @@ extern _Thread_local const char *ag_cause __attribute__((tls_model("initial-exec
 extern const char ag_cause_kernel[];
 
 /*
- * What the calling thread has done that says where its laps begin (trial.h), and whether a door is
- * to call the engine.
- * Raised: by the doors of such calls (preload/) and by read.c, pinned.c. Lowered: `reads`, by
- * read.c.
+ * What the calling thread has done that says where its blocks begin (turns.h), and whether a door
+ * is to call the engine. Raised: by the doors of such calls (preload/) and by read.c, pinned.c.
+ * Lowered: `reads`, by read.c.
  */
 extern _Thread_local struct ag_done {
     uint32_t waits;  /* calls for which the host may wait */

@@ -5,26 +5,18 @@
 
 #include "engine/stream.h"
 
-/* Whether the stream's thread is in step with another thread: within the last AG_IN_STEP ops the
-   stream has waited for what another thread had recorded. Wants the lock. */
-static inline bool ag_issuer_in_step(const struct ag_stream *stream)
-{
-    return stream->issuer.crossed != 0 &&
-           stream->recorder.ops + 1 - stream->issuer.crossed <= AG_IN_STEP;
-}
-
-/* The stream waits for what another thread has recorded. Wants the lock. */
-static inline void ag_issuer_crosses(struct ag_stream *stream)
-{
-    stream->issuer.crossed = stream->recorder.ops + 1;
-}
-
 /* Ops and graphs that were issued there in all lives. Wants the lock. */
 static inline uint64_t ag_issuer_issued(const struct ag_stream *stream)
 {
     return stream->counters.ops +
            atomic_load_explicit(&stream->issuer.passed, memory_order_relaxed) +
            atomic_load_explicit(&stream->issuer.used, memory_order_relaxed);
+}
+
+/* A sequence has ended: other threads may know how many ops there were. Wants the lock. */
+static inline void ag_issuer_counts(struct ag_stream *stream)
+{
+    atomic_store_explicit(&stream->issuer.recorded, stream->counters.ops, memory_order_relaxed);
 }
 
 /* Whether the calling thread issued the last op there. */
@@ -69,12 +61,6 @@ void ag_issuer_thread_ends(void);
 static inline void ag_issuer_leaves(struct ag_stream *stream, bool leaves)
 {
     atomic_store_explicit(&stream->issuer.elsewhere, leaves, memory_order_relaxed);
-}
-
-/* For a new life of the state: it has not crossed. */
-static inline void ag_issuer_begins(struct ag_stream *stream)
-{
-    stream->issuer.crossed = 0;
 }
 
 /* The thread (NULL: any) has not issued the last op any more: the thread ends, or the state's life

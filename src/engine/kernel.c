@@ -6,7 +6,7 @@
 #include "engine/observe.h"
 #include "engine/op.h"
 #include "engine/settle.h"
-#include "engine/trial.h"
+#include "engine/turns.h"
 #include "graph/function.h"
 #include "graph/node.h"
 
@@ -125,10 +125,10 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
         ag_op_hold(stream, node);
         held = true;
     } else {
-        uint64_t began = ag_trial_clock(stream);
+        uint64_t began = ag_turns_clock(stream);
         held = (!same || !ag_op_record_again(stream, node, current)) &&
                kernel_slow(stream, call, function, same ? node : NULL, current);
-        ag_trial_spent(stream, began);
+        ag_turns_spent(stream, began);
     }
     ag_stream_unlock(stream);
     return held;

@@ -3,7 +3,7 @@
 #include "engine/late.h"
 
 #include "engine/submit.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 /* Without the lock: the program's thread is about to want it. */
 static bool is_due(struct ag_stream *stream)

@@ -25,7 +25,7 @@
 #include "observe/callsite.h"
 #include "observe/log.h"
 #include "observe/patience.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 /* -- Streams ----------------------------------------------------------------- */
 
@@ -373,7 +373,7 @@ static void drop_traces(struct ag_stream *stream, const void *context)
     if (stream->id.context != context)
         return;
     ag_stream_end(stream, true, AG_REASON_ATTRIBUTES);
-    ag_execs_drop_of(stream, NULL, 0);
+    ag_execs_drop_all(stream);
 }
 
 bool ag_engine_limit_repeats(CUlimit limit, size_t value)

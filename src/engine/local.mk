@@ -1,7 +1,7 @@
 # The engine, and what it stands on: the tree of traces and the graphs made of them.
 engine_sources = \
-	src/engine/account.c src/engine/account.h src/engine/api.c src/engine/aside.c src/engine/aside.h src/engine/audit.c \
-	src/engine/audit.h src/engine/barrier.c src/engine/barrier.h src/engine/branch.h src/engine/calls.c src/engine/call.h \
+	src/engine/account.c src/engine/account.h src/engine/api.c src/engine/aside.c src/engine/aside.h \
+	src/engine/barrier.c src/engine/barrier.h src/engine/branch.h src/engine/calls.c src/engine/call.h \
 	src/engine/clock.c src/engine/clock.h src/engine/context.c src/engine/context.h src/engine/copies.c \
 	src/engine/copies.h src/engine/credit.c src/engine/credit.h src/engine/describe.c src/engine/describe.h \
 	src/engine/eager.h src/engine/engine.h src/engine/enter.c src/engine/enter.h src/engine/event.c src/engine/event.h \
@@ -13,11 +13,11 @@ engine_sources = \
 	src/engine/pace.h src/engine/passing.c src/engine/pool.c src/engine/query.c src/engine/query.h src/engine/pinned.c src/engine/pinned.h src/engine/read.c src/engine/registry.c \
 	src/engine/registry.h src/engine/relay.c src/engine/relay.h src/engine/sequence.c src/engine/sequence.h \
 	src/engine/settle.c src/engine/settle.h src/engine/staging.c src/engine/staging.h src/engine/stream.c \
-	src/engine/stream.h src/engine/submit.c src/engine/submit.h src/engine/thread.c src/engine/thread.h src/engine/trial.c src/engine/trial.h src/engine/watch.c \
+	src/engine/stream.h src/engine/submit.c src/engine/submit.h src/engine/thread.c src/engine/thread.h src/engine/turns.c src/engine/turns.h src/engine/watch.c \
 	src/engine/watch.h src/engine/watchdog.c src/engine/watchdog.h src/engine/young.c src/engine/young.h \
 	src/graph/attribute.c src/graph/attribute.h src/graph/function.c src/graph/function.h src/graph/keep.c src/graph/keep.h src/graph/node.c src/graph/node.h src/graph/setting.c src/graph/setting.h src/graph/shape.c src/graph/shape.h src/graph/trace.c src/graph/trace.h \
 	src/graph/variant.c src/graph/variant.h src/graph/words.h \
-	src/trace/op.c src/trace/op.h src/trace/policy.def src/trace/policy.h src/trace/recorder.c src/trace/recorder.h \
+	src/policy/duel.c src/policy/duel.h src/trace/op.c src/trace/op.h src/policy/policy.def src/policy/policy.h src/trace/recorder.c src/trace/recorder.h \
 	src/trace/tree.c src/trace/tree.h
 
 # The kernel for read-backs, for each kind of device that the compiler knows. Without a compiler read-backs stay calls.

@@ -9,7 +9,7 @@
 
 #include "observe/futex.h"
 #include "observe/patience.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 static _Atomic bool biases = AG_LOCK_BY_TIME; /* there are any */
 static _Atomic uint32_t waits;                /* for revocations that nobody noticed */

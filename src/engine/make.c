@@ -17,11 +17,11 @@
 #include "engine/registry.h"
 #include "engine/relay.h"
 #include "engine/staging.h"
-#include "engine/trial.h"
+#include "engine/turns.h"
 #include "graph/node.h"
 #include "graph/variant.h"
 #include "observe/log.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 AG_HOLDS(struct ag_node, failures, AG_FAILURES);
 AG_HOLDS(struct ag_node, depth, AG_MOST_LENGTH);
@@ -162,7 +162,6 @@ static CUresult complete(struct ag_stream *stream, struct ag_trace **trace)
 static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
     CUresult result = CUDA_SUCCESS;
-    ag_trial_disturb(stream); /* what follows takes its time */
     uint64_t began = ag_clock_now();
     struct ag_trace *trace = NULL;
     if (avoid_destroyed(stream, leaf) && ag_staging_prepare(stream, leaf, &result))
@@ -171,7 +170,9 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
         result = complete(stream, &trace);
     else
         ag_context_give_exec(stream->id.context, leaf->depth);
-    ag_credit_owe(stream, leaf, ag_clock_since(began));
+    uint64_t ns = ag_clock_since(began);
+    ag_self.apart += ns;
+    ag_credit_owe(stream, leaf, ns);
     if (result == CUDA_ERROR_NOT_READY)
         ag_log(AG_LOG_NOTE, "no trace in stream %p: another thread's launch waits for room",
                (void *)stream->id.handle);
@@ -197,9 +198,9 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
     } else {
         drop_rounds(stream, leaf->parent);
         ag_node_set_trace(leaf, trace);
-        ag_trial_made(stream, trace);
+        ag_turns_made(stream);
     }
-    ag_recorder_has_trace(&stream->recorder, ag_trial_head(leaf));
+    ag_recorder_has_trace(&stream->recorder, ag_node_head(leaf));
     stream->counters.traces++;
     ag_log(AG_LOG_NOTE, "made a trace of %u ops in stream %p", trace->length,
            (void *)stream->id.handle);
@@ -207,8 +208,8 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 
 static void try_to_make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
-    if (ag_trial_rests(leaf, ag_credit_hot(stream, leaf)) || ag_relay_is_needed(stream) ||
-        ag_aside_waits() || ag_captures_about() || ag_query_captures(stream->id.handle))
+    if (ag_relay_is_needed(stream) || ag_aside_waits() || ag_captures_about() ||
+        ag_query_captures(stream->id.handle))
         return;
     CUstreamCaptureMode mode;
     if (!ag_query_relax(&mode))

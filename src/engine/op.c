@@ -3,16 +3,14 @@
 #include "engine/op.h"
 
 #include "config/config.h"
-#include "engine/audit.h"
 #include "engine/engine.h"
 #include "engine/execs.h"
 #include "engine/failure.h"
 #include "engine/hold.h"
 #include "engine/pinned.h"
 #include "engine/staging.h"
-#include "engine/trial.h"
 #include "graph/function.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 /* -- Where a sequence ends ------------------------------------------------------ */
 
@@ -20,8 +18,8 @@ static bool hurries(struct ag_stream *stream, const struct ag_op *op)
 {
     struct ag_recorder *rec = &stream->recorder;
     return !ag_sequence_holds(stream) && ag_op_may_hurry(stream, op) &&
-           !ag_trial_prevents(stream, rec->cursor) &&
-           rec->cursor->weight >= ag_opt.trace_min_length && ag_recorder_rounds(rec);
+           !ag_turns_are_eager(stream) && rec->cursor->weight >= ag_opt.trace_min_length &&
+           ag_recorder_rounds(rec);
 }
 
 /* -- Shapes ------------------------------------------------------------------------ */
@@ -45,7 +43,6 @@ static INLINE void record(struct ag_stream *stream, const struct ag_described *c
     ag_eager_is(stream, node);
     if (node == NULL) { /* the tree may have been pruned */
         (void)ag_execs_want_none(stream, NULL);
-        ag_trial_forget(stream);
         ag_stream_end(stream, true, AG_REASON_SEQUENCE_END);
         return;
     }
@@ -82,25 +79,6 @@ static void pass_by(struct ag_stream *stream)
         ag_recorder_foreign(&stream->recorder);
     stream->counters.ops++;
     ag_eager_forget(stream);
-    if (atomic_load(&ag_hold_bans) != 0)
-        ag_trial_drop(stream);
-}
-
-/* The stream's audit is lost. */
-static void give_up(struct ag_stream *stream, uint32_t least)
-{
-    ag_execs_drop_of(stream, NULL, stream->audit.clock);
-    (void)ag_execs_want_none(stream, NULL);
-    ag_recorder_give_up(&stream->recorder, least);
-}
-
-/* An op has come that does not pass in an audit; whether it does after all, since that is lost. */
-static __attribute__((noinline)) bool still_rests(struct ag_stream *stream, const struct ag_op *op)
-{
-    uint32_t least;
-    if (ag_audit_arrived(stream, &least))
-        give_up(stream, least);
-    return ag_op_passes(stream, ag_op_mark(op));
 }
 
 /* The node that is predicted for the op, if the op is as the node says; else NULL. */
@@ -168,8 +146,6 @@ static bool hold(struct ag_stream *stream, struct ag_node *predicted, struct ag_
     struct ag_node *node = predicted;
     if (node == NULL || node != rec->cursor->next)
         node = ag_recorder_find(rec, &call->op);
-    if (head && UNLIKELY(stream->trial.timed.head != NULL))
-        ag_trial_arrived(stream);
     bool able = can_hold(stream, node, node == predicted, call);
     if (head)
         able = begin(stream, able ? node : NULL, &call->op);
@@ -202,8 +178,6 @@ bool ag_op_step(struct ag_stream *stream, bool described, struct ag_described *c
         pass_by(stream);
         return false;
     }
-    if (UNLIKELY(stream->audit.rests) && rec->cursor->depth == 0 && still_rests(stream, &call->op))
-        return false;
     struct ag_node *predicted = predict(rec, &call->op);
     if (rec->cursor->depth != 0 && !ag_sequence_holds(stream) &&
         (ag_recorder_cuts(rec, &call->op) || hurries(stream, &call->op)))

@@ -9,7 +9,7 @@
 #include "engine/eager.h"
 #include "engine/sequence.h"
 #include "engine/submit.h"
-#include "engine/trial.h"
+#include "engine/turns.h"
 
 /* Whether some trace leads through or ends at this node, so that holding it can pay. */
 static inline bool ag_op_is_promising(const struct ag_node *node)
@@ -33,7 +33,8 @@ static INLINE void ag_op_hold(struct ag_stream *stream, struct ag_node *node)
    any other. */
 static INLINE bool ag_op_passes(struct ag_stream *stream, uint64_t mark)
 {
-    if (!ag_recorder_passes(&stream->recorder, mark))
+    if (!ag_recorder_passes(&stream->recorder, mark) &&
+        (LIKELY(!stream->turn.rests) || !ag_turns_pass(stream, mark)))
         return false;
     stream->counters.ops++;
     ag_eager_forget(stream);
@@ -64,13 +65,12 @@ static inline bool ag_op_may_hurry(const struct ag_stream *stream, const struct 
            ag_context_owes(stream->id.context) < AG_HURRY_NS;
 }
 
-/* Whether the open sequence, which goes out eagerly, ends at `node`: where any does, and in a
-   trial, where its ops would be replayed if they were held. */
+/* Whether the open sequence, which goes out eagerly, ends at `node`: where any does, and if all is
+   eager in turn, where its ops would be replayed if they were held. */
 static inline bool ag_op_ends(const struct ag_stream *stream, const struct ag_node *node)
 {
     const struct ag_recorder *rec = &stream->recorder;
-    bool trial = UNLIKELY(stream->trial.timed.head != NULL) && stream->trial.timed.eager;
-    return trial ? ag_recorder_ends(rec, node) : ag_recorder_full(rec, node);
+    return ag_turns_are_eager(stream) ? ag_recorder_ends(rec, node) : ag_recorder_full(rec, node);
 }
 
 /* The op goes out eagerly, as the op at `node`, which came here the last time too: what

@@ -6,7 +6,7 @@
 #include "engine/clock.h"
 #include "engine/issuer.h"
 #include "observe/log.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 static void resize(struct ag_stream *stream, uint32_t length)
 {
@@ -52,11 +52,10 @@ static uint32_t average(uint32_t before, uint64_t ns)
     return before + before / AG_PACE_WEIGHT + 1;
 }
 
-void ag_pace_spent(struct ag_stream *stream, uint64_t began, bool whole)
+void ag_pace_spent(struct ag_stream *stream, uint64_t ns, bool whole)
 {
-    if (began == 0)
+    if (ns == 0)
         return;
-    uint64_t ns = ag_clock_since(began);
     ag_self.submitting += ns;
     if (whole)
         stream->pace.replay_ns = average(stream->pace.replay_ns, ns);

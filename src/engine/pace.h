@@ -45,9 +45,9 @@ void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint6
 /* The time now, ns; 0 if nobody wants to know. */
 uint64_t ag_pace_clock(void);
 
-/* This thread has been submitting since `began`, which is not the program's own time; `whole`: by
-   one replay. */
-void ag_pace_spent(struct ag_stream *stream, uint64_t began, bool whole);
+/* This thread has been submitting for so many ns (0: not known), which is not the program's own
+   time; `whole`: by one replay. */
+void ag_pace_spent(struct ag_stream *stream, uint64_t ns, bool whole);
 
 /* A sequence of so many ops has ended, with a barrier or without. */
 void ag_pace_ended(struct ag_stream *stream, uint32_t ops, bool barrier);

@@ -16,7 +16,7 @@
 #include "engine/op.h"
 #include "engine/pinned.h"
 #include "engine/query.h"
-#include "engine/trial.h"
+#include "engine/turns.h"
 #include "engine/young.h"
 #include "observe/callsite.h"
 
@@ -209,11 +209,11 @@ static enum ag_read read_back(struct ag_stream *stream, const struct ag_read_cal
     bool reads = begin(stream, current, &number);
     CUevent event = NULL;
     if (reads) {
-        uint64_t began = ag_trial_clock(stream);
+        uint64_t began = ag_turns_clock(stream);
         read = step(stream, call, current, false);
         if (read == AG_READ_DONE)
             event = mark(stream);
-        ag_trial_spent(stream, began);
+        ag_turns_spent(stream, began);
     }
     ag_stream_unlock(stream);
     AG_CALLSITE();
@@ -286,9 +286,9 @@ static enum ag_read copy_to_pinned(struct ag_stream *stream, const struct ag_rea
                     stream->id.kind != AG_STREAM_PER_THREAD &&
                     ag_fetch_is_ready(&stream->id.context->fetch) &&
                     ag_op_is_eligible(stream, current);
-    uint64_t began = ag_trial_clock(stream);
+    uint64_t began = ag_turns_clock(stream);
     enum ag_read read = expected ? expect(stream, call, current) : AG_READ_NOT;
-    ag_trial_spent(stream, began);
+    ag_turns_spent(stream, began);
     ag_self.copied = read == AG_READ_DONE ? NULL : stream;
     ag_self.reads = read == AG_READ_DONE ? stream : NULL;
     ag_stream_unlock(stream);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "config/config.h"
-#include "engine/audit.h"
 #include "engine/copies.h"
 #include "engine/eager.h"
 #include "engine/event.h"
@@ -20,8 +19,7 @@
 #include "engine/relay.h"
 #include "engine/sequence.h"
 #include "engine/staging.h"
-#include "engine/trial.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t stream_count; /* registry; of all that ever lived */
@@ -184,9 +182,8 @@ static struct ag_stream *state_for(struct ag_context *context, enum ag_stream_ki
     __atomic_store_n(&stream->id.context, context, __ATOMIC_RELAXED);
     __atomic_store_n(&stream->id.kind, kind, __ATOMIC_RELAXED);
     atomic_store_explicit(&stream->id.ahead, ag_context_ahead(context, kind), memory_order_relaxed);
-    ag_trial_start(stream);
     ag_pace_start(stream);
-    ag_audit_start(stream);
+    stream->turn = (struct ag_turn){0};
     return stream;
 }
 
@@ -235,7 +232,6 @@ static struct ag_stream *make(CUstream name, CUcontext current, bool late, uint3
             atomic_store(&ag_streams_go, true); /* with their threads */
         ag_stream_touch(stream);
         ag_sequence_bar(stream, false);
-        ag_issuer_begins(stream);
         ag_copies_start(stream);
         ag_pinned_start(stream);
         ag_eager_start(stream);
@@ -274,7 +270,6 @@ void ag_stream_drop_pointers(struct ag_stream *stream)
     stream->counters.errors += ag_keep_free(&stream->keep) != CUDA_SUCCESS;
     (void)ag_execs_want_none(stream, NULL);
     ag_eager_forget(stream);
-    ag_trial_forget(stream);
     ag_recorder_drop(&stream->recorder);
 }
 

@@ -6,7 +6,7 @@
 #include "engine/aside.h"
 #include "engine/failure.h"
 #include "engine/sequence.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 static bool make(struct ag_stream *stream)
 {

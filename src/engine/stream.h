@@ -23,7 +23,7 @@
 #include "engine/thread.h"
 #include "graph/keep.h"
 #include "graph/trace.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 #include "trace/recorder.h"
 
 enum {
@@ -74,8 +74,7 @@ struct ag_issuer {
     _Atomic uint64_t passed;    /* ops that passed while the recorder rested, in all lives */
     _Atomic uint64_t used;      /* launches of the program's own graphs, in all lives */
     _Atomic uint64_t waited;    /* of what was issued, the part that the program has waited for */
-    uint32_t crossed; /* the recorder's ops, plus 1, when the stream last waited for what another
-                         thread had recorded; 0: never */
+    _Atomic uint64_t recorded;  /* counters.ops when the last sequence ended, in all lives */
 };
 
 /* sequence.h has the machine. */
@@ -163,46 +162,12 @@ struct ag_pace {
     enum ag_pace_known known; /* how well op_ns and any_ns are known */
 };
 
-/* A sequence of a trial that is being timed, until the next sequence begins; see trial.h. */
-struct ag_timed {
-    struct ag_node *head; /* NULL: none is being timed */
-    uint64_t began;       /* ns */
-    uint64_t spent;       /* ns that recording it took, if it is eager */
-    uint32_t ops;         /* of the sequence, once it has ended */
-    bool eager;           /* it goes out eagerly, to be compared with held ones */
-};
-
-/* A window of a trial, or several: of what counts. */
-struct ag_window {
-    uint64_t ns, ops;
-    uint64_t least; /* ns for an op in the fastest part */
-};
-
-/* trial.c: whether it pays to hold the sequences of a head. */
-struct ag_trials {
-    struct ag_timed timed;
-    uint32_t won;             /* trials in a row that replay has won */
-    struct ag_node *leader;   /* the head whose turns all heads take; NULL: each takes its own */
-    struct ag_window laps[2]; /* held, eager: of the last pair of a leader's windows */
-    uint32_t pairs;           /* of leaders' windows, so far */
-    uint64_t spent;           /* ns that recording took in the leader's lap, where it is eager */
-    uint32_t disturbed;       /* times that something took time that is not the program's */
-};
-
-/* audit.c: whether it pays to follow the stream. */
-struct ag_audit {
-    uint32_t since;            /* the recorder's ops at the last look, or when the window began */
-    uint32_t after;            /* ops from there to the next look */
-    uint64_t replayed, traces; /* the stream's counters at the last look */
-    const void *thread;        /* that looked, */
-    uint32_t graphs;           /* and the program's own graphs that it had launched by then */
-    uint32_t again;            /* `after` for the next time that following wins */
-    uint32_t window;           /* ops of a window */
-    uint64_t clock;            /* the stream's replays before the audit */
-    uint64_t began, issued;    /* when the window began: ns, and ops that the stream had had */
-    uint64_t followed_ps;      /* time of an op in the pair's first window, ps */
-    bool on, rests;    /* an audit is under way; its stream rests, for a pair's second window */
-    uint8_t won, lost; /* pairs that following has won and lost */
+/* turns.c: what a lost duel means for the stream. */
+struct ag_turn {
+    uint32_t lost;  /* the context's lost duels when the stream last rested for one */
+    bool rests;     /* it rests for that */
+    uint64_t began; /* ops that were issued there before that rest */
+    uint64_t known; /* marks of ops that have come in rests */
 };
 
 /* late.c: what the watchdog saw of the stream. */
@@ -268,8 +233,7 @@ struct ag_stream {
     struct ag_relaying relay;
     struct ag_execs execs;
     struct ag_pace pace;
-    struct ag_trials trial;
-    struct ag_audit audit;
+    struct ag_turn turn;
     struct ag_order order;
     struct ag_late late;
     struct ag_copies copies;

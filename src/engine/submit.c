@@ -5,12 +5,13 @@
 #include "config/config.h"
 #include "driver/driver.h"
 #include "engine/account.h"
-#include "engine/audit.h"
 #include "engine/branch.h"
+#include "engine/clock.h"
 #include "engine/credit.h"
 #include "engine/execs.h"
 #include "engine/failure.h"
 #include "engine/hot.h"
+#include "engine/issuer.h"
 #include "engine/make.h"
 #include "engine/observe.h"
 #include "engine/pace.h"
@@ -18,7 +19,7 @@
 #include "engine/relay.h"
 #include "engine/sequence.h"
 #include "engine/staging.h"
-#include "engine/trial.h"
+#include "engine/turns.h"
 #include "graph/node.h"
 #include "graph/variant.h"
 
@@ -150,7 +151,6 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     uint64_t clock = ag_pace_clock();
     ag_pace_submitted(stream, held, reason == AG_REASON_WATCHDOG, clock);
     uint64_t began = ag_tracefile_now(), patches = stream->counters.patches;
-    struct ag_node *head = stream->seq.path[1];
     ag_depth++;
     bool entered = ag_context_enter(stream->id.context, &pushed);
     if (relay)
@@ -178,9 +178,10 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
         stream->counters.flushes[reason]++;
         AG_ACCOUNT(ag_account_cut(stream, reason, held - part.replayed));
     }
-    ag_trial_submitted(head, any);
     ag_sequence_turn(stream, AG_RECORDING);
-    ag_pace_spent(stream, clock, whole);
+    uint64_t ns = clock != 0 ? ag_clock_since(clock) : 0;
+    ag_pace_spent(stream, ns, whole);
+    ag_turns_submitted(stream, held, ns);
     return part.replayed == held;
 }
 
@@ -205,9 +206,9 @@ static struct ag_node *flush(struct ag_stream *stream, enum ag_reason reason)
 static void note_eager(struct ag_stream *stream, bool barrier, enum ag_reason reason)
 {
     const struct ag_node *leaf = stream->recorder.cursor;
-    if (leaf->trace != NULL && ag_trial_prevents(stream, leaf))
-        ag_execs_used(stream, leaf->trace); /* but for the trial it would have been */
-    else if (ag_accounting && barrier && leaf->depth != 0 && !ag_trial_prevents(stream, leaf))
+    if (ag_turns_are_eager(stream) && leaf->trace != NULL)
+        ag_execs_used(stream, leaf->trace); /* but for the duel it would have been */
+    else if (ag_accounting && barrier && leaf->depth != 0 && !ag_turns_are_eager(stream))
         ag_account_cut(stream, reason, leaf->depth);
 }
 
@@ -216,7 +217,6 @@ static void note_eager(struct ag_stream *stream, bool barrier, enum ag_reason re
 static struct ag_node *close_sequence(struct ag_stream *stream, bool barrier, enum ag_reason reason)
 {
     struct ag_recorder *rec = &stream->recorder;
-    ag_trial_ended(stream, rec->cursor->depth);
     ag_pace_ended(stream, rec->cursor->depth, barrier);
     struct ag_node *hot = ag_recorder_end(rec, barrier, ag_credit_hot(stream, rec->cursor),
                                           (uint32_t)ag_opt.trace_min_length);
@@ -254,13 +254,12 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
         note_eager(stream, barrier, reason);
     ag_sequence_settles_events(stream);
     ag_failure_forgive(stream);
+    ag_issuer_counts(stream);
     if (stream->id.live) {
         struct ag_node *hot = close_sequence(stream, barrier, reason);
         struct ag_node *leaf = decide(hot, variant);
         if (leaf != NULL)
             make(stream, leaf);
-        if (barrier && __builtin_expect(ag_audit_is_due(stream), 0))
-            ag_audit_look(stream);
     }
     ag_sequence_turn(stream, AG_BETWEEN);
 }

@@ -16,7 +16,7 @@
 #include "observe/report.h"
 #include "observe/signal.h"
 #include "observe/tracefile.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 static uint64_t began; /* ns; constant once CUDA is initialised */
 static bool live, observed, traced;

@@ -13,7 +13,7 @@
 #include "observe/futex.h"
 #include "observe/patience.h"
 #include "observe/thread.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 static void (*look)(void);
 static bool (*serve)(unsigned request, enum ag_reason reason);

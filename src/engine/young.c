@@ -6,7 +6,7 @@
 #include "engine/hot.h"
 #include "engine/issuer.h"
 #include "engine/query.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 enum {
     PLACES = 2048, /* in the table */

@@ -11,7 +11,7 @@
 #include "graph/words.h"
 #include "observe/futex.h"
 #include "observe/patience.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 static const CUfunction_attribute attributes[AG_SETTING_ATTRIBUTES] = {
     CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,

@@ -8,7 +8,7 @@
 #include "config/cuda.h"
 #include "driver/driver.h"
 #include "graph/node.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 /* -- Building ------------------------------------------------------------- */
 

@@ -14,7 +14,7 @@
 
 #include "observe/account.h"
 #include "observe/counters.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 #include "trace/tree.h"
 
 struct ag_trace {

@@ -6,7 +6,7 @@
 
 #include "config/config.h"
 #include "graph/node.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 
 /* The arguments that an exec was given of late. */
 struct ag_history {

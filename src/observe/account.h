@@ -29,8 +29,6 @@ struct ag_trace_account {
     uint32_t number, length;
     _Atomic uint32_t stream; /* the last one that it was made or replayed for */
     _Atomic uint64_t replays, patches;
-    _Atomic uint64_t held_ns, eager_ns; /* for an op, held and eager, as last measured; 0: never */
-    _Atomic bool given_up;              /* its head was given up, since holding was no faster */
     struct {
         const char *name; /* NULL: further kernels */
         uint32_t count;
@@ -67,8 +65,9 @@ struct ag_account {
     struct ag_cut *cuts;
     uint32_t stream_count, trace_count, cut_count;
     uint64_t traces_left_out;
-    uint64_t graph_memory_kb; /* of the device, that graphs have taken in one context at most */
-    const char *stopped;      /* why nothing is held; NULL: ops may be held */
+    uint64_t held_ns, eager_ns; /* for an op, by the last duel; 0: there was none */
+    uint64_t graph_memory_kb;   /* of the device, that graphs have taken in one context at most */
+    const char *stopped;        /* why nothing is held; NULL: ops may be held */
     double seconds;
     bool complete; /* the process ends */
 };

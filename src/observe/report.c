@@ -198,26 +198,26 @@ static void put_streams(struct output *out, const struct ag_account *account)
     put(out, "],\n");
 }
 
-/* What replays of a trace have saved: as a trial measured it, or else as if launching were all that
-   takes time (docs/measurements.md, "What does a graph save?"). */
-static double saved_us(const struct ag_trace_account *trace)
+/* What replays of a trace have saved: as the last duel measured it, or else as if launching were
+   all that takes time (docs/measurements.md, "What does a graph save?"). */
+static double saved_us(const struct ag_account *account, const struct ag_trace_account *trace)
 {
     const double eager = 2.9, graph = 1.3, graph_op = 0.53; /* us */
-    double held_ns = (double)atomic_load(&trace->held_ns);
-    double eager_ns = (double)atomic_load(&trace->eager_ns);
-    double each = eager_ns != 0 ? (eager_ns - held_ns) / 1000 * trace->length
-                                : (eager - graph_op) * trace->length - graph;
+    double each = account->eager_ns != 0 ? ((double)account->eager_ns - (double)account->held_ns) /
+                                               1000 * trace->length
+                                         : (eager - graph_op) * trace->length - graph;
     return each * (double)atomic_load(&trace->replays);
 }
 
-static void put_measured(struct output *out, const struct ag_trace_account *trace)
+static void put_duels(struct output *out, const struct ag_account *account)
 {
-    uint64_t held_ns = atomic_load(&trace->held_ns), eager_ns = atomic_load(&trace->eager_ns);
-    if (eager_ns != 0)
-        put(out, ", \"held_ns\": %" PRIu64 ", \"eager_ns\": %" PRIu64, held_ns, eager_ns);
+    put(out, "  \"duels\": %" PRIu64 ",\n", account->counters.duels);
+    put(out, "  \"duels_lost\": %" PRIu64 ",\n", account->counters.duels_lost);
+    if (account->eager_ns != 0)
+        put(out, "  \"held_ns\": %" PRIu64 ",\n  \"eager_ns\": %" PRIu64 ",\n", account->held_ns,
+            account->eager_ns);
     else
-        put(out, ", \"held_ns\": null, \"eager_ns\": null");
-    put(out, ", \"given_up\": %s", atomic_load(&trace->given_up) ? "true" : "false");
+        put(out, "  \"held_ns\": null,\n  \"eager_ns\": null,\n");
 }
 
 static int by_replayed(const void *a, const void *b)
@@ -244,8 +244,7 @@ static void put_traces(struct output *out, const struct ag_account *account)
         put(out, ", \"length\": %" PRIu32 ", \"replays\": %" PRIu64, t->length,
             atomic_load(&t->replays));
         put(out, ", \"patches\": %" PRIu64 ", \"saved_us\": %.1f", atomic_load(&t->patches),
-            saved_us(t));
-        put_measured(out, t);
+            saved_us(account, t));
         put(out, ", \"kernels\": [");
         for (uint32_t k = 0; k < t->names; k++) {
             put(out, k ? ", {\"name\": " : "{\"name\": ");
@@ -366,8 +365,7 @@ static void put_report(struct output *out, const struct ag_account *account)
     put(out, "  \"evictions\": %" PRIu64 ",\n", c->evictions);
     put(out, "  \"graph_memory_kb\": %" PRIu64 ",\n", account->graph_memory_kb);
     put(out, "  \"side_exits\": %" PRIu64 ",\n", c->flushes[AG_REASON_SIDE_EXIT]);
-    put(out, "  \"trials\": %" PRIu64 ",\n", c->trials);
-    put(out, "  \"given_up\": %" PRIu64 ",\n", c->given_up);
+    put_duels(out, account);
     put(out, "  \"flushes\": {");
     for (int i = 0; i < AG_REASON_COUNT; i++)
         put(out, "%s\"%s\": %" PRIu64, i ? ", " : "", ag_reason_names[i], c->flushes[i]);

@@ -110,14 +110,6 @@ void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
         set_anchor(rec, token, again, lost);
 }
 
-void ag_recorder_give_up(struct ag_recorder *rec, uint32_t least)
-{
-    if (rec->rest_next < least)
-        rec->rest_next = least;
-    rest(rec, &rec->rest_next, AG_REST_MOST, AG_REST_GROWS);
-    atomic_store_explicit(&rec->heads, 0, memory_order_relaxed);
-}
-
 void ag_recorder_rest(struct ag_recorder *rec, uint32_t ops, uint64_t heads)
 {
     if (atomic_load_explicit(&rec->rest, memory_order_relaxed) >= ops)

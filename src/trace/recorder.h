@@ -52,7 +52,7 @@
 
 #include <stdatomic.h>
 
-#include "trace/policy.h"
+#include "policy/policy.h"
 #include "trace/tree.h"
 
 enum { AG_ROUNDS_NONE = UINT8_MAX };
@@ -147,15 +147,11 @@ static inline void ag_recorder_paid(struct ag_recorder *rec, uint32_t ops)
     rec->fruitless = rec->too_short = 0;
 }
 
-/* Replays have turned out not to pay: the recorder rests from the next end of a sequence on. */
-static inline void ag_recorder_unpaid(struct ag_recorder *rec)
+/* In a rest: ops with this mark pass from now on. */
+static inline void ag_recorder_lets_pass(struct ag_recorder *rec, uint64_t mark)
 {
-    rec->fruitless = AG_FRUITLESS;
+    atomic_fetch_and_explicit(&rec->heads, ~mark, memory_order_relaxed);
 }
-
-/* Recording has turned out not to pay: the recorder rests at once, for `least` ops or more, and all
-   of them pass. To be called between two sequences. */
-void ag_recorder_give_up(struct ag_recorder *rec, uint32_t least);
 
 /* Whether the open sequence has gone where none has before: its ops have no nodes. */
 static inline bool ag_recorder_is_unseen(const struct ag_recorder *rec)

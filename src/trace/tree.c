@@ -55,11 +55,9 @@ static void node_release(struct ag_node *node)
     free((void *)node->op.extra);
     free(node->args);
     free(node->params);
-    free(node->head);
     node->op.extra = NULL;
     node->args = NULL;
     node->params = NULL;
-    node->head = NULL;
 }
 
 static uint32_t slab_size(unsigned i)

@@ -13,7 +13,6 @@
 #include "trace/op.h"
 
 struct ag_trace; /* the owner's; see ag_node.trace */
-struct ag_head;  /* the owner's; see ag_node.head */
 
 enum { AG_BAD = 1, AG_BAD_SHAPE = 2 };
 
@@ -45,7 +44,6 @@ struct ag_node {
     uint32_t ends; /* sequences that ended here since the last look */
     uint16_t ways; /* sequences through here that ended where none had, and led to no trace */
 
-    struct ag_head *head;   /* whether sequences that begin here are held, or NULL; of malloc() */
     struct ag_node *bucket; /* next in the same bucket, or in the free list */
 };
 
@@ -105,6 +103,14 @@ void ag_tree_prune(struct ag_tree *tree);
 
 /* Drops the nodes of which `such` is true, and all below them; there must be no traces there. */
 void ag_tree_drop(struct ag_tree *tree, ag_is_such *such, const void *data);
+
+/* The first node of the sequence that ends here. */
+static inline const struct ag_node *ag_node_head(const struct ag_node *leaf)
+{
+    while (leaf->depth > 1)
+        leaf = leaf->parent;
+    return leaf;
+}
 
 /* Whether the node carries a trace or leads to one. */
 static inline bool ag_node_leads(const struct ag_node *node)

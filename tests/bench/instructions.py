@@ -124,7 +124,7 @@ def measure(case, build, keep=None, name=None):
     paths = [str(build / "tests/sim"), os.environ.get("LD_LIBRARY_PATH")]
     environment["AUTOGRAPH_TRACE_LENGTH"] = "fixed"  # callgrind makes a program look slow
     environment.update(
-        AUTOGRAPH_CONFIG="", AUTOGRAPH_TRACE_TRIAL="false", AUTOGRAPH_HOLD_BOUND_US="100000", AGSIM_DELAY_US="0",
+        AUTOGRAPH_CONFIG="", AUTOGRAPH_TRACE_DUEL="false", AUTOGRAPH_HOLD_BOUND_US="100000", AGSIM_DELAY_US="0",
         LD_PRELOAD=str(library), LD_LIBRARY_PATH=":".join(p for p in paths if p), **case.environment)
     with tempfile.TemporaryDirectory() as scratch:
         out = pathlib.Path(scratch, "callgrind.out")

@@ -3,8 +3,8 @@
 
 UNIT_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 
-check_PROGRAMS += tests/unit/probe tests/unit/test_aside tests/unit/test_audit tests/unit/test_function tests/unit/test_left tests/unit/test_lock tests/unit/test_lock_membarrier tests/unit/test_log \
-	tests/unit/test_pace tests/unit/test_recorder tests/unit/test_shape tests/unit/test_trace tests/unit/test_trial
+check_PROGRAMS += tests/unit/probe tests/unit/test_aside tests/unit/test_duel tests/unit/test_function tests/unit/test_left tests/unit/test_lock tests/unit/test_lock_membarrier tests/unit/test_log \
+	tests/unit/test_pace tests/unit/test_recorder tests/unit/test_shape tests/unit/test_trace
 
 tests_unit_probe_SOURCES = tests/unit/probe.c $(config_sources) $(observe_sources)
 tests_unit_probe_CPPFLAGS = $(UNIT_CPPFLAGS) $(AG_CONFIG_CPPFLAGS) $(INIH_CPPFLAGS)
@@ -14,9 +14,8 @@ tests_unit_test_aside_SOURCES = tests/unit/test_aside.c tests/unit/test.h src/en
 	src/observe/thread.c
 tests_unit_test_aside_CPPFLAGS = $(UNIT_CPPFLAGS)
 
-tests_unit_test_audit_SOURCES = tests/unit/test_audit.c tests/unit/test.h src/engine/audit.c \
-	src/trace/op.c src/trace/recorder.c src/trace/tree.c
-tests_unit_test_audit_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_duel_SOURCES = tests/unit/test_duel.c tests/unit/test.h src/policy/duel.c
+tests_unit_test_duel_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_function_SOURCES = tests/unit/test_function.c tests/unit/test.h src/graph/function.c src/graph/setting.c src/graph/shape.c \
 	src/observe/patience.c
@@ -51,7 +50,3 @@ tests_unit_test_shape_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_trace_SOURCES = tests/unit/test_trace.c tests/unit/test.h \
 	src/trace/op.c src/trace/recorder.c src/trace/tree.c
 tests_unit_test_trace_CPPFLAGS = $(UNIT_CPPFLAGS)
-
-tests_unit_test_trial_SOURCES = tests/unit/test_trial.c tests/unit/test.h src/engine/trial.c \
-	src/trace/op.c src/trace/recorder.c src/trace/tree.c
-tests_unit_test_trial_CPPFLAGS = $(UNIT_CPPFLAGS)

@@ -70,9 +70,6 @@ static void write_report(void)
                                    .length = 10,
                                    .replays = 5,
                                    .patches = 7,
-                                   .held_ns = 4500,
-                                   .eager_ns = 2500,
-                                   .given_up = true,
                                    .names = 1,
                                    .kernels = {{"memset", 10}}};
     struct ag_trace_account many = {.number = 2,
@@ -95,6 +92,8 @@ static void write_report(void)
         .cuts = cuts,
         .cut_count = 2,
         .traces_left_out = 4,
+        .held_ns = 4500,
+        .eager_ns = 2500,
         .graph_memory_kb = 200,
         .stopped = "no reason",
         .seconds = 1.5,
@@ -108,8 +107,8 @@ static void write_report(void)
                             .traces = 2,
                             .making_ns = 2500000,
                             .evictions = 1,
-                            .trials = 9,
-                            .given_up = 4,
+                            .duels = 9,
+                            .duels_lost = 4,
                             .errors = 1};
     for (int i = 0; i < AG_REASON_COUNT; i++)
         c.flushes[i] = (uint64_t)i + 1;

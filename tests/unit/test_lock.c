@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "engine/lock.h"
-#include "trace/policy.h"
+#include "policy/policy.h"
 #include "unit/test.h"
 
 enum { LOCKS = 100, REVOCATIONS = AG_LOCK_SELDOM };

@@ -63,9 +63,8 @@ static void piece(uint32_t ops, bool barrier)
     ag_self.ops += ops;
     pause_ns = 0;
     ag_pace_submitted(&stream, ops, false, now);
-    uint64_t began = ag_pace_clock();
     now += replay_ns;
-    ag_pace_spent(&stream, began, true);
+    ag_pace_spent(&stream, replay_ns, true);
     now += op_ns;
     stream.seq.epoch++;
     ag_pace_ended(&stream, ops, barrier);

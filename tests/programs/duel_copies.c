@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* trial_copies.c [steps]: 16 copies within the device and a synchronize in each step, and memory
+/* duel_copies.c [steps]: 16 copies within the device and a synchronize in each step, and memory
    that is freed, after which nothing is known of any. */
 #include "sim_test.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * live_audit.c SCENARIO: streams of which half is replayed, for so long that it is measured whether
+ * live_turns.c SCENARIO: streams of which half is replayed, for so long that it is measured whether
  * to follow them pays: in turns they are followed, and not. Prints what came out, which is the same
  * with the library as without it.
  */

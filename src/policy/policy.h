@@ -5,7 +5,7 @@
 
 /* An enum of its own for each, so that one large number does not make all of them long. */
 #define AG_POLICY(name, value, unit, why) enum { name = (value) };
-#include "trace/policy.def"
+#include "policy/policy.def"
 #undef AG_POLICY
 
 /* A counter of these bits must hold what it is counted to. */

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks of a context's work that take turns: see turns.h. */
+#include "engine/turns.h"
+
+#include "config/config.h"
+#include "engine/account.h"
+#include "engine/hot.h"
+#include "engine/issuer.h"
+#include "observe/log.h"
+#include "policy/policy.h"
+
+/* Ops and graphs of all streams of the context. Of a stream that another thread is at work on,
+   those of the open sequence are missing. */
+static uint64_t issued(const struct ag_context *context)
+{
+    uint64_t sum = 0;
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next)
+        if (__atomic_load_n(&stream->id.context, __ATOMIC_RELAXED) == context)
+            sum += atomic_load_explicit(&stream->issuer.recorded, memory_order_relaxed) +
+                   atomic_load_explicit(&stream->issuer.passed, memory_order_relaxed) +
+                   atomic_load_explicit(&stream->issuer.used, memory_order_relaxed);
+    return sum;
+}
+
+/* A block begins now, after so many ops of the context. */
+static void begin_block(struct ag_turns *turns, uint64_t now, uint64_t ops)
+{
+    turns->began = ag_self.block = now;
+    turns->ops = ops;
+    turns->apart = ag_self.apart;
+    atomic_store_explicit(&turns->eager, ag_duel_is_eager(&turns->duel), memory_order_relaxed);
+}
+
+/* The calling thread leads a duel, whose first block is still to begin. */
+static void begin_duel(struct ag_context *context)
+{
+    struct ag_turns *turns = &context->turns;
+    ag_duel_begin(&turns->duel);
+    begin_block(turns, 0, issued(context));
+    turns->mark = ag_done.waits + ag_done.graphs;
+}
+
+static void lose(struct ag_turns *turns, struct ag_stream *stream)
+{
+    uint32_t rest = turns->rest_next != 0 ? turns->rest_next : AG_DUEL_REST_FIRST;
+    atomic_store(&turns->rest, rest);
+    turns->rest_next = rest < AG_DUEL_REST_MOST ? 2 * rest : AG_DUEL_REST_MOST;
+    turns->again = 0;
+    atomic_fetch_add(&turns->lost, 1);
+    stream->counters.duels_lost++;
+}
+
+/* The duel is over. */
+static void end_duel(struct ag_stream *stream, enum ag_duel_verdict verdict)
+{
+    struct ag_turns *turns = &stream->id.context->turns;
+    bool lost = verdict == AG_DUEL_EAGER;
+    stream->counters.duels++;
+    AG_ACCOUNT(ag_account_duel(&turns->duel));
+    ag_log(AG_LOG_NOTE, "holding %s after %u pairs: %.0f ns for an op, %.0f without",
+           lost                      ? "does not pay"
+           : verdict == AG_DUEL_HELD ? "pays"
+                                     : "makes no difference",
+           turns->duel.pairs, turns->duel.mean_ns[0], turns->duel.mean_ns[1]);
+    if (lost) {
+        lose(turns, stream);
+    } else {
+        turns->rest_next = 0;
+        atomic_store(&turns->rest, 0); /* for streams that come later */
+        turns->again = turns->again == 0                   ? AG_DUEL_FIRST * AG_DUEL_GROWS
+                       : turns->again < AG_DUEL_AGAIN_MOST ? turns->again * AG_DUEL_GROWS
+                                                           : AG_DUEL_AGAIN_MOST;
+    }
+    atomic_store(&turns->left, turns->again != 0 ? turns->again : AG_DUEL_FIRST);
+    atomic_store(&turns->eager, false);
+    atomic_store(&turns->leader, NULL);
+}
+
+/* A sequence of the leader begins. */
+static void arrive(struct ag_stream *stream)
+{
+    struct ag_turns *turns = &stream->id.context->turns;
+    uint32_t mark = ag_done.waits + ag_done.graphs;
+    uint64_t all = issued(stream->id.context), ops = all - turns->ops, now;
+    bool waited = mark != turns->mark, first = turns->began == 0;
+    uint32_t least = first ? 0 : AG_DUEL_BLOCK; /* the first block begins behind a wait, too */
+    enum ag_duel_verdict verdict = AG_DUEL_OPEN;
+    turns->mark = mark;
+    if (ops < (waited ? least : AG_DUEL_UNWAITED))
+        return;
+    now = ag_clock_now();
+    if (!first)
+        verdict = ag_duel_block(
+            &turns->duel,
+            ag_clock_less(ag_clock_less(now, turns->began), ag_self.apart - turns->apart), ops);
+    if (verdict == AG_DUEL_OPEN)
+        begin_block(turns, now, all);
+    else
+        end_duel(stream, verdict);
+}
+
+/* A duel has been lost since this stream's last sequence. */
+static void rest(struct ag_stream *stream)
+{
+    struct ag_turns *turns = &stream->id.context->turns;
+    uint32_t ops = atomic_load(&turns->rest);
+    stream->turn.lost = atomic_load(&turns->lost);
+    if (ops == 0)
+        return;
+    stream->turn.rests = true;
+    stream->turn.began = ag_issuer_issued(stream);
+    ag_recorder_rest(&stream->recorder, ops, ~stream->turn.known);
+}
+
+/* Nobody else does this now. A leader that has not come for long is another thread from now on. */
+static void take_turn(struct ag_stream *stream)
+{
+    struct ag_context *context = stream->id.context;
+    struct ag_turns *turns = &context->turns;
+    const void *leader = atomic_load(&turns->leader);
+    bool astray =
+        leader != NULL && leader != &ag_self && issued(context) - turns->ops > AG_DUEL_ASTRAY;
+    if (leader == &ag_self) {
+        arrive(stream);
+    } else if (astray || (leader == NULL && atomic_load(&turns->left) <= 0)) {
+        atomic_store(&turns->leader, &ag_self);
+        begin_duel(context);
+    }
+}
+
+bool ag_turns_hold_slow(struct ag_stream *stream)
+{
+    struct ag_turns *turns = &stream->id.context->turns;
+    if (!ag_opt.trace_duel)
+        return true;
+    if (atomic_load(&turns->lost) != stream->turn.lost) {
+        rest(stream);
+        return !stream->turn.rests;
+    }
+    if (!atomic_exchange(&turns->busy, true)) {
+        take_turn(stream);
+        atomic_store(&turns->busy, false);
+    }
+    return !ag_turns_are_eager(stream);
+}
+
+void ag_turns_made(struct ag_stream *stream)
+{
+    struct ag_turns *turns = &stream->id.context->turns;
+    int64_t left = atomic_load_explicit(&turns->left, memory_order_relaxed);
+    if (left > AG_DUEL_FIRST)
+        atomic_store_explicit(&turns->left, left / 2, memory_order_relaxed);
+}
+
+bool ag_turns_pass(struct ag_stream *stream, uint64_t mark)
+{
+    struct ag_recorder *rec = &stream->recorder;
+    if (rec->cursor->depth != 0)
+        return false;
+    bool rests = ag_recorder_rests(rec);
+    bool learns = ag_issuer_issued(stream) - stream->turn.began < AG_DUEL_LEARN;
+    stream->turn.known |= mark;
+    if (rests && learns) {
+        ag_recorder_lets_pass(rec, mark);
+        return true;
+    }
+    if (rests) { /* the loop is another one */
+        struct ag_turns *turns = &stream->id.context->turns;
+        turns->rest_next = 0;
+        atomic_store(&turns->rest, 0);
+        ag_recorder_resume(rec, UINT32_MAX);
+    }
+    stream->turn.rests = false;
+    return false;
+}
+
+void ag_turns_spent_slow(const struct ag_stream *stream, uint64_t began)
+{
+    if (ag_turns_are_eager(stream))
+        ag_self.apart += ag_clock_since(began > ag_self.block ? began : ag_self.block);
+}

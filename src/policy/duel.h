@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A duel: is a program faster with its sequences held, or with all of them eager?
+ *
+ * Blocks of the program's work take turns, held and eager, in pairs. Which way comes first changes
+ * from pair to pair, so that what happens every second time falls to both. A pair tells one number:
+ * the difference of the times of an op, by their average. So one pause counts little, whichever way
+ * it falls.
+ *
+ * Pairs differ, and by how much they differ says what their mean is worth. The duel is over once
+ * the mean is further from 0 than the noise of so many pairs explains. Until much has been seen the
+ * noise is taken to be AG_DUEL_NOISE. Holding begins with an advantage, since it mostly pays: a few
+ * bad pairs do not end it, and what saves much is given up for no noise that machines have. If
+ * nothing is decided after AG_DUEL_PAIRS the difference is less than anybody would notice, and
+ * holding goes on.
+ *
+ * Nothing here knows streams, threads or clocks, and nothing is thread-safe.
+ */
+#ifndef AG_DUEL_H
+#define AG_DUEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ag_duel {
+    uint32_t pairs;      /* that are over */
+    bool second;         /* the block under way is the pair's second */
+    double op_ns[2];     /* held, eager: time of an op in the pair under way */
+    double sum, squares; /* of the pairs' differences: above 0 holding is slower */
+    double mean_ns[2];   /* held, eager: time of an op, the mean over all pairs */
+};
+
+/* OPEN: it goes on. EVEN: it is over, and neither way has won. */
+enum ag_duel_verdict { AG_DUEL_OPEN, AG_DUEL_HELD, AG_DUEL_EAGER, AG_DUEL_EVEN };
+
+/* A duel begins, with a held block. */
+void ag_duel_begin(struct ag_duel *duel);
+
+/* Whether nothing is held in the block under way. */
+static inline bool ag_duel_is_eager(const struct ag_duel *duel)
+{
+    return (duel->pairs + duel->second) % 2 != 0;
+}
+
+/* The block under way is over: it took so many ns, in which so many ops were issued, 1 at least. */
+enum ag_duel_verdict ag_duel_block(struct ag_duel *duel, uint64_t ns, uint64_t ops);
+
+#endif
