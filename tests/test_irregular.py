@@ -88,8 +88,7 @@ def test_what_comes_before_a_loop_leaves_no_short_graphs(tmp_path):
 def test_what_is_held_before_a_hole_goes_out_in_several_graphs(tmp_path):
     """The op that cannot be held comes anywhere. What is held then need not begin a trace as a whole."""
     file = tmp_path / "trace"
-    report = program("hole_at_times", 0, 1000, env={**helpers.HELD, "AUTOGRAPH_TRACE_FILE": file},
-                     own_clock=False).report
+    report = program("hole_at_times", 0, 1000, env={**helpers.HELD, "AUTOGRAPH_TRACE_FILE": file}).report
     submits = trace_records.Trace(file).submits
     assert sum(replayed for _, _, _, _, replayed, *_ in submits) == report["ops"]["replayed"]
     stream_barrier = 1
