@@ -188,6 +188,8 @@ def setting(number, gpu=False):
         result.update({f"AUTOGRAPH_{k}": chance.choice(v) for k, v in options.items()})
     if chance.random() < 0.5:  # fewer queues of the device than there are streams
         result["CUDA_DEVICE_MAX_CONNECTIONS"] = chance.randint(1, 4)
+    if not gpu and chance.random() < 0.25:  # so slow that duels come soon, and are lost
+        result |= {"AGSIM_GRAPH_LAUNCH_US": 200, "AUTOGRAPH_TRACE_DUEL": "true"}
     return result
 
 
