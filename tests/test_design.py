@@ -10,7 +10,7 @@ SOURCES = [p for p in (helpers.SOURCE / "src").rglob("*") if p.suffix in (".c", 
 POLICY = (helpers.SOURCE / "src/policy/policy.def").read_text()
 NUMBERS = re.findall(r'^AG_POLICY\((AG_\w+), (.+?), (\w+), "([^"]+)"\)$', POLICY, flags=re.M)
 UNITS = set("""ops sequences rounds replays holds copies looks waits pauses pairs points times nodes traces states
-    streams bounds units parts factor percent ns ms KiB""".split())
+    streams bounds units parts factor percent ns KiB""".split())
 OPTIONS = (helpers.SOURCE / "src/config/options.def").read_text()
 PAGES = {name: (helpers.SOURCE / "docs" / name).read_text() for name in ("design.md", "measurements.md")}
 ROW = r"^\| `([\w.]+)` \| (\d+) \| .+ \|$"

@@ -174,11 +174,7 @@ void ag_account_peek(struct ag_counters *sum, uint64_t *streams)
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next)
         ag_lock_revoke(&stream->lock, &ag_self);
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next) {
-        /* Whoever has the lock for longer may wait for the GPU. */
-        int tries = 0;
-        while (tries < AG_PATIENCE_SHOW && !ag_stream_trylock(stream))
-            tries++;
-        if (tries < AG_PATIENCE_SHOW) {
+        if (ag_stream_trylock(stream)) { /* whoever has it may wait for the GPU */
             see(stream);
             ag_stream_unlock(stream);
         }
@@ -226,7 +222,7 @@ void ag_account_gather(struct ag_account *account)
     account->cuts = calloc(MOST_CUTS, sizeof *account->cuts);
     if (account->streams != NULL && account->cuts != NULL)
         for (struct ag_stream *stream = first; stream != NULL; stream = stream->place.next) {
-            if (!ag_stream_lock_within(stream, AG_PATIENCE_REPORT_NS))
+            if (!ag_stream_lock_within(stream, AG_PATIENCE_NS))
                 continue;
             gather_stream(account, stream);
             pthread_mutex_lock(&peek_lock);

@@ -131,7 +131,7 @@ static bool ask(struct job *job, bool shared)
         return true;
     }
     uint64_t most =
-        shared || jobs != NULL ? AG_PATIENCE_ASIDE_MS * UINT64_C(1000000) : AG_PATIENCE_MAKING_NS;
+        shared || jobs != NULL ? AG_PATIENCE_NS : AG_PATIENCE_LONG_NS;
     *last = job;
     last = &job->next;
     pthread_cond_signal(&asked);

@@ -12,7 +12,7 @@
  * waits while a launch waits for room?"). If the calling thread is the one that would let the
  * stream go on, that is a deadlock, and the program does not have it by itself. So where other
  * threads use the context, the thread makes all these calls. Whoever asks then, or while another
- * call is being made, waits no longer than AG_PATIENCE_ASIDE_MS. While an earlier call has not come
+ * call is being made, waits no longer than AG_PATIENCE_NS. While an earlier call has not come
  * back in that time, nobody waits for a further one. Launches pass meanwhile.
  *
  * All functions want the context to be current. A function that makes something may return
@@ -52,6 +52,9 @@ CUresult ag_aside_relay(struct ag_context *context, struct ag_relay *relay);
 
 /* Returns the first error. The context has one relay less. */
 CUresult ag_aside_destroy_relay(struct ag_context *context, const struct ag_relay *relay);
+
+/* Parts of a stream's pinned memory for uploads: an event tells when one can be used again. */
+enum { AG_STAGING_PARTS = 8, AG_STAGING_PART_KB = 32 /* of one, at least AG_UPLOAD_KB */ };
 
 /* Pinned memory, the driver's number of it, and events that are never timed, one for each part.
    Whoever asks for it never gives it back. */

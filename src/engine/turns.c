@@ -86,7 +86,7 @@ static void arrive(struct ag_stream *stream)
     uint32_t least = first ? 0 : AG_DUEL_BLOCK; /* the first block begins behind a wait, too */
     enum ag_duel_verdict verdict = AG_DUEL_OPEN;
     turns->mark = mark;
-    if (ops < (waited ? least : AG_DUEL_UNWAITED))
+    if (ops < (waited ? least : 2 * AG_DUEL_BLOCK))
         return;
     now = ag_clock_now();
     if (!first)
@@ -119,7 +119,7 @@ static void take_turn(struct ag_stream *stream)
     struct ag_turns *turns = &context->turns;
     const void *leader = atomic_load(&turns->leader);
     bool astray =
-        leader != NULL && leader != &ag_self && issued(context) - turns->ops > AG_DUEL_ASTRAY;
+        leader != NULL && leader != &ag_self && issued(context) - turns->ops > AG_DUEL_FIRST;
     if (leader == &ag_self) {
         arrive(stream);
     } else if (astray || (leader == NULL && atomic_load(&turns->left) <= 0)) {

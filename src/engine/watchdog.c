@@ -46,7 +46,7 @@ bool ag_watchdog_flush(enum ag_reason reason)
     unsigned mine = atomic_fetch_add(&requests, 1) + 1;
     wake_up();
     for (uint64_t slept = 0; (int)(atomic_load(&done) - mine) < 0;)
-        if (atomic_load(&stop) || !ag_patience_lasts(&slept, AG_WATCHDOG_FLUSH_NS))
+        if (atomic_load(&stop) || !ag_patience_lasts(&slept, AG_PATIENCE_LONG_NS))
             return false;
     return true;
 }
