@@ -8,7 +8,9 @@ import helpers
 
 SOURCES = [p for p in (helpers.SOURCE / "src").rglob("*") if p.suffix in (".c", ".h", ".def")]
 POLICY = (helpers.SOURCE / "src/policy/policy.def").read_text()
-NUMBERS = re.findall(r'^AG_POLICY\((AG_\w+), (.+?), (\w+), "([^"]+)"\)$', POLICY, flags=re.M)
+ONE, BACKOFF = r"AG_POLICY\((AG_\w+), (.+?)", r"AG_BACKOFF\((AG_\w+), (\S+), \d+, [\d <]+"
+NUMBERS = [found for row in (ONE, BACKOFF)
+           for found in re.findall(rf'^{row}, (\w+), "([^"]+)"\)$', POLICY, flags=re.M)]  # a back-off's first
 UNITS = set("""ops sequences rounds replays holds copies looks waits pauses pairs points times nodes traces states
     streams bounds units parts factor percent ns KiB""".split())
 OPTIONS = (helpers.SOURCE / "src/config/options.def").read_text()
@@ -40,8 +42,8 @@ def test_number_is_that_of_the_code(name, value):
 
 
 def test_each_number_of_the_policy_has_a_name_a_unit_and_a_reason():
-    lines = re.findall(r"^AG_POLICY.*", POLICY, flags=re.M)
-    assert len(NUMBERS) == len(lines) == len({name for name, *_ in NUMBERS}) > 100
+    lines = re.findall(r"^AG_(?:POLICY|BACKOFF).*", POLICY, flags=re.M)
+    assert len(NUMBERS) == len(lines) == len({name for name, *_ in NUMBERS}) > 30
     assert {unit for _, _, unit, _ in NUMBERS} == UNITS
     assert all(number(name) is not None for name, *_ in NUMBERS)
 

@@ -187,7 +187,8 @@ static struct ag_context *make(CUcontext ctx, CUdevice device, bool few)
     find_queues(context, ctx, few);
     atomic_store(&context->green, false);
     context->grown[0] = context->grown[1] = context->shorts = 0;
-    context->useless_lives = context->young_last = 0;
+    context->useless_lives = 0;
+    ag_backoff_reset(&context->rears);
     atomic_store(&context->young, 0);
     context->turns = (struct ag_turns){.left = AG_DUEL_FIRST};
     __atomic_store_n(&context->ctx, ctx, __ATOMIC_RELEASE); /* found from now on */
@@ -359,14 +360,15 @@ _Alignas(64) _Atomic bool ag_any_young;
 void ag_lives_end(struct ag_context *context, bool is_short, bool gained)
 {
     if (gained) {
-        context->useless_lives = context->young_last = 0;
+        context->useless_lives = 0;
+        ag_backoff_reset(&context->rears);
         atomic_store_explicit(&context->young, 0, memory_order_relaxed);
     } else if (is_short && ag_opt.trace_young != 0 &&
                ++context->useless_lives >= (uint32_t)ag_opt.trace_young) {
-        uint32_t last = context->young_last != 0 ? context->young_last : context->useless_lives;
+        uint32_t times = ag_backoff_next(&context->rears, AG_YOUNG);
         context->useless_lives = 0;
-        context->young_last = last < AG_YOUNG_MOST ? last * AG_YOUNG_GROWS : last;
-        atomic_store_explicit(&context->young, context->young_last, memory_order_relaxed);
+        atomic_store_explicit(&context->young, times * (uint32_t)ag_opt.trace_young,
+                              memory_order_relaxed);
         atomic_store_explicit(&ag_any_young, true, memory_order_relaxed);
     }
 }

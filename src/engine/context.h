@@ -52,9 +52,9 @@ struct ag_context {
     long memory;   /* device memory that the execs take, KiB */
 
     /* Under the lock of registry.c. */
-    uint32_t useless_lives; /* short lives of streams in a row that gained nothing */
-    uint32_t young_last;    /* how many new streams were young the last time; see young.h */
-    _Atomic uint32_t young; /* next new streams that are young */
+    uint32_t useless_lives;  /* short lives of streams in a row that gained nothing */
+    struct ag_backoff rears; /* young streams: how many times as many as such lives are next */
+    _Atomic uint32_t young;  /* next new streams that are young */
 
     _Atomic unsigned relays;   /* relays in the context; see relay.h */
     _Atomic unsigned ahead[3]; /* for each kind of stream, see ag_context_ahead(): streams that hold

@@ -15,7 +15,8 @@
 static inline void ag_copies_start(struct ag_stream *stream)
 {
     struct ag_copies *copies = &stream->copies;
-    copies->foreign = ag_self.foreign < AG_COPIES_FOREIGN ? 0 : AG_COPIES_FOREIGN;
+    ag_backoff_reset(&copies->again);
+    copies->foreign = ag_self.foreign < AG_COPIES_FOREIGN.first ? 0 : AG_COPIES_FOREIGN.first;
     atomic_store_explicit(&copies->next, copies->foreign != 0 ? copies->foreign : AG_COPIES_FIRST,
                           memory_order_relaxed);
 }

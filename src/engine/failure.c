@@ -26,8 +26,7 @@ void ag_failure_spoil(struct ag_stream *stream, struct ag_node *node)
 {
     struct ag_refusals *refusals = &stream->refusals;
     node->bad |= AG_BAD;
-    refusals->until = stream->counters.ops + ((uint64_t)AG_BAD_OPS << refusals->times);
-    refusals->times += refusals->times < AG_BAD_DOUBLED;
+    refusals->until = stream->counters.ops + ag_backoff_next(&refusals->again, AG_BAD_OPS);
 }
 
 void ag_failure_forgive_slow(struct ag_stream *stream)

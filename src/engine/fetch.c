@@ -72,7 +72,7 @@ static CUfunction load(struct ag_fetch *fetch, CUcontext ctx)
 bool ag_fetch_is_wanted(const struct ag_fetch *fetch)
 {
     return ag_fetch_image[0] != 0 && !ag_fetch_is_ready(fetch) && !atomic_load(&fetch->never) &&
-           atomic_load(&fetch->seen) >= AG_FETCH_AFTER &&
+           atomic_load(&fetch->seen) >= AG_FETCH_AFTER.first &&
            atomic_load(&fetch->seen) >= atomic_load(&fetch->after);
 }
 
@@ -80,9 +80,9 @@ bool ag_fetch_load(struct ag_fetch *fetch, CUcontext ctx)
 {
     bool shared = is_shared();
     CUfunction func = shared ? NULL : load(fetch, ctx);
-    uint32_t seen = atomic_load(&fetch->seen);
+    uint32_t more = ag_backoff_next(&fetch->tries, AG_FETCH_AFTER);
     atomic_store(&fetch->never, shared);
-    atomic_store(&fetch->after, seen < UINT32_MAX / 2 ? 2 * seen : UINT32_MAX);
+    atomic_store(&fetch->after, atomic_load(&fetch->seen) + more);
     atomic_store(&fetch->func, func);
     return shared || func != NULL;
 }
@@ -94,7 +94,8 @@ void ag_fetch_forget(struct ag_fetch *fetch)
     atomic_store(&fetch->seen, 0);
     atomic_store(&fetch->after, 0);
     atomic_store(&fetch->rest, 0);
-    atomic_store(&fetch->rested, 0);
+    ag_backoff_reset(&fetch->rests);
+    ag_backoff_reset(&fetch->tries);
     atomic_store(&fetch->vain, false);
     atomic_store(&fetch->reader, NULL);
     fetch->module = NULL;
@@ -163,12 +164,7 @@ CUevent ag_fetch_mark(struct ag_fetch *fetch, CUstream handle, CUresult *result)
 /* A thread has waited in vain: it goes on, and there are none for a while. */
 static void rest(struct ag_fetch *fetch)
 {
-    uint32_t rested = atomic_load(&fetch->rested);
-    uint32_t copies = rested == 0                   ? AG_FETCH_REST_FIRST
-                      : rested < AG_FETCH_REST_MOST ? 2 * rested
-                                                    : rested;
-    atomic_store(&fetch->rested, copies);
-    atomic_store(&fetch->rest, copies);
+    atomic_store(&fetch->rest, ag_backoff_next(&fetch->rests, AG_FETCH_REST));
     atomic_store(&fetch->vain, true);
 }
 

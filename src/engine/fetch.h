@@ -30,6 +30,7 @@
 #include <stdint.h>
 
 #include "engine/thread.h"
+#include "policy/backoff.h"
 #include "policy/policy.h"
 
 enum {
@@ -52,6 +53,7 @@ struct ag_fetch {
     _Atomic bool never;       /* processes share the device */
     _Atomic uint32_t seen;    /* read-backs before it was loaded */
     _Atomic uint32_t after;   /* of these, how many precede the next try to load it; 0: the first */
+    struct ag_backoff tries;  /* to load it */
     CUmodule module;          /* NULL: not loaded */
     struct ag_fetched *place; /* pinned memory */
     CUdeviceptr at;           /* where the device finds it */
@@ -66,7 +68,7 @@ struct ag_fetch {
     bool lost;  /* the driver has refused to launch it; the reader's */
 
     _Atomic uint32_t rest;   /* further copies that are none, since a thread waited in vain */
-    _Atomic uint32_t rested; /* how many they were the last time */
+    struct ag_backoff rests; /* how many they are */
 };
 
 /* Whether the kernel can be launched. */

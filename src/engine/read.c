@@ -440,7 +440,7 @@ static void count(struct ag_fetch *fetch, const struct ag_read_call *call)
     uint32_t seen = atomic_load(&fetch->seen) + 1;
     /* Seldom where no load comes. If this copy is no read-back it does not count: the next may be.
      */
-    bool looks = seen >= AG_FETCH_AFTER && (seen & (seen - 1)) == 0;
+    bool looks = seen >= AG_FETCH_AFTER.first && (seen & (seen - 1)) == 0;
     if (looks && place_of(call) != WAITED)
         return;
     atomic_store(&fetch->seen, seen); /* of two threads one may be lost */

@@ -23,6 +23,7 @@
 #include "engine/thread.h"
 #include "graph/keep.h"
 #include "graph/trace.h"
+#include "policy/backoff.h"
 #include "policy/policy.h"
 #include "trace/recorder.h"
 
@@ -191,8 +192,9 @@ struct ag_order {
 
 /* copies.c: copies that could not be held. */
 struct ag_copies {
-    uint32_t foreign;      /* in a row */
-    _Atomic uint32_t next; /* next copies that count as such without a look */
+    uint32_t foreign;        /* in a row, that were looked at */
+    _Atomic uint32_t next;   /* next copies that count as such without a look */
+    struct ag_backoff again; /* how many they are */
 };
 
 /* eager.h: ops that went out eagerly. */
@@ -204,8 +206,8 @@ struct ag_eager {
 
 /* failure.c: when nodes that are AG_BAD are good again. */
 struct ag_refusals {
-    uint64_t until; /* counters.ops by then; 0: none is bad */
-    uint32_t times; /* that something was refused, up to AG_BAD_DOUBLED */
+    uint64_t until;          /* counters.ops by then; 0: none is bad */
+    struct ag_backoff again; /* ops without one until then */
 };
 
 /* account.c: causes of cuts. */
