@@ -21,31 +21,6 @@
 
 enum { AS_LONG_AS_IT_TAKES = -1 };
 
-static uint64_t divisor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        uint64_t remainder = a % b;
-        a = b;
-        b = remainder;
-    }
-    return a;
-}
-
-/* This thread waits for ops that another thread has issued and that are held. Where the two threads
-   take turns such waits come at regular distances: a number of ops, or a multiple of it. Then
-   sequences may come to end there. Otherwise waits come anywhere, and their place says nothing. */
-static void submit_awaited(struct ag_stream *stream, enum ag_reason reason)
-{
-    uint64_t ops = stream->counters.ops - stream->order.awaited_at;
-    uint64_t every = divisor(stream->order.awaited_every, ops);
-    stream->order.awaited_at += ops;
-    stream->order.awaited_every = every > 1 ? every : ops;
-    stream->order.awaited = every > 1 ? stream->order.awaited + 1 : 0;
-    ag_stream_submit(stream, reason);
-    if (stream->order.awaited >= AG_AWAITED)
-        ag_recorder_late(&stream->recorder, stream->recorder.cursor);
-}
-
 /* Whether a barrier has waited in vain for what is held. */
 static bool is_late(const struct ag_stream *stream)
 {
@@ -78,17 +53,17 @@ static void end_own(struct ag_stream *stream, enum ag_reason reason, int ns)
         ag_relay_absorb(stream);
 }
 
-/* Another thread issues the ops of the stream: its sequence goes on. */
+/* Another thread issues the ops of the stream: its sequence goes on. If this thread waits for them
+   they are late. */
 static void submit_others(struct ag_stream *stream, enum ag_reason reason, int ns)
 {
     bool awaited =
         reason == AG_REASON_QUEUE || (reason == AG_REASON_HOST_WAIT && ns == AS_LONG_AS_IT_TAKES);
     if (stream->seq.held == 0)
         return;
+    ag_stream_submit(stream, reason);
     if (awaited)
-        submit_awaited(stream, reason);
-    else
-        ag_stream_submit(stream, reason);
+        ag_recorder_late(&stream->recorder, stream->recorder.cursor);
 }
 
 /* Submits what a stream holds, unless another thread is at work on it for longer than that, ns. */

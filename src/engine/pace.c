@@ -13,7 +13,6 @@ static void resize(struct ag_stream *stream, uint32_t length)
     struct ag_pace *pace = &stream->pace;
     pace->length = length < ag_opt.trace_min_length ? (uint32_t)ag_opt.trace_min_length : length;
     pace->times = 0;
-    pace->late = 0;
     ag_log(AG_LOG_DETAIL, "sequences of %u ops in stream %p: %u ns for each, %u between waits",
            pace->length, (void *)stream->id.handle, pace->op_ns, pace->runs);
     /* The usual one leaves a long loop in longer pieces than a short one is unrolled to. */
@@ -83,29 +82,18 @@ static void learn(struct ag_pace *pace, uint64_t op_ns, uint64_t any_ns)
 void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint64_t now)
 {
     struct ag_pace *pace = &stream->pace;
-    if (late) {
-        if ((pace->late += AG_PACE_LATE_WEIGHT) > AG_PACE_LATE_MOST) {
-            uint32_t ops = held > piece(pace) ? held : piece(pace);
-            pace->cap = pace->length / 2;
-            while (pace->cap >= ops && pace->cap > 1)
-                pace->cap /= 2;
-            pace->cap_for = pace->cap_next != 0 ? pace->cap_next : AG_PACE_CAP_FIRST;
-            pace->cap_next =
-                pace->cap_for < AG_PACE_CAP_MOST ? 2 * pace->cap_for : AG_PACE_CAP_MOST;
-            resize(stream, pace->cap);
-        }
-    } else {
-        pace->late -= pace->late > 0;
-        /* This thread has issued the last of two ops at least. If it has the first one, too, it is
-           known what else it did meanwhile. */
-        bool last = atomic_load_explicit(&stream->issuer.thread, memory_order_relaxed) == &ag_self;
-        if (pace->began != 0 && now != 0 && last && held > 1) {
-            bool both = pace->thread == &ag_self;
-            uint64_t ns = ag_clock_less(now, pace->began);
-            uint32_t all = both ? ag_self.ops - pace->ops_before : held;
-            uint64_t own_ns = ag_clock_less(ns, both ? ag_self.submitting - pace->submitting : 0);
-            learn(pace, ns / (held - 1), own_ns / ((all > held ? all : held) - 1));
-        }
+    /* This thread has issued the last of two ops at least. If it has the first one, too, it is
+       known what else it did meanwhile. What the watchdog submits tells the pace if it was still
+       getting longer. */
+    bool last =
+        late ? stream->late.looks_alike < AG_WATCHDOG_LOOKS
+             : atomic_load_explicit(&stream->issuer.thread, memory_order_relaxed) == &ag_self;
+    if (pace->began != 0 && now != 0 && last && held > 1) {
+        bool both = pace->thread == &ag_self;
+        uint64_t ns = ag_clock_less(now, pace->began);
+        uint32_t all = both ? ag_self.ops - pace->ops_before : held;
+        uint64_t own_ns = ag_clock_less(ns, both ? ag_self.submitting - pace->submitting : 0);
+        learn(pace, ns / (held - 1), own_ns / ((all > held ? all : held) - 1));
     }
     pace->began = 0;
 }
@@ -135,8 +123,6 @@ static uint32_t best_length(const struct ag_pace *pace)
 {
     uint64_t square = (uint64_t)AG_PACE_PIECE_NS * pace->runs / (pace->any_ns | 1);
     uint32_t most = most_held(pace->op_ns), length = 2;
-    if (pace->cap != 0 && most > pace->cap)
-        most = pace->cap;
     while (2 * (uint64_t)length * length < square && 2 * length <= most)
         length *= 2;
     while (pace->runs > length && 2 * length <= most && cost(pace, 2 * length) < cost(pace, length))
@@ -192,8 +178,6 @@ static uint32_t best_first(const struct ag_pace *pace)
 __attribute__((noinline)) static void look(struct ag_stream *stream)
 {
     struct ag_pace *pace = &stream->pace;
-    if (pace->cap_for != 0 && --pace->cap_for == 0)
-        pace->cap = 0;
     uint32_t best = best_length(pace);
     pace->first = best_first(pace);
     if (best == pace->length || best != pace->better)

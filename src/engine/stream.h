@@ -155,11 +155,6 @@ struct ag_pace {
     uint32_t first;      /* ops of the first sequence behind a wait */
     uint32_t better;     /* the length, ops, that the last `times` looks found better */
     uint32_t times;
-    int late;          /* goes up when the watchdog submits, down when a piece is in time */
-    uint32_t cap;      /* ops of a sequence at most, since longer ones were late; 0: any number */
-    uint32_t cap_for;  /* looks for which the cap stays */
-    uint32_t cap_next; /* looks for which the next cap will stay */
-
     enum ag_pace_known known; /* how well op_ns and any_ns are known */
 };
 
@@ -183,11 +178,8 @@ struct ag_late {
 
 /* barrier.c: waits of other threads for what is held. */
 struct ag_order {
-    _Atomic uint32_t late;  /* the hold, by its epoch, for which a barrier has waited in vain: the
-                               next does not wait */
-    uint64_t awaited_at;    /* counters.ops at the last such wait */
-    uint64_t awaited_every; /* the greatest number of which all distances are multiples, ops */
-    uint32_t awaited;       /* waits in a row whose distances have such a number above 1 */
+    _Atomic uint32_t late; /* the hold, by its epoch, for which a barrier has waited in vain: the
+                              next does not wait */
 };
 
 /* copies.c: copies that could not be held. */

@@ -2,8 +2,7 @@
 /* The recorder: where sequences end, which are hot, and when recording does not pay. */
 #include "trace/recorder.h"
 
-AG_HOLDS(struct ag_node, late, AG_PAUSES);
-AG_HOLDS(struct ag_node, late_at, 2 * AG_PAUSE_LASTS); /* it goes round */
+AG_HOLDS(struct ag_node, late, AG_LATE_MOST + AG_LATE_WEIGHT);
 
 bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, uint32_t max_length)
 {
@@ -38,26 +37,26 @@ bool ag_recorder_rounds(struct ag_recorder *rec)
     return rec->rounded;
 }
 
-/* How long ago the last pause at this node was, in units of AG_PAUSE_OPS. */
-static uint8_t late_for(const struct ag_recorder *rec, const struct ag_node *node)
-{
-    return (uint8_t)(rec->ops / AG_PAUSE_OPS - node->late_at);
-}
-
 void ag_recorder_late(struct ag_recorder *rec, struct ag_node *node)
 {
-    if (late_for(rec, node) > AG_PAUSE_APART)
-        node->late = 0;
-    node->late_at = (uint8_t)(rec->ops / AG_PAUSE_OPS);
-    node->late = (uint8_t)(node->late + (node->late < AG_PAUSES));
+    node->late = (uint16_t)(node->late + AG_LATE_WEIGHT);
+    if (node->late >= AG_LATE_ENDS)
+        node->late = AG_LATE_MOST;
+    rec->lately = AG_LATE_MOST;
 }
 
-/* A sequence has ended where the program used to pause. That the program goes on says nothing then
-   about the trace that ends there. */
-__attribute__((noinline)) static void paused(struct ag_recorder *rec, struct ag_node *node)
+/* A sequence has ended at this node. If that is because ops were late, it says nothing about the
+   trace that ends there that the program goes on. */
+__attribute__((noinline)) static void passed(struct ag_recorder *rec, struct ag_node *node)
 {
-    rec->ended = NULL;
-    node->late = late_for(rec, node) <= AG_PAUSE_LASTS ? AG_PAUSES : 0;
+    rec->lately -= rec->lately != 0;
+    if (node->late >= AG_LATE_ENDS)
+        rec->ended = NULL;
+    for (; node->parent != NULL; node = node->parent)
+        if (node->late != 0) {
+            node->late--;
+            rec->lately = AG_LATE_MOST;
+        }
 }
 
 static void rest_for(struct ag_recorder *rec, uint32_t ops)
@@ -396,8 +395,8 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     bool early = !barrier && node->depth < rec->limit;
     struct ag_node *before = rec->ended;
     rec->ended = early && node->trace != NULL ? node : NULL;
-    if (__builtin_expect(node->late == AG_PAUSES, 0))
-        paused(rec, node);
+    if (__builtin_expect(rec->lately != 0 || node->late != 0, 0))
+        passed(rec, node);
     rec->cursor = &rec->tree.root;
     rec->limit = rec->max_length;
     rec->ops += node->depth;

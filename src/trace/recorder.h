@@ -17,8 +17,7 @@
  *  - where a trace ends that begins no longer one, since it can be replayed at once;
  *  - where the stream is irregular: where it would go on as none has before, if a trace begins
  *    there, and no barrier is likely to end it soon;
- *  - where the program has paused several times while the sequence was held, or where another
- *    thread has waited several times for what was held.
+ *  - where what is held is late too often: the program pauses there, or another thread waits.
  * So a short loop is unrolled, and a long loop is cut into pieces that fall on the same ops each
  * time.
  *
@@ -78,6 +77,7 @@ struct ag_recorder {
     uint32_t period;        /* ops from the head to its first return */
     uint32_t rounds; /* returns of the head at that distance; AG_ROUNDS_NONE: not to be counted */
     bool rounded;    /* the last sequence ended because its head had come round often enough */
+    uint32_t lately; /* sequences whose nodes are looked at, since one of them was late */
     uint32_t ops;    /* of all sequences, since the recorder was made */
     uint32_t alike;  /* ops of equal sequences in a row that have been replayed */
     uint32_t run, last_run; /* ops since the last barrier, and between the two barriers before */
@@ -162,7 +162,7 @@ static inline bool ag_recorder_is_unseen(const struct ag_recorder *rec)
 /* Whether any open sequence ends at this node. */
 static inline bool ag_recorder_full(const struct ag_recorder *rec, const struct ag_node *node)
 {
-    return node->depth >= rec->limit || node->late == AG_PAUSES;
+    return node->depth >= rec->limit || node->late >= AG_LATE_ENDS;
 }
 
 /* Whether the open sequence, all of which is held, ends at this node. */
@@ -172,8 +172,8 @@ static inline bool ag_recorder_ends(const struct ag_recorder *rec, const struct 
     return last || ag_recorder_full(rec, node);
 }
 
-/* The held ops up to this node had to be submitted before the sequence was complete: the program
-   paused there, or another thread waited for them. */
+/* The held ops up to this node were late: they had to be submitted before the sequence was
+   complete, since the program paused there, or another thread waited for them. */
 void ag_recorder_late(struct ag_recorder *rec, struct ag_node *node);
 
 /* Whether the open sequence ends before this op. */

@@ -32,8 +32,7 @@ struct ag_node {
                     its shape */
     bool taken;  /* the driver has taken an eager call with its present shape; the owner's */
     uint8_t failures; /* times that no graph could be made of the path to here; the owner's */
-    uint8_t late;     /* times that the program paused here while ops were held; the recorder's */
-    uint8_t late_at;  /* when it last did, in units of AG_PAUSE_OPS; the recorder's */
+    uint16_t late;    /* how often what is held up to here is late, in points; the recorder's */
     bool part;        /* became hot while the stream was irregular; the recorder's */
 
     /* The arguments of the last time this op was held here; set up by ag_node_arguments(). */

@@ -355,7 +355,7 @@ TEST(sequences_end_where_the_program_pauses)
         while (!rec.came)
             ends_there(&rec, false, later);
         ends_there(&rec, false, later);
-        for (unsigned i = 0; i < AG_PAUSES; i++)
+        for (unsigned i = 0; i <= AG_LATE_ENDS / AG_LATE_WEIGHT; i++)
             CHECK(!ends_there(&rec, true, later));
         for (unsigned i = 0; i < 1000; i++)
             CHECK(ends_there(&rec, true, later));
@@ -364,10 +364,15 @@ TEST(sequences_end_where_the_program_pauses)
             rounds++;
         CHECK(rounds > 1000 && rounds < 10000);
         for (unsigned i = 0; i < 20; i++) { /* and now and then there is a pause anywhere */
-            CHECK(!ends_there(&rec, true, later));
             for (unsigned k = 0; k < 1000; k++)
                 CHECK(!ends_there(&rec, false, later));
+            CHECK(!ends_there(&rec, true, later));
         }
+        for (rounds = 0; !ends_there(&rec, true, later); rounds++)
+            CHECK(rounds < 10);
+        for (rounds = 0; ends_there(&rec, true, later); rounds++)
+            CHECK(rounds < 10000);
+        CHECK(ends_there(&rec, true, later)); /* it was late once more: that is enough */
         ag_tree_free(&rec.tree);
     }
 }
