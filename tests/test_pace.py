@@ -45,16 +45,12 @@ def test_slow_programs_have_short_pieces(op_ns, most):
     assert usual <= most if most < 64 else usual >= 16
 
 
-@pytest.mark.parametrize("op_ns", [120, 410])
-def test_short_piece_behind_a_wait(op_ns):
-    """The GPU starts on the first quarter while the rest is issued, if that takes longer than a replay and not
-    so long that any GPU would be faster."""
-    data = own_clock(1000, 32, True, op_ns, AUTOGRAPH_GRAPH_VARIANTS=1)
-    replays = replays_of(data)
-    if op_ns == 120:  # both begin with the same ops, and have their own arguments
-        assert min(replays[8], replays[24]) > 900 and data["patches"] < 1000
-    else:
-        assert replays[16] > 1900 and 24 not in replays and replays.get(8, 0) < 10  # on the way from 4 to 16
+@pytest.mark.parametrize("op_ns, first, rest", [(120, 16, 16), (500, 8, 16)])
+def test_short_piece_behind_a_wait(op_ns, first, rest):
+    """The GPU starts on the first half while the rest is issued, if that takes longer than two replays: on that of
+    32 ops, and of 16, which is the length where ops take long."""
+    replays = replays_of(own_clock(1000, 32, True, op_ns, AUTOGRAPH_GRAPH_VARIANTS=1))
+    assert replays[first] > 900 and replays[rest] > 900
 
 
 def test_no_short_piece_where_nobody_waits(tmp_path):
@@ -68,9 +64,10 @@ def test_pieces_stay_as_they_are_where_that_is_hardly_worse():
 
 
 def test_first_graph_is_an_ordinary_one_where_sequences_get_no_longer():
-    """5 us of work: pieces of 4, the first graph's length. There are four, each with its own arguments."""
+    """5 us of work: pieces of 4, the first graph's length, each with its own arguments; and halves of one."""
     data = own_clock(1000, 16, True, 5000)
-    assert replays_of(data)[4] > data["replays"] - 10 > 3000 and data["patches"] < 2000
+    assert sum(replays_of(data)[length] for length in (2, 4)) > data["replays"] - 10 > 3000
+    assert data["patches"] < 2000
 
 
 def test_single_op_between_waits(tmp_path):
@@ -141,7 +138,7 @@ def test_loop_that_waits_no_longer(body, tmp_path):
 def test_several_streams_of_a_thread(tmp_path):
     """Eight ops in each of eight streams: twice the pieces would be twice the launches in all of them."""
     replays = lengths(tmp_path, "n=64 streams=8 sync=1 cpu=0.5 iterations=200")
-    assert max(replays, key=replays.get) == 8
+    assert sum(count for length, count in replays.items() if length < 4) < 100
 
 
 def test_two_threads_that_share_a_stream():

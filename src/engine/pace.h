@@ -13,17 +13,15 @@
  * long. But one more piece means one more in each of the S streams, all on the CPU time of this
  * thread. So c is the time between any two ops of the thread.
  *
- * Behind a wait the GPU is idle. A program that issues faster than any GPU executes gets a short
- * first piece there: the GPU starts on it while the program issues the rest.
+ * Behind a wait the GPU is idle. If it would wait for long the first piece there is half as long:
+ * the GPU starts on it while the program issues the rest.
  *
- * How it is measured: c on held ops, the first time twice, since a pause may fall into one
- * measurement; N at barriers. Until something has been held, eager sequences tell how many ops can
- * be held at all.
+ * How it is measured: c on held ops, N at barriers. Until something has been held, eager sequences
+ * tell how many ops can be held at all.
  *
  * Lengths are powers of two, so that a loop of identical ops is cut at the same arguments. A length
- * changes only when another one has been clearly better for a while, since sequences of another
- * length have to get hot anew. Pieces that were late, because of pauses that c does not show, get
- * shorter for some time; each time for longer. With `trace.length = fixed` only that is done.
+ * changes only when another one is clearly better, since sequences of another length have to get
+ * hot anew. With `trace.length = fixed` nothing is done.
  *
  * All functions want the stream's lock.
  */
@@ -38,8 +36,8 @@ void ag_pace_start(struct ag_stream *stream);
 /* A hold begins. */
 void ag_pace_begun(struct ag_stream *stream);
 
-/* `held` ops are about to be submitted: by the watchdog (`late`), or in time, by this thread, at
-   the time `now` (ag_pace_clock()). */
+/* `held` ops are about to be submitted: by the watchdog (`late`), or by this thread, at the time
+   `now` (ag_pace_clock()). */
 void ag_pace_submitted(struct ag_stream *stream, uint32_t held, bool late, uint64_t now);
 
 /* The time now, ns; 0 if nobody wants to know. */

@@ -136,26 +136,21 @@ struct ag_execs {
     CUevent placeholder;    /* for events that have been destroyed; NULL: not needed yet */
 };
 
-enum ag_pace_known { AG_PACE_UNKNOWN, AG_PACE_DOUBTED /* measured once only */, AG_PACE_KNOWN };
-
 /* pace.c: how fast the program issues ops, and the lengths of sequences that follow from it. */
 struct ag_pace {
     uint64_t began;      /* when the hold began that is being timed, ns; 0: none is */
     const void *thread;  /* the thread that began it */
     uint64_t submitting; /* ns that this thread had spent submitting by then */
-    uint32_t op_ns;      /* time between two held ops of the stream, ns, on average */
-    uint32_t eager_ns; /* until something is held: time of an op in eager sequences; 0: not known */
-    uint64_t ended;    /* when the last eager sequence ended, ns; 0: not known */
-    uint32_t any_ns;   /* the program's own time between two ops of a thread in any streams, ns */
-    uint32_t replay_ns;  /* time that a replay takes the thread, ns, on average */
-    uint32_t ops_before; /* ops that the thread had held when the hold began */
-    uint32_t run;        /* ops since the last barrier */
-    uint32_t runs;       /* ops between two barriers, on average */
-    uint32_t length;     /* ops of a sequence, as the recorder was told */
-    uint32_t first;      /* ops of the first sequence behind a wait */
-    uint32_t better;     /* the length, ops, that the last `times` looks found better */
-    uint32_t times;
-    enum ag_pace_known known; /* how well op_ns and any_ns are known */
+    uint32_t ops_before; /* ops that it had held by then */
+    uint32_t op_ns;      /* time between two ops of the stream, ns, on average; 0: not known */
+    uint32_t holds;      /* that were measured, up to AG_PACE_HOLDS; 0: op_ns is of eager ops */
+    uint32_t any_ns;    /* the program's own time between two held ops of a thread in any streams */
+    uint64_t ended;     /* when the last eager sequence ended, ns; 0: not known */
+    uint32_t replay_ns; /* time that a replay takes the thread, ns, on average */
+    uint32_t run;       /* ops since the last barrier */
+    uint32_t runs;      /* ops between two barriers, on average */
+    uint32_t length;    /* ops of a sequence, as the recorder was told */
+    uint32_t first;     /* ops of the first sequence behind a wait */
 };
 
 /* turns.c: what a lost duel means for the stream. */
