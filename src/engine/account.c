@@ -174,7 +174,7 @@ void ag_account_peek(struct ag_counters *sum, uint64_t *streams)
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next)
         ag_lock_revoke(&stream->lock, &ag_self);
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next) {
-        if (ag_stream_trylock(stream)) { /* whoever has it may wait for the GPU */
+        if (ag_stream_lock_within(stream, 0)) { /* whoever has it for longer may wait for the GPU */
             see(stream);
             ag_stream_unlock(stream);
         }
