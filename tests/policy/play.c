@@ -84,11 +84,22 @@ static void count(struct result *result)
     memcpy(result->flushes, counters.flushes, sizeof result->flushes);
 }
 
+/* The watchdog may be at work on a stream, and its counters could not be read. */
+static void wait_for_streams(void)
+{
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next) {
+        ag_stream_lock(stream);
+        ag_stream_unlock(stream);
+    }
+}
+
 static void ends(const struct play_program *program)
 {
     struct result result = {.ns = 0};
-    if (way == LIBRARY)
+    if (way == LIBRARY) {
         ag_engine_barrier_all(AG_REASON_EXIT);
+        wait_for_streams();
+    }
     uint64_t end = play_end();
     for (uint32_t c = 1; c <= program->contexts; c++)
         if (play_context_end(play_context(c)) > end)
