@@ -190,7 +190,8 @@ static struct ag_context *make(CUcontext ctx, CUdevice device, bool few)
     context->useless_lives = 0;
     ag_backoff_reset(&context->rears);
     atomic_store(&context->young, 0);
-    context->turns = (struct ag_turns){.left = AG_DUEL_FIRST};
+    context->turns =
+        (struct ag_turns){.left = AG_DUEL_AGAIN.first, .again.last = AG_DUEL_AGAIN.first};
     __atomic_store_n(&context->ctx, ctx, __ATOMIC_RELEASE); /* found from now on */
     return context;
 }

@@ -13,6 +13,7 @@
 
 #include "engine/fetch.h"
 #include "engine/left.h"
+#include "policy/backoff.h"
 #include "policy/duel.h"
 
 /* Order of CUDA's implicit synchronization: CUDA driver API, "Stream synchronization behavior". */
@@ -36,8 +37,7 @@ struct ag_turns {
     uint64_t began, ops; /* the block: when, ns, 0: not yet; and the context's ops by then */
     uint64_t apart;      /* the leader's `apart` by then */
     uint32_t mark;       /* waits and graphs of the leader when its last sequence began */
-    uint32_t rest_next;  /* `rest` after the next duel that is lost; 0: the first */
-    int64_t again;       /* `left` after the last duel that was not lost; 0: the first */
+    struct ag_backoff again, rests; /* `left` after a duel, `rest` after one that is lost */
 };
 
 struct ag_context {

@@ -40,16 +40,6 @@ static void begin_duel(struct ag_context *context)
     turns->mark = ag_done.waits + ag_done.graphs;
 }
 
-static void lose(struct ag_turns *turns, struct ag_stream *stream)
-{
-    uint32_t rest = turns->rest_next != 0 ? turns->rest_next : AG_DUEL_REST_FIRST;
-    atomic_store(&turns->rest, rest);
-    turns->rest_next = rest < AG_DUEL_REST_MOST ? 2 * rest : AG_DUEL_REST_MOST;
-    turns->again = 0;
-    atomic_fetch_add(&turns->lost, 1);
-    stream->counters.duels_lost++;
-}
-
 /* The duel is over. */
 static void end_duel(struct ag_stream *stream, enum ag_duel_verdict verdict)
 {
@@ -62,16 +52,11 @@ static void end_duel(struct ag_stream *stream, enum ag_duel_verdict verdict)
            : verdict == AG_DUEL_HELD ? "pays"
                                      : "makes no difference",
            turns->duel.pairs, turns->duel.mean_ns[0], turns->duel.mean_ns[1]);
-    if (lost) {
-        lose(turns, stream);
-    } else {
-        turns->rest_next = 0;
-        atomic_store(&turns->rest, 0); /* for streams that come later */
-        turns->again = turns->again == 0                   ? AG_DUEL_FIRST * AG_DUEL_GROWS
-                       : turns->again < AG_DUEL_AGAIN_MOST ? turns->again * AG_DUEL_GROWS
-                                                           : AG_DUEL_AGAIN_MOST;
-    }
-    atomic_store(&turns->left, turns->again != 0 ? turns->again : AG_DUEL_FIRST);
+    stream->counters.duels_lost += lost;
+    ag_backoff_reset(lost ? &turns->again : &turns->rests);
+    atomic_store(&turns->rest, lost ? ag_backoff_next(&turns->rests, AG_DUEL_REST) : 0);
+    atomic_fetch_add(&turns->lost, lost);
+    atomic_store(&turns->left, ag_backoff_next(&turns->again, AG_DUEL_AGAIN));
     atomic_store(&turns->eager, false);
     atomic_store(&turns->leader, NULL);
 }
@@ -119,7 +104,7 @@ static void take_turn(struct ag_stream *stream)
     struct ag_turns *turns = &context->turns;
     const void *leader = atomic_load(&turns->leader);
     bool astray =
-        leader != NULL && leader != &ag_self && issued(context) - turns->ops > AG_DUEL_FIRST;
+        leader != NULL && leader != &ag_self && issued(context) - turns->ops > AG_DUEL_AGAIN.first;
     if (leader == &ag_self) {
         arrive(stream);
     } else if (astray || (leader == NULL && atomic_load(&turns->left) <= 0)) {
@@ -148,7 +133,7 @@ void ag_turns_made(struct ag_stream *stream)
 {
     struct ag_turns *turns = &stream->id.context->turns;
     int64_t left = atomic_load_explicit(&turns->left, memory_order_relaxed);
-    if (left > AG_DUEL_FIRST)
+    if (left > AG_DUEL_AGAIN.first)
         atomic_store_explicit(&turns->left, left / 2, memory_order_relaxed);
 }
 
@@ -166,7 +151,7 @@ bool ag_turns_pass(struct ag_stream *stream, uint64_t mark)
     }
     if (rests) { /* the loop is another one */
         struct ag_turns *turns = &stream->id.context->turns;
-        turns->rest_next = 0;
+        ag_backoff_reset(&turns->rests);
         atomic_store(&turns->rest, 0);
         ag_recorder_resume(rec, UINT32_MAX);
     }
