@@ -315,6 +315,7 @@ static void word_is_written(void)
 {
     OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     reserve(false);
+    OK(cuCtxSynchronize()); /* for the memset in the default stream: the stream's wait does not */
     for (uint32_t step = 0; step < STEPS; step++)
         OK(cuStreamWriteValue32(stream, target, step, 0));
     OK(cuStreamSynchronize(stream));
