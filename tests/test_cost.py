@@ -52,7 +52,7 @@ CEILINGS = {
     "alone": 1890,
     "beside": 1895,
     "stream": 3290,
-    "young": 1540,
+    "young": 1510,
     "crowd": 3290,
     "uploads": 5200,
 }

@@ -65,6 +65,14 @@ static void stream_goes(struct ag_stream *stream)
         ag_stream_vacate(stream, left);
 }
 
+/* The next stream of that name is another one. The calling thread sees that by the name alone. */
+static void forget(CUstream handle)
+{
+    struct ag_found *found = ag_stream_slot(handle);
+    if (found->key == handle)
+        *found = (struct ag_found){0};
+}
+
 void ag_engine_stream_destroy(CUstream handle)
 {
     CUcontext current;
@@ -90,6 +98,7 @@ void ag_engine_stream_destroy(CUstream handle)
         ag_context_leave(pushed);
     }
     ag_stream_unlock(stream);
+    forget(handle);
     AG_CALLSITE();
 }
 
