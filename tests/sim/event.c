@@ -69,7 +69,6 @@ static CUresult record(struct stream *s, struct event *e)
         marker_drop(m);
         return r;
     }
-    marker_enqueued(m);
     marker_drop(e->marker);
     e->marker = m;
     e->capture_id = 0;

@@ -53,6 +53,7 @@ static void flag(const struct agsim_launch *l, void **params)
 static void spin(const struct agsim_launch *l, void **params)
 {
     (void)l;
+    sim_tls.by_host = true;
     while (__atomic_load_n((uint32_t *)ARG(0, uint64_t), __ATOMIC_ACQUIRE) != ARG(1, uint32_t))
         sched_yield();
 }

@@ -15,7 +15,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/select.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #define QUEUE_DEPTH 1024 /* about what a real device takes before a launch blocks */
 #define LINGER      30   /* yields of a worker before it gives an empty stream up */
@@ -27,15 +29,54 @@ struct worker {
 };
 static struct worker *idle_workers;
 
+/* -- The device's time -- */
+
+/* A device is not late, however busy the machine is. An operation begins when it has been given to
+   the stream and what it waits for has ended, and takes as long as its worker works: the worker is
+   late by stream.late. Where the host says when an operation ends, it ends when the worker sees
+   that. */
+
+static atomic_bool timed; /* a time may be asked for */
+
+/* By no clock of the program's; 0: nobody asks. */
+static uint64_t now_ns(void)
+{
+    struct timespec t = {0, 0};
+    if (atomic_load_explicit(&timed, memory_order_relaxed))
+        (void)syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t device_ns(const struct stream *s)
+{
+    return now_ns() - s->late;
+}
+
+/* Returns when it begins. */
+static uint64_t op_begins(struct stream *s, const struct op *op)
+{
+    uint64_t begin = op->given > s->ended ? op->given : s->ended;
+    for (unsigned i = 0; i < op->ndeps; i++) {
+        const struct dep *d = &op->deps[i];
+        uint64_t ended = d->marker ? d->marker->ns : d->stream->ended;
+        if (ended > begin)
+            begin = ended;
+    }
+    s->late = op->given ? now_ns() - begin : 0;
+    return begin;
+}
+
 /* -- Markers -- */
 
-struct marker *marker_new(struct stream *s, bool timed)
+struct marker *marker_new(struct stream *s, bool takes_time)
 {
     struct marker *m = calloc(1, sizeof *m);
     if (m) {
         m->refs = 1;
-        m->timed = timed;
+        m->timed = takes_time;
         m->stream = s;
+        if (takes_time)
+            atomic_store_explicit(&timed, true, memory_order_relaxed);
     }
     return m;
 }
@@ -48,25 +89,9 @@ void marker_drop(struct marker *m)
 
 static void wake(struct stream **list);
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* An idle device is not late, however busy the machine is: the time is that of the call. */
-void marker_enqueued(struct marker *m)
-{
-    const struct op *op = m->stream->tail;
-    if (op && op == m->stream->head && !op->ndeps && (!op->queue || op->queue->head == op))
-        m->ns = now_ns();
-}
-
 void marker_complete(struct marker *m)
 {
-    if (!m->ns)
-        m->ns = now_ns();
+    m->ns = device_ns(m->stream);
     m->done = 1;
     wake(&m->waiters);
     pthread_cond_broadcast(&m->stream->cond);
@@ -167,24 +192,28 @@ static void queue_append(struct queue *q, struct op *op)
     q->tail = op;
 }
 
-/* The operation, the queue's first, has begun: the next one's turn has come. */
-static void queue_pass(struct op *op)
+/* The operation, the queue's first, has begun at that time: the next one's turn has come. */
+static void queue_pass(struct op *op, uint64_t ns)
 {
     struct queue *q = op->queue;
     if (!q)
         return;
     op->queue = NULL;
     q->head = op->behind;
-    if (!q->head)
+    if (!q->head) {
         q->tail = NULL;
-    else if (q->head->stream->head == q->head)
+        return;
+    }
+    if (q->head->given && q->head->given < ns)
+        q->head->given = ns;
+    if (q->head->stream->head == q->head)
         kick(q->head->stream);
 }
 
 void stream_graph_begun(struct stream *s)
 {
     pthread_mutex_lock(&sim.lock);
-    queue_pass(s->head);
+    queue_pass(s->head, device_ns(s));
     pthread_mutex_unlock(&sim.lock);
 }
 
@@ -204,11 +233,8 @@ unsigned stream_random(struct stream *s)
     return (unsigned)(random_next(&s->random) >> 32);
 }
 
-void stream_pause(struct stream *s)
+static void pause_for(unsigned us)
 {
-    if (!sim.delay_us || stream_random(s) % 4)
-        return;
-    unsigned us = stream_random(s) % (sim.delay_us + 1);
     struct timespec t, now;
     if (us >= 50) {
         t = (struct timespec){.tv_nsec = (long)us * 1000};
@@ -228,6 +254,18 @@ void stream_pause(struct stream *s)
              (now.tv_sec - t.tv_sec) * 1000000000L + (now.tv_nsec - t.tv_nsec) < us * 1000L);
 }
 
+void stream_pause(struct stream *s)
+{
+    if (!sim.delay_us || stream_random(s) % 4)
+        return;
+    unsigned us = stream_random(s) % (sim.delay_us + 1);
+    uint64_t begun = now_ns(), paused;
+    pause_for(us);
+    paused = now_ns() - begun;
+    if (begun && paused > us * 1000ull)
+        s->late += paused - us * 1000ull;
+}
+
 static void op_done(struct stream *s, struct op *op)
 {
     s->head = op->next;
@@ -236,6 +274,7 @@ static void op_done(struct stream *s, struct op *op)
     s->completed = op->seq;
     s->depth--;
     work_finish(&op->work);
+    s->ended = device_ns(s);
     for (unsigned i = 0; i < op->ndeps; i++)
         marker_drop(op->deps[i].marker);
     if (op->deps != op->inline_deps)
@@ -252,8 +291,9 @@ static void run_stream(struct stream *s)
     for (unsigned i = 0; i < LINGER; i++) {
         while (s->head && !s->waiting && !head_waits(s)) {
             struct op *op = s->head;
+            uint64_t begin = op_begins(s, op);
             if (op->work.kind != WORK_GRAPH)
-                queue_pass(op);
+                queue_pass(op, begin);
             pthread_mutex_unlock(&sim.lock);
             stream_pause(s);
             work_execute(s, &op->work, false);
@@ -383,6 +423,7 @@ static CUresult enqueue(struct stream *s, struct work *w, const struct dep *deps
         return r;
     }
     op->seq = ++s->submitted;
+    op->given = now_ns();
     op->stream = s;
     op->queue = NULL;
     if (q)

@@ -151,6 +151,7 @@ struct device {
 struct tls {
     bool per_thread; /* stream 0 is the per-thread default stream */
     bool callback;   /* a driver thread inside the program's host function */
+    bool by_host;    /* the host says when what the thread executes ends */
     bool registered; /* the thread's exit will release its streams */
     unsigned depth;
     struct {
@@ -411,13 +412,12 @@ struct marker {
     unsigned refs;
     uint64_t done; /* 0 or 1 */
     bool timed;
-    uint64_t ns; /* when it completed */
+    uint64_t ns; /* when it completed by the device's time */
     struct stream *stream;
     struct stream *waiters;
 };
-struct marker *marker_new(struct stream *s, bool timed);
+struct marker *marker_new(struct stream *s, bool takes_time);
 void marker_drop(struct marker *m);
-void marker_enqueued(struct marker *m); /* its operation is the stream's last */
 void marker_complete(struct marker *m);
 void marker_wait(struct marker *m); /* lets go of the lock */
 
@@ -429,6 +429,7 @@ struct dep { /* work of `stream` up to `seq`, or a marker */
 struct op {
     struct op *next;
     uint64_t seq;
+    uint64_t given; /* when the stream got it, or its turn came in the queue; 0: nobody asks */
     struct stream *stream;
     struct queue *queue; /* where it waits for its turn to begin; NULL: nowhere, or it has begun */
     struct op *behind;   /* the next in that queue */
@@ -444,6 +445,8 @@ struct stream {
      * (stream, seq) stays a valid thing to wait for, while another stream has
      * the slot already. */
     uint64_t submitted, completed;
+    uint64_t ended; /* when what has completed ended by the device's time (queue.c) */
+    uint64_t late;  /* ns, of the worker behind that time; owned by the worker while running */
     pthread_cond_t cond;
     bool cond_ready;
     unsigned host_waiters;

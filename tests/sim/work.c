@@ -179,6 +179,7 @@ static void run_mem_op(const struct work *w)
             __atomic_store_n((uint32_t *)w->mem_op.addr, (uint32_t)v, __ATOMIC_SEQ_CST);
         return;
     }
+    sim_tls.by_host = true;
     for (;; sched_yield()) {
         int64_t now, ahead;
         if (w->mem_op.wide) {
@@ -212,7 +213,7 @@ static void run_mem_op(const struct work *w)
 
 static void run_host(const struct work *w)
 {
-    sim_tls.callback = true;
+    sim_tls.by_host = sim_tls.callback = true;
     if (w->host.fn)
         w->host.fn(w->host.data);
     else
@@ -250,6 +251,9 @@ void work_execute(struct stream *s, struct work *w, bool in_graph)
     default: /* what work_finish does, or nothing */
         break;
     }
+    if (sim_tls.by_host)
+        s->late = 0;
+    sim_tls.by_host = false;
 }
 
 void work_finish(struct work *w)
