@@ -19,8 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define QUEUE_DEPTH 1024 /* about what a real device takes before a launch blocks */
-#define LINGER      30   /* yields of a worker before it gives an empty stream up */
+#define QUEUE_DEPTH 1024      /* about what a real device takes before a launch blocks */
+#define LINGER      30        /* yields of a worker before it gives an empty stream up */
+#define LONG_NS     1000000   /* for which others keep the CPU: the machine is busy */
+#define ALONE_NS    100000000 /* for which a worker yields to nobody then */
 
 struct worker {
     struct worker *next;
@@ -38,13 +40,18 @@ static struct worker *idle_workers;
 
 static atomic_bool timed; /* a time may be asked for */
 
-/* By no clock of the program's; 0: nobody asks. */
-static uint64_t now_ns(void)
+/* By no clock of the program's. */
+static uint64_t machine_ns(void)
 {
     struct timespec t = {0, 0};
-    if (atomic_load_explicit(&timed, memory_order_relaxed))
-        (void)syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
+    (void)syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* 0: nobody asks. */
+static uint64_t now_ns(void)
+{
+    return atomic_load_explicit(&timed, memory_order_relaxed) ? machine_ns() : 0;
 }
 
 static uint64_t device_ns(const struct stream *s)
@@ -233,6 +240,21 @@ unsigned stream_random(struct stream *s)
     return (unsigned)(random_next(&s->random) >> 32);
 }
 
+/* Lets others run. On a busy machine they keep the CPU for milliseconds, and an operation would
+   take as long: then false for a while, and nobody else runs. */
+static bool yields(void)
+{
+    static _Atomic uint64_t again;
+    uint64_t begun = machine_ns();
+    if (begun < atomic_load_explicit(&again, memory_order_relaxed))
+        return false;
+    sched_yield();
+    uint64_t ended = machine_ns();
+    if (ended - begun > LONG_NS)
+        atomic_store_explicit(&again, ended + ALONE_NS, memory_order_relaxed);
+    return true;
+}
+
 static void pause_for(unsigned us)
 {
     struct timespec t, now;
@@ -248,7 +270,7 @@ static void pause_for(unsigned us)
     clock_gettime(CLOCK_MONOTONIC, &t);
     unsigned looks = us * 10; /* a look takes more than 0.1 us, and the clock may stand still */
     do {
-        sched_yield();
+        (void)yields();
         clock_gettime(CLOCK_MONOTONIC, &now);
     } while (looks-- > 0 &&
              (now.tv_sec - t.tv_sec) * 1000000000L + (now.tv_nsec - t.tv_nsec) < us * 1000L);
@@ -304,7 +326,8 @@ static void run_stream(struct stream *s)
         if (s->waiting || s->destroyed)
             break;
         pthread_mutex_unlock(&sim.lock);
-        sched_yield();
+        if (!yields())
+            i = LINGER;
         pthread_mutex_lock(&sim.lock);
     }
     s->running = false;
