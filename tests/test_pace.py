@@ -85,46 +85,23 @@ def test_single_op_where_graphs_are_expensive(tmp_path):
 
 
 @pytest.mark.parametrize("kernels", [1, 2, 3, 8, 12, 16, 64])
-def test_a_loop_is_replayed_in_its_first_20_iterations(tmp_path, kernels):
-    assert report(tmp_path, f"n={kernels} iterations=20")["replays"] > 0
+def test_a_loop_is_replayed_in_its_first_40_ops_or_20_iterations(tmp_path, kernels):
+    assert report(tmp_path, f"n={kernels} iterations={max(20, 40 // kernels)}")["replays"] > 0
 
 
 def test_a_loop_that_lasts_is_unrolled_further(tmp_path):
     data = report(tmp_path, "n=1 iterations=8000")
     replays = replays_of(data)
-    assert 64 <= replays[4] < 200 and 64 * replays[64] > 6000  # it must have paid, by the machine's time
-    assert data["traces"] == 2 and data["evictions"] == 1  # the first has given way
+    assert replays[16] < 100 and 64 * replays[64] > 6000
+    assert data["traces"] == 2
     fixed = replays_of(report(tmp_path, "n=1 iterations=8000", AUTOGRAPH_TRACE_LENGTH="fixed"))
     assert fixed.keys() == {64}
 
 
-def test_a_few_rounds_get_no_variants(tmp_path):
-    """Sixteen launches of one kernel have four sets of arguments for four of them in turn."""
-    data = report(tmp_path, "n=16 iterations=400")
-    assert [trace["length"] for trace in data["trace_list"]].count(4) == 1
-
-
-def test_a_few_rounds_give_way_when_graphs_have_paid(tmp_path):
-    """A loop of 16 ops begins, and waits behind each. The first graph of four takes so long that it is
-    replayed for some time before there can be a longer one; there is one then."""
+def test_a_loop_whose_graphs_take_long_to_make_is_replayed(tmp_path):
+    """It has 16 ops, and waits behind each."""
     data = report(tmp_path, "n=16 sync=1 iterations=3000", AGSIM_INSTANTIATE_US=10000)
     assert data["ops"]["replayed"] > 0.8 * data["ops"]["total"]
-
-
-@pytest.mark.parametrize("env", [{"AUTOGRAPH_TRACE_MIN_LENGTH": 8},
-                                 {"AGSIM_FAIL": "cuGraphInstantiateWithFlags:1:2"}], ids=["short", "failed"])
-def test_where_four_rounds_make_no_trace_long_sequences_do(tmp_path, env):
-    assert replays_of(report(tmp_path, "n=1 iterations=8000", **env)).keys() == {64}
-
-
-def test_no_hurry_while_graphs_have_not_paid(tmp_path):
-    """A second loop, of another kernel, ends before 64 of its ops have been seen three times."""
-    def traces(us):
-        loops = "n=1 iterations=20\neager n=1 empty=1 iterations=150"
-        return report(tmp_path, loops, AGSIM_INSTANTIATE_US=us)["traces"]
-
-    assert traces(2000) == 1
-    assert traces(0) == 2
 
 
 @pytest.mark.parametrize("body", [1, 2])

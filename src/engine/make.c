@@ -33,34 +33,20 @@ AG_HOLDS(struct ag_node, weight, AG_MOST_LENGTH);
 enum room { NO_ROOM, ROOM_WHEN_IDLE, ROOM };
 
 /* The trace that makes room for one of the leaf; NULL: none does yet. It is not in use any more,
-   and was used longest ago; or it is of a part, and the leaf's is not. */
+   and was used longest ago. */
 static struct ag_trace *find_room(const struct ag_stream *stream, const struct ag_node *leaf)
 {
-    struct ag_trace *oldest = NULL, *part = NULL;
-    for (struct ag_trace *trace = stream->execs.traces; trace != NULL; trace = trace->next) {
+    struct ag_trace *oldest = NULL;
+    for (struct ag_trace *trace = stream->execs.traces; trace != NULL; trace = trace->next)
         if (oldest == NULL || trace->used < oldest->used)
             oldest = trace;
-        if (trace->leaf->part && !leaf->part && (part == NULL || trace->used < part->used))
-            part = trace;
-    }
-    return oldest != NULL && ag_execs_is_stale(stream, oldest, leaf) ? oldest : part;
-}
-
-/* Whether traces of parts have as much room as they may have while the device is at work. */
-static bool has_parts(const struct ag_stream *stream)
-{
-    unsigned parts = 0;
-    for (const struct ag_trace *trace = stream->execs.traces; trace != NULL; trace = trace->next)
-        parts += trace->leaf->part;
-    return parts >= AG_PARTS_MOST;
+    return oldest != NULL && ag_execs_is_stale(stream, oldest, leaf) ? oldest : NULL;
 }
 
 /* An exec for one more trace: a free one, or in place of other traces. */
 static enum room take_exec(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
     uint32_t ops = leaf->depth;
-    if (leaf->part && !idle && has_parts(stream))
-        return ROOM_WHEN_IDLE;
     while (!ag_context_take_exec(stream->id.context, ops, idle)) {
         if (ag_stream_kill_vacant(stream->id.context))
             continue;
@@ -78,28 +64,6 @@ static enum room take_exec(struct ag_stream *stream, struct ag_node *leaf, bool 
         stream->counters.evictions++;
     }
     return ROOM;
-}
-
-/* A trace of a few rounds of the loop on the way to this leaf gives way to a longer one; whether
-   there was one. */
-static bool drop_rounds(struct ag_stream *stream, const struct ag_node *leaf)
-{
-    while (leaf != NULL && (leaf->trace == NULL || !leaf->trace->rounds))
-        leaf = leaf->parent;
-    if (leaf == NULL)
-        return false;
-    ag_execs_drop(stream, leaf->trace);
-    stream->counters.evictions++;
-    return true;
-}
-
-/* An exec for a trace of this leaf; one of a few rounds makes room if its memory is enough. */
-static enum room take_room(struct ag_stream *stream, struct ag_node *leaf, bool idle)
-{
-    enum room room = take_exec(stream, leaf, idle);
-    if (room != ROOM && leaf->depth <= AG_EXEC_SHORT && drop_rounds(stream, leaf->parent))
-        room = take_exec(stream, leaf, idle);
-    return room;
 }
 
 /* -- Making ------------------------------------------------------------------ */
@@ -159,7 +123,7 @@ static CUresult complete(struct ag_stream *stream, struct ag_trace **trace)
 }
 
 /* There is room for a trace of this leaf. */
-static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
+static void build(struct ag_stream *stream, struct ag_node *leaf)
 {
     CUresult result = CUDA_SUCCESS;
     uint64_t began = ag_clock_now();
@@ -191,12 +155,10 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool idle)
     trace->number = atomic_fetch_add(&number, 1) + 1;
     AG_NOTE(ag_note_trace(stream, trace));
     AG_ACCOUNT(ag_account_trace(stream, trace));
-    trace->rounds = stream->recorder.rounded && !idle;
     ag_execs_add(stream, trace);
     if (leaf->trace != NULL) {
         ag_variant_join(leaf->trace, trace);
     } else {
-        drop_rounds(stream, leaf->parent);
         ag_node_set_trace(leaf, trace);
         ag_turns_made(stream);
     }
@@ -214,9 +176,9 @@ static void try_to_make(struct ag_stream *stream, struct ag_node *leaf, bool idl
     CUstreamCaptureMode mode;
     if (!ag_query_relax(&mode))
         return;
-    enum room room = take_room(stream, leaf, idle);
+    enum room room = take_exec(stream, leaf, idle);
     if (room == ROOM)
-        build(stream, leaf, idle);
+        build(stream, leaf);
     else if (room == ROOM_WHEN_IDLE && !idle) /* or each wait would look at all streams for it */
         ag_execs_want(stream, leaf);
     else if (leaf->trace != NULL) /* or each replay would ask for a variant */

@@ -3,6 +3,7 @@
 #include "engine/op.h"
 
 #include "config/config.h"
+#include "engine/credit.h"
 #include "engine/engine.h"
 #include "engine/execs.h"
 #include "engine/failure.h"
@@ -14,12 +15,12 @@
 
 /* -- Where a sequence ends ------------------------------------------------------ */
 
-static bool hurries(struct ag_stream *stream, const struct ag_op *op)
+bool ag_op_loops(struct ag_stream *stream)
 {
     struct ag_recorder *rec = &stream->recorder;
-    return !ag_sequence_holds(stream) && ag_op_may_hurry(stream, op) &&
-           !ag_turns_are_eager(stream) && rec->cursor->weight >= ag_opt.trace_min_length &&
-           ag_recorder_rounds(rec);
+    return ag_opt.trace_length == AG_LENGTH_AUTO && !ag_turns_are_eager(stream) &&
+           rec->cursor->weight >= ag_opt.trace_min_length &&
+           ag_recorder_loops(rec, ag_credit_hot(stream, rec->cursor) + 1);
 }
 
 /* -- Shapes ------------------------------------------------------------------------ */
@@ -179,8 +180,7 @@ bool ag_op_step(struct ag_stream *stream, bool described, struct ag_described *c
         return false;
     }
     struct ag_node *predicted = predict(rec, &call->op);
-    if (rec->cursor->depth != 0 && !ag_sequence_holds(stream) &&
-        (ag_recorder_cuts(rec, &call->op) || hurries(stream, &call->op)))
+    if (rec->cursor->depth != 0 && !ag_sequence_holds(stream) && ag_recorder_cuts(rec, &call->op))
         ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
     while (!hold(stream, predicted, call)) {
         bool ends = stream->seq.held != 0 ? leaves(stream, &call->op)

@@ -57,20 +57,18 @@ bool ag_op_step(struct ag_stream *stream, bool described, struct ag_described *c
 /* The op goes out eagerly, and the open sequence is not held: records it as one of that. */
 void ag_op_record(struct ag_stream *stream, struct ag_described *call);
 
-/* Whether this op may be the head of a loop that has come round often enough to end the open
-   sequence. hurries() says whether it is. */
-static inline bool ag_op_may_hurry(const struct ag_stream *stream, const struct ag_op *op)
-{
-    return ag_recorder_counts(&stream->recorder, op) && ag_opt.trace_length == AG_LENGTH_AUTO &&
-           ag_context_owes(stream->id.context) < AG_HURRY_NS;
-}
+/* Whether the open sequence, which goes out eagerly, is of equal rounds at its last op, and ends.
+ */
+bool ag_op_loops(struct ag_stream *stream);
 
 /* Whether the open sequence, which goes out eagerly, ends at `node`: where any does, and if all is
    eager in turn, where its ops would be replayed if they were held. */
-static inline bool ag_op_ends(const struct ag_stream *stream, const struct ag_node *node)
+static inline bool ag_op_ends(struct ag_stream *stream, const struct ag_node *node)
 {
     const struct ag_recorder *rec = &stream->recorder;
-    return ag_turns_are_eager(stream) ? ag_recorder_ends(rec, node) : ag_recorder_full(rec, node);
+    return (ag_turns_are_eager(stream) ? ag_recorder_ends(rec, node)
+                                       : ag_recorder_full(rec, node)) ||
+           (ag_recorder_looks(node) && ag_op_loops(stream));
 }
 
 /* The op goes out eagerly, as the op at `node`, which came here the last time too: what
@@ -80,8 +78,7 @@ static inline bool ag_op_record_again(struct ag_stream *stream, struct ag_node *
 {
     struct ag_recorder *rec = &stream->recorder;
     if (rec->cursor->depth == 0 || ag_sequence_holds(stream) || ag_recorder_rests(rec) ||
-        ag_recorder_cuts(rec, &node->op) || ag_op_may_hurry(stream, &node->op) ||
-        !ag_op_is_eligible(stream, current))
+        ag_recorder_cuts(rec, &node->op) || !ag_op_is_eligible(stream, current))
         return false;
     rec->cursor = node;
     stream->counters.ops++;

@@ -191,14 +191,11 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
    a variant; else NULL. */
 static struct ag_node *flush(struct ag_stream *stream, enum ag_reason reason)
 {
-    const struct ag_recorder *rec = &stream->recorder;
-    struct ag_node *leaf = rec->cursor;
+    struct ag_node *leaf = stream->recorder.cursor;
     if (!ag_stream_submit(stream, reason) || leaf->trace == NULL)
         return NULL;
-    if (leaf->depth >= rec->max_length)
-        leaf->trace->rounds = false; /* no longer one will come */
-    bool wanted = !leaf->trace->rounds && ag_variant_wanted(leaf->trace) &&
-                  !ag_execs_is_wanted(stream, leaf) && ag_context_owes(stream->id.context) <= 0;
+    bool wanted = ag_variant_wanted(leaf->trace) && !ag_execs_is_wanted(stream, leaf) &&
+                  ag_context_owes(stream->id.context) <= 0;
     return wanted ? leaf : NULL;
 }
 

@@ -24,7 +24,6 @@ struct ag_trace {
     uint32_t number;                  /* in reports and traces; the engine's */
     struct ag_trace_account *account; /* for the report, or NULL; the engine's */
     struct ag_node *leaf;             /* the node that carries this trace */
-    bool rounds;                      /* of a few rounds of a loop: a longer trace replaces it */
     uint64_t used;                    /* the stream's `clock` at the last replay; the engine's */
     uint64_t starved;                 /* the stream's `starved` at the last replay; the engine's */
     CUgraph graph;                    /* lives as long as its exec is patched by node */

@@ -13,28 +13,68 @@ bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, 
     rec->reach = AG_REACH_FIRST;
     rec->rest_next = AG_REST_FIRST;
     rec->novel = AG_NOVEL_FIRST;
-    rec->short_rest_next = AG_TOO_SHORT_REST_FIRST;
-    rec->irregular_from = AG_IRREGULAR_FIRST;
     rec->cursor = &rec->tree.root;
     return ag_tree_init(&rec->tree, limit);
 }
 
-/* Whether a first trace may be made here: there is none, none has given way to a longer one, and
-   none has failed to be made. */
-static bool is_fresh(const struct ag_node *node)
+/* The shortest period of the last ops of the open sequence, of which there are so many rounds, and
+   AG_LOOK_FIRST ops at least; 0: there is none. */
+static uint32_t find_period(struct ag_recorder *rec, uint32_t rounds)
 {
-    return node->trace == NULL && node->below == 0 && node->failures == 0;
+    uint64_t *ops = rec->recent;
+    uint32_t count = rec->cursor->depth;
+    for (const struct ag_node *node = rec->cursor; node->parent != NULL; node = node->parent)
+        if (node != &rec->unseen)
+            ops[node->depth - 1] = node->op.structure;
+    for (uint32_t period = 1; rounds * period <= count; period++) {
+        uint32_t length = rounds * period < AG_LOOK_FIRST ? AG_LOOK_FIRST : rounds * period;
+        uint32_t i = count - length + period;
+        while (i < count && ops[i] == ops[i - period])
+            i++;
+        if (i == count)
+            return period;
+    }
+    return 0;
 }
 
-bool ag_recorder_rounds(struct ag_recorder *rec)
+/* The nodes of the last `period` ops of the path to this node, in their order. */
+static void take_round(struct ag_node *node, uint32_t period, struct ag_node *round[AG_LOOK_LAST])
 {
-    if (rec->rounds++ == 0)
-        rec->period = rec->cursor->depth;
-    bool even = rec->cursor->depth == rec->rounds * rec->period;
-    rec->rounded = even && rec->rounds == AG_ROUNDS && is_fresh(rec->cursor);
-    if (!even || rec->rounds == AG_ROUNDS)
-        rec->rounds = AG_ROUNDS_NONE;
-    return rec->rounded;
+    for (uint32_t i = period; i > 0; i--, node = node->parent)
+        round[i - 1] = node;
+}
+
+/* Whether a trace is of rounds that begin with the one at `first`. */
+static bool has_trace(struct ag_recorder *rec, struct ag_node *const round[], uint32_t period,
+                      uint32_t first)
+{
+    struct ag_node *node = &rec->tree.root;
+    do {
+        node = ag_tree_find(&rec->tree, node, &round[first]->op);
+        first = (first + 1) % period;
+    } while (node != NULL && ag_node_leads(node) && node->bad == 0 &&
+             (node->trace == NULL || node->depth < period));
+    return node != NULL && node->trace != NULL && node->bad == 0;
+}
+
+bool ag_recorder_loops(struct ag_recorder *rec, uint32_t rounds)
+{
+    struct ag_node *round[AG_LOOK_LAST];
+    uint32_t period = find_period(rec, rounds);
+    if (period == 0 || period > rec->unroll)
+        return false;
+    rec->period = period;
+    if (ag_recorder_is_unseen(rec))
+        return true;
+    take_round(rec->cursor, period, round);
+    for (uint32_t i = 0; i < period; i++)
+        if (has_trace(rec, round, period, i)) {
+            rec->period = 0;
+            rec->anchor = round[i]->op.token;
+            rec->chain = rec->unroll;
+            return i == 0;
+        }
+    return true;
 }
 
 void ag_recorder_late(struct ag_recorder *rec, struct ag_node *node)
@@ -59,34 +99,32 @@ __attribute__((noinline)) static void passed(struct ag_recorder *rec, struct ag_
         }
 }
 
-static void rest_for(struct ag_recorder *rec, uint32_t ops)
+/* The recorder rests, the longer the oftener. */
+static void rest(struct ag_recorder *rec)
 {
     atomic_store_explicit(&rec->heads, ag_tree_heads(&rec->tree), memory_order_relaxed);
-    atomic_store_explicit(&rec->rest, ops, memory_order_relaxed);
-    rec->too_short = rec->fruitless = rec->rest_later = 0;
+    atomic_store_explicit(&rec->rest, rec->rest_next, memory_order_relaxed);
+    rec->fruitless = 0;
+    rec->rest_next = rec->rest_next < AG_REST_MOST / AG_REST_GROWS ? rec->rest_next * AG_REST_GROWS
+                                                                   : AG_REST_MOST;
 }
 
-static void rest(struct ag_recorder *rec, uint32_t *next, uint32_t most, uint32_t grows)
+/* Nothing has been replayed for some time. If the recorder rests, all ops pass until the end: the
+   traces are of what the program did before. Else it rests if it has been long. */
+__attribute__((noinline)) static void rest_if_vain(struct ag_recorder *rec)
 {
-    rest_for(rec, *next);
-    *next = *next < most / grows ? *next * grows : most;
+    if (rec->fruitless >= AG_FRUITLESS)
+        rest(rec);
+    else if (ag_recorder_rests(rec))
+        atomic_store_explicit(&rec->heads, 0, memory_order_relaxed);
 }
 
-/* The recorder rests, and sequences that begin like traces have come to no replay: all ops pass. */
-static void rest_from_all(struct ag_recorder *rec)
+void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
 {
-    uint32_t left = atomic_load_explicit(&rec->rest, memory_order_relaxed);
-    if (left > AG_REST_ALL) {
-        rec->rest_later = left - AG_REST_ALL;
-        atomic_store_explicit(&rec->rest, AG_REST_ALL, memory_order_relaxed);
-    }
-    atomic_store_explicit(&rec->heads, 0, memory_order_relaxed);
-}
-
-/* The op `token` is the anchor from now on: what sequences begin with. `lost`: instead of another.
- */
-static void set_anchor(struct ag_recorder *rec, uint64_t token, bool again, bool lost)
-{
+    bool again = token == rec->anchor && rec->chain >= rec->unroll;
+    bool lost = !again && rec->anchor != 0 && rec->chain > rec->reach;
+    if (!again && !lost && rec->anchor != 0)
+        return;
     if (lost && rec->came)
         rec->reach = AG_REACH_FIRST;
     else if (lost && rec->reach < AG_REACH_MOST)
@@ -94,19 +132,6 @@ static void set_anchor(struct ag_recorder *rec, uint64_t token, bool again, bool
     rec->anchor = token;
     rec->chain = 0;
     rec->came = again;
-}
-
-void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
-{
-    if (__builtin_expect(rec->rest_later != 0, 0) && !ag_recorder_rests(rec))
-        rest_for(rec, rec->rest_later);
-    bool again = rec->rounded || (token == rec->anchor && rec->chain >= rec->unroll);
-    rec->first = token;
-    rec->rounds = 0;
-    rec->rounded = false;
-    bool lost = !again && rec->anchor != 0 && rec->chain > rec->reach;
-    if (again || lost || rec->anchor == 0)
-        set_anchor(rec, token, again, lost);
 }
 
 void ag_recorder_rest(struct ag_recorder *rec, uint32_t ops, uint64_t heads)
@@ -153,7 +178,7 @@ static void make_room(struct ag_recorder *rec)
     if (paid)
         rec->rest_next = AG_REST_FIRST;
     if (!paid || rec->tree.used > rec->tree.limit / 2)
-        rest(rec, &rec->rest_next, AG_REST_MOST, AG_REST_GROWS);
+        rest(rec);
     rec->novel *= rec->novel < rec->tree.limit ? 2 : 1;
     rec->useful = 0;
 }
@@ -166,6 +191,7 @@ static struct ag_node *step_unseen(struct ag_recorder *rec, const struct ag_op *
         *node = (struct ag_node){
             .parent = rec->cursor, .depth = rec->cursor->depth, .weight = rec->cursor->weight};
     node->path = path;
+    rec->recent[node->depth % AG_LOOK_LAST] = op->structure;
     node->depth++;
     node->weight = (uint16_t)(node->weight + ag_op_weight(op));
     rec->unseen_ops++;
@@ -178,7 +204,8 @@ struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op
     struct ag_node *node = ag_recorder_find(rec, op);
     if (node == NULL && !ag_recorder_rests(rec) && !is_full(rec)) {
         uint64_t path = ag_path(rec->cursor->path, op->structure);
-        bool novel = (unseen || rec->tree.used >= AG_NODES_FREE) && !ag_tree_met(&rec->tree, path);
+        bool novel = !rec->rounds && (unseen || rec->tree.used >= AG_NODES_FREE) &&
+                     !ag_tree_met(&rec->tree, path);
         if (unseen || novel)
             return step_unseen(rec, op, path);
         node = ag_tree_add(&rec->tree, rec->cursor, op);
@@ -199,35 +226,9 @@ struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op
     return node;
 }
 
-/* One more sequence or op that cannot become a trace. During a rest that says nothing. */
-static void count_too_short(struct ag_recorder *rec)
-{
-    if (ag_recorder_rests(rec))
-        return;
-    if (++rec->too_short >= (rec->short_rest_next == AG_TOO_SHORT_REST_FIRST
-                                 ? AG_TOO_SHORT_RUN
-                                 : AG_TOO_SHORT_RUN_AGAIN))
-        rest(rec, &rec->short_rest_next, AG_TOO_SHORT_REST_MOST, AG_TOO_SHORT_REST_GROWS);
-}
-
 void ag_recorder_foreign(struct ag_recorder *rec)
 {
-    count_too_short(rec);
-}
-
-/* A barrier ends the sequence at `node`, and the run of sequences before it. */
-static void barred(struct ag_recorder *rec, struct ag_node *node, uint32_t min_length)
-{
-    rec->anchor = 0;
-    if (rec->run != 0) {
-        rec->brief = rec->run == rec->last_run && rec->run <= rec->max_length;
-        rec->last_run = rec->run;
-        rec->run = 0;
-    }
-    if (node->depth != 0 && node->weight < min_length)
-        count_too_short(rec);
-    else if (node->depth != 0)
-        rec->too_short = 0;
+    rec->fruitless++;
 }
 
 /* Sequences go on in one more way behind each node of this path. Returns the last node behind which
@@ -244,29 +245,35 @@ static struct ag_node *forked(struct ag_node *node, uint32_t hot, uint32_t min_l
     return found;
 }
 
-/* Whether the sequence at `next` has come so often right behind the one at `first` that both may be
-   one, if they are not too long for that. They may soon where the program waits so often that one
-   sequence reaches from barrier to barrier. A pair that shares its place with others is forgotten
-   if it comes less often than they do. */
-static bool belong(struct ag_recorder *rec, const struct ag_node *first, const struct ag_node *next,
+/* Whether the sequence at `next` has come so often in a row right behind the one at `first` that
+   both are one, if they are not too long for that. */
+static bool belong(struct ag_recorder *rec, struct ag_node *first, const struct ag_node *next,
                    uint32_t hot)
 {
-    uint64_t path = ag_path(first->path, next->path);
-    struct ag_pair *pair = &rec->pairs[path % AG_PAIR_PLACES];
     if (first->depth + next->depth > rec->unroll)
         return false;
-    if (pair->path != path) {
-        if (pair->times == 0)
-            *pair = (struct ag_pair){.path = path};
-        else
-            pair->times--;
-        return false;
+    if (first->then != next->path) {
+        first->then = next->path;
+        first->ends = 0;
     }
-    uint32_t least = rec->brief ? hot : AG_JOIN_FIRST, ops = rec->brief ? 0 : AG_JOIN_OPS;
-    if (++pair->times < hot || pair->times < least || pair->times * first->depth < ops)
+    if (++first->ends < hot || first->ends < AG_JOIN_FIRST)
         return false;
-    pair->times = 0;
+    first->ends = 0;
     return true;
+}
+
+/* The op at `next` once more, behind `node`, with its last arguments. NULL: there is no room. */
+static struct ag_node *append_one(struct ag_tree *tree, struct ag_node *node, struct ag_node *next)
+{
+    struct ag_node *found = ag_tree_find(tree, node, &next->op);
+    if (found == NULL)
+        found = ag_tree_add(tree, node, &next->op);
+    if (found == NULL || !ag_node_arguments(found))
+        return NULL;
+    (void)ag_node_reshape(found, &next->op);
+    if (next->params != NULL)
+        ag_node_store(found, next->params);
+    return found;
 }
 
 /* The path to `next` once more, behind `node`, with the arguments of its last ops. Returns its last
@@ -278,15 +285,7 @@ static struct ag_node *append(struct ag_tree *tree, struct ag_node *node, struct
     struct ag_node *parent = append(tree, node, next->parent);
     if (parent == NULL)
         return NULL;
-    struct ag_node *found = ag_tree_find(tree, parent, &next->op);
-    if (found == NULL)
-        found = ag_tree_add(tree, parent, &next->op);
-    if (found == NULL || !ag_node_arguments(found))
-        return NULL;
-    (void)ag_node_reshape(found, &next->op);
-    if (next->params != NULL)
-        ag_node_store(found, next->params);
-    return found;
+    return append_one(tree, parent, next);
 }
 
 /* The sequence at `next`, which has been replayed, came right behind the one at `first`. Returns
@@ -295,13 +294,28 @@ static struct ag_node *append(struct ag_tree *tree, struct ag_node *node, struct
 __attribute__((noinline)) static struct ag_node *
 join(struct ag_recorder *rec, struct ag_node *first, struct ag_node *next, uint32_t hot)
 {
-    rec->alike = first == next ? rec->alike + next->depth : 0;
-    bool rounds = rec->alike >= AG_JOIN_OPS && rec->run >= rec->unroll;
-    if (!belong(rec, first, next, hot) || (!rounds && rec->tree.root.below >= AG_JOIN_MOST))
+    if (!belong(rec, first, next, hot))
         return NULL;
     struct ag_node *last = append(&rec->tree, first, next);
-    while (rounds && last != NULL && last->depth + next->depth <= rec->unroll)
+    while (first == next && last != NULL && last->depth + next->depth <= rec->unroll)
         last = append(&rec->tree, last, next);
+    return last != NULL && last->trace == NULL && ag_node_is_good(last) ? last : NULL;
+}
+
+/* The last ops of the sequence at `node` are a round of a loop. Returns the last node of as many
+   rounds as there may be, which is hot; NULL: there is none. */
+__attribute__((noinline)) static struct ag_node *unroll(struct ag_recorder *rec,
+                                                        struct ag_node *node, uint32_t period)
+{
+    struct ag_node *round[AG_LOOK_LAST], *last = &rec->tree.root;
+    uint32_t length = node->depth < rec->unroll ? node->depth : rec->unroll;
+    rec->anchor = 0;
+    rec->rounds = node == &rec->unseen;
+    if (rec->rounds || !ag_node_is_good(node))
+        return NULL;
+    take_round(node, period, round);
+    for (uint32_t i = 0; last != NULL && i < length / period * period; i++)
+        last = append_one(&rec->tree, last, round[i % period]);
     return last != NULL && last->trace == NULL && ag_node_is_good(last) ? last : NULL;
 }
 
@@ -314,29 +328,16 @@ static bool is_hot(struct ag_node *node, uint32_t hot, uint32_t min_length)
     return true;
 }
 
-/* On the way to a node, the last one whose depth is a power of two. Sequences may end anywhere on
-   the way to a trace. Few graphs are enough for all of them, one behind the other. */
-static struct ag_node *half_way(struct ag_node *node)
-{
-    uint32_t depth = 2;
-    while (2 * depth < node->depth)
-        depth *= 2;
-    while (node->depth > depth)
-        node = node->parent;
-    return node;
-}
-
 /* A sequence of so many ops has gone out eagerly, and no barrier has ended it. `novel`: it has not
    come before. */
 static void judge(struct ag_recorder *rec, uint32_t ops, bool novel)
 {
     rec->strange += novel ? ops : 0;
     rec->strange -= novel ? 0 : ops < rec->strange ? ops : rec->strange;
-    if (rec->strange < rec->irregular_from)
+    if (rec->strange < AG_IRREGULAR)
         return;
     rec->strange = 0;
-    rec->irregular = AG_IRREGULAR_LASTS * rec->irregular_from;
-    rec->irregular_from *= rec->irregular_from < AG_IRREGULAR_MOST ? 2 : 1;
+    rec->irregular = AG_IRREGULAR_LASTS;
 }
 
 /* Whether no sequence has ended here before. */
@@ -344,17 +345,6 @@ static bool is_novel(struct ag_recorder *rec, const struct ag_node *node)
 {
     bool unseen = node == &rec->unseen;
     return unseen ? !ag_tree_met(&rec->tree, ag_path(node->path, 0)) : node->ends == 0;
-}
-
-/* One more sequence has ended at a node that is not new. Returns the node that is hot now, there or
-   half way, or NULL. `least`: ops of a sequence that can be hot. */
-static struct ag_node *came_again(struct ag_node *node, uint32_t least, uint32_t hot,
-                                  uint32_t min_length)
-{
-    struct ag_node *half = half_way(node);
-    if (node->depth >= least && is_hot(node, hot, min_length))
-        return node;
-    return node->below != 0 && half != node && is_hot(half, hot, min_length) ? half : NULL;
 }
 
 /* A sequence has ended at a node without a trace. Returns the node that is hot now, or NULL. */
@@ -368,24 +358,14 @@ __attribute__((noinline)) static struct ag_node *learn(struct ag_recorder *rec,
     if (!barrier && !part)
         judge(rec, node->depth, novel);
     if (novel && (barrier || part))
-        forks = forked(unseen ? node->parent : node, barrier ? AG_FORKS_BARRED : hot, min_length);
-    if (!unseen)
-        found = came_again(node, part ? AG_FORK_LEAST : 1, hot, min_length);
+        forks = forked(unseen ? node->parent : node, hot, min_length);
+    if (!unseen && node->depth >= (part ? AG_FORK_LEAST : 1) && is_hot(node, hot, min_length))
+        found = node;
     if (found == NULL)
         found = forks;
     if (found == NULL || !ag_node_is_good(found))
         return NULL;
-    found->part = part;
     return found;
-}
-
-/* The recorder rests where recording has not paid for long. */
-static inline void rest_if_fruitless(struct ag_recorder *rec)
-{
-    if (rec->fruitless >= AG_FRUITLESS)
-        rest(rec, &rec->rest_next, AG_REST_MOST, AG_REST_GROWS);
-    else if (ag_recorder_rests(rec) && rec->fruitless >= AG_REST_VAIN)
-        rest_from_all(rec);
 }
 
 struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t hot,
@@ -393,6 +373,9 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
 {
     struct ag_node *node = rec->cursor;
     bool early = !barrier && node->depth < rec->limit;
+    uint32_t period = rec->period;
+    rec->period = 0;
+    rec->rounds = false;
     struct ag_node *before = rec->ended;
     rec->ended = early && node->trace != NULL ? node : NULL;
     if (__builtin_expect(rec->lately != 0 || node->late != 0, 0))
@@ -405,10 +388,13 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     rec->run += node->depth;
     rec->irregular -= node->depth < rec->irregular ? node->depth : rec->irregular;
     if (barrier)
-        barred(rec, node, min_length);
-    rest_if_fruitless(rec);
+        rec->anchor = rec->run = 0;
+    if (rec->fruitless >= AG_REST_VAIN)
+        rest_if_vain(rec);
     if (node->depth == 0)
         return NULL;
+    if (period != 0)
+        return unroll(rec, node, period);
     if (node->trace == NULL)
         return learn(rec, node, barrier, hot, min_length);
     return before != NULL && rec->fruitless == node->depth ? join(rec, before, node, hot) : NULL;

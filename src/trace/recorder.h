@@ -8,41 +8,32 @@
  *  - after `max_length` ops, or fewer behind a wait for the stream;
  *  - before the anchor, once `unroll` ops have passed since the last cut there. The anchor is the
  *    first op after a barrier. If it does not come back it is no op of the loop, and another op
- *    becomes the anchor: soon at first, later after more ops. So sequences soon fall on the same
- * ops again after anything has come in between;
- *  - before the anchor, when it has come round four times at the same distance, if the owner asks.
- *    So a short loop need not be repeated hundreds of times before it is replayed. Where barriers
- *    come so often that they end sequences anyway, this does not apply. If the anchor belonged to
- *    what came before the loop, the head of any sequence takes its place here;
- *  - where a trace ends that begins no longer one, since it can be replayed at once;
- *  - where the stream is irregular: where it would go on as none has before, if a trace begins
- *    there, and no barrier is likely to end it soon;
+ *    becomes the anchor: soon at first, later after more ops;
+ *  - where a trace ends that begins no longer one, or where one may begin. One may begin behind
+ *    equal rounds of a loop. In an irregular stream it may where the sequence would go on as none
+ *    has before;
  *  - where what is held is late too often: the program pauses there, or another thread waits.
- * So a short loop is unrolled, and a long loop is cut into pieces that fall on the same ops each
- * time.
  *
- * A sequence is hot when it has ended at one node often enough. Two other things are hot as well:
- *  - what many sequences begin with that never end at one node, in irregular streams and between
- *    barriers. The iterations of a loop may differ, and what recurs are the ops from one that
- * cannot be predicted to the next;
- *  - two traces that come one right behind the other, as one. So traces of a few rounds get longer,
- *    and no op goes out eagerly for that.
+ * A sequence is hot when it has ended at one node often enough. In irregular streams and before
+ * barriers, sequences count that go on in new ways behind the node. A sequence that comes right
+ * behind a trace, often in a row, is one with it. So traces get longer, and no op goes out eagerly
+ * for that.
+ *
+ * A sequence is hot at once when its last ops are a few equal rounds. The recorder looks when the
+ * sequence goes out eagerly and its length is a power of two. Its trace may begin at any op of the
+ * loop. If a trace of the loop begins with another of its ops, the next sequence begins there.
  *
  * Once the tree has some nodes, ops that have never been seen get none. A bit remembers their path,
  * and nodes are made when the path comes again: to write nodes is most of what recording costs.
  *
  * A stream is irregular where sequences hardly ever come again. It is looked at again and again,
- * since all that a program does before its loop is new, too. What becomes hot meanwhile is a part:
- * it need not be where sequences end later. So a sequence that comes to its end waits there for
- * more, and the traces of parts make room for others.
+ * since all that a program does before its loop is new, too.
  *
  * The recorder rests, longer each time, where recording does not pay:
  *  - the tree is full, and little of it was of use;
  *  - a part of the tree is full, and nothing has become a trace at all;
- *  - each sequence ends before it could become a trace;
  *  - nothing has been replayed for long.
- * During a rest only ops that begin traces are looked at, and these only now and then if nothing
- * comes of them.
+ * During a rest only ops that begin traces are looked at, and none if nothing comes of these.
  *
  * Not thread-safe: the owner's lock guards it.
  */
@@ -54,14 +45,7 @@
 #include "policy/policy.h"
 #include "trace/tree.h"
 
-enum { AG_ROUNDS_NONE = UINT8_MAX };
-enum { AG_PAIR_PLACES = 64 }; /* that are counted at a time */
-
-/* Two traces that come one right behind the other. */
-struct ag_pair {
-    uint64_t path;  /* a hash of both paths */
-    uint32_t times; /* that they have come */
-};
+enum { AG_LOOK_LAST = 64 }; /* ops of an open sequence up to which it is looked at */
 
 struct ag_recorder {
     struct ag_tree tree;
@@ -73,36 +57,27 @@ struct ag_recorder {
     uint32_t chain;         /* ops from the anchor to the head of the open sequence */
     uint32_t reach;         /* ops within which the anchor has to come round */
     bool came;              /* the anchor has come round */
-    uint64_t first;         /* token of the head of the open sequence */
-    uint32_t period;        /* ops from the head to its first return */
-    uint32_t rounds; /* returns of the head at that distance; AG_ROUNDS_NONE: not to be counted */
-    bool rounded;    /* the last sequence ended because its head had come round often enough */
-    uint32_t lately; /* sequences whose nodes are looked at, since one of them was late */
-    uint32_t ops;    /* of all sequences, since the recorder was made */
-    uint32_t alike;  /* ops of equal sequences in a row that have been replayed */
-    uint32_t run, last_run; /* ops since the last barrier, and between the two barriers before */
-    bool brief;            /* the last two runs were equally long, and one sequence can hold them */
-    uint32_t unroll;       /* ops */
-    uint32_t max_length;   /* ops */
-    uint32_t limit;        /* ops that the open sequence, or the next one, may have */
-    _Atomic uint32_t rest; /* ops that are left of a rest; 0: it records. In a rest no node is
-                              added, and ops that begin no trace may pass unseen. The thread that
-                              issues the ops reads and writes this without the lock, too */
-    _Atomic uint64_t heads;   /* the ag_op_mark()s of ops that do not pass in a rest: they may begin
-                                 traces */
-    uint32_t rest_next;       /* ops of the next rest */
-    uint32_t short_rest_next; /* ops of the next rest because sequences are too short */
-    uint32_t rest_later; /* ops of the rest that are left when all ops have passed for a while */
-    uint32_t novel;      /* nodes and unseen ops that make the tree full while there is no trace */
-    uint32_t too_short;  /* in a row: sequences that a barrier ended before they could become a
-                            trace, and ops that cannot be held */
-    uint32_t fruitless;  /* ops since the last replay */
-    uint64_t useful;     /* ops replayed since the tree was last pruned */
-    uint32_t strange;    /* ops of sequences that had not come before, less those of others */
-    uint32_t irregular;  /* ops for which the stream counts as irregular; 0: it does not */
-    uint32_t irregular_from; /* so many strange ops make it irregular the next time */
-    struct ag_node unseen;   /* the cursor in a sequence that has gone where none has before */
-    struct ag_pair pairs[AG_PAIR_PLACES]; /* by a hash of both paths; they stay, too */
+    uint32_t period; /* ops of a round, if the open sequence ends because it is of equal rounds */
+    bool rounds;     /* the last sequence ended because of that, before its ops had nodes */
+    uint64_t recent[AG_LOOK_LAST]; /* structures of the open sequence's ops, if it is unseen */
+    uint32_t lately;        /* sequences whose nodes are looked at, since one of them was late */
+    uint32_t ops;           /* of all sequences, since the recorder was made */
+    uint32_t run;           /* ops since the last barrier */
+    uint32_t unroll;        /* ops */
+    uint32_t max_length;    /* ops */
+    uint32_t limit;         /* ops that the open sequence, or the next one, may have */
+    _Atomic uint32_t rest;  /* ops that are left of a rest; 0: it records. In a rest no node is
+                               added, and ops that begin no trace may pass unseen. The thread that
+                               issues the ops reads and writes this without the lock, too */
+    _Atomic uint64_t heads; /* the ag_op_mark()s of ops that do not pass in a rest: they may begin
+                               traces */
+    uint32_t rest_next;     /* ops of the next rest */
+    uint32_t novel;     /* nodes and unseen ops that make the tree full while there is no trace */
+    uint32_t fruitless; /* ops since the last replay */
+    uint64_t useful;    /* ops replayed since the tree was last pruned */
+    uint32_t strange;   /* ops of sequences that had not come before, less those of others */
+    uint32_t irregular; /* ops for which the stream counts as irregular; 0: it does not */
+    struct ag_node unseen; /* the cursor in a sequence that has gone where none has before */
 };
 
 /* A recorder that is all zero, or whose tree has been cleared. False: no memory. It must not be
@@ -144,7 +119,7 @@ static inline void ag_recorder_has_trace(struct ag_recorder *rec, const struct a
 static inline void ag_recorder_paid(struct ag_recorder *rec, uint32_t ops)
 {
     rec->useful += ops;
-    rec->fruitless = rec->too_short = 0;
+    rec->fruitless = 0;
 }
 
 /* In a rest: ops with this mark pass from now on. */
@@ -168,7 +143,7 @@ static inline bool ag_recorder_full(const struct ag_recorder *rec, const struct 
 /* Whether the open sequence, all of which is held, ends at this node. */
 static inline bool ag_recorder_ends(const struct ag_recorder *rec, const struct ag_node *node)
 {
-    bool last = node->trace != NULL && node->below == 0 && (!node->part || rec->irregular != 0);
+    bool last = node->trace != NULL && node->below == 0;
     return last || ag_recorder_full(rec, node);
 }
 
@@ -182,18 +157,16 @@ static inline bool ag_recorder_cuts(const struct ag_recorder *rec, const struct 
     return op->token == rec->anchor && rec->chain + rec->cursor->depth >= rec->unroll;
 }
 
-/* Whether the returns of this op are to be counted: it is the head of the open sequence, and the
-   head is the anchor, or the anchor has not come round for longer than a sequence. */
-static inline bool ag_recorder_counts(const struct ag_recorder *rec, const struct ag_op *op)
+/* Whether the open sequence, which goes out eagerly, is looked at when it has come to this node. */
+static inline bool ag_recorder_looks(const struct ag_node *node)
 {
-    return op->token == rec->first && rec->rounds != AG_ROUNDS_NONE && !rec->brief &&
-           (rec->chain == 0 || (!rec->came && rec->chain >= rec->max_length));
+    uint32_t depth = node->depth;
+    return depth % AG_LOOK_FIRST == 0 && depth <= AG_LOOK_LAST && (depth & (depth - 1)) == 0;
 }
 
-/* Counts one return of the head. True: the open sequence ends before this op, since it is the
-   fourth return at the same distance and there is no trace of these rounds yet. The head becomes
-   the anchor then. */
-bool ag_recorder_rounds(struct ag_recorder *rec);
+/* Whether the last ops of the open sequence are of so many equal rounds. Then the sequence ends
+   here, and a trace of rounds may be made; or it ends where such a trace begins. */
+bool ag_recorder_loops(struct ag_recorder *rec, uint32_t rounds);
 
 /* The program goes on behind the trace where the last sequence ended. That does not count, since no
    trace of both could be made now. */

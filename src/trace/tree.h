@@ -33,14 +33,14 @@ struct ag_node {
     bool taken;  /* the driver has taken an eager call with its present shape; the owner's */
     uint8_t failures; /* times that no graph could be made of the path to here; the owner's */
     uint16_t late;    /* how often what is held up to here is late, in points; the recorder's */
-    bool part;        /* became hot while the stream was irregular; the recorder's */
 
     /* The arguments of the last time this op was held here; set up by ag_node_arguments(). */
     unsigned char *args;
     void **params;    /* one pointer into args for each field of the layout */
     uint32_t version; /* goes up when args change */
 
-    uint32_t ends; /* sequences that ended here since the last look */
+    uint64_t then; /* where there is a trace: the path of the sequence that came behind it */
+    uint32_t ends; /* sequences that ended here since the last look, or times in a row of `then` */
     uint16_t ways; /* sequences through here that ended where none had, and led to no trace */
 
     struct ag_node *bucket; /* next in the same bucket, or in the free list */
