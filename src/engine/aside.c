@@ -130,8 +130,7 @@ static bool ask(struct job *job, bool shared)
         job->result = job->run(job);
         return true;
     }
-    uint64_t most =
-        shared || jobs != NULL ? AG_PATIENCE_NS : AG_PATIENCE_LONG_NS;
+    uint64_t most = shared || jobs != NULL ? AG_PATIENCE_NS : AG_PATIENCE_LONG_NS;
     *last = job;
     last = &job->next;
     pthread_cond_signal(&asked);

@@ -129,8 +129,7 @@ void ag_engine_capture_prepare(CUstream handle, bool ptsz)
     (void)ag_stream_find(handle, ptsz, ag_context_current()); /* known from now on: see begun */
     atomic_fetch_add(&ag_captures_beginning, 1);
     uint64_t slept = 0;
-    while (atomic_load(&ag_capture_breakers) != 0 &&
-           ag_patience_lasts(&slept, AG_PATIENCE_LONG_NS))
+    while (atomic_load(&ag_capture_breakers) != 0 && ag_patience_lasts(&slept, AG_PATIENCE_LONG_NS))
         continue;
     if (atomic_load(&ag_listeners) != 0)
         ag_engine_barrier_all(AG_REASON_CAPTURE);

@@ -226,9 +226,28 @@ struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op
     return node;
 }
 
+/* An op, or a sequence that a barrier has ended, which cannot become a trace. In a rest that says
+   nothing. */
+static void count_useless(struct ag_recorder *rec)
+{
+    if (ag_recorder_rests(rec))
+        return;
+    rec->fruitless += AG_USELESS;
+    if (rec->fruitless >= AG_REST_VAIN)
+        rest_if_vain(rec);
+}
+
 void ag_recorder_foreign(struct ag_recorder *rec)
 {
-    rec->fruitless++;
+    count_useless(rec);
+}
+
+/* A barrier ends the sequence at `node`. */
+static void barred(struct ag_recorder *rec, const struct ag_node *node, uint32_t min_length)
+{
+    rec->anchor = rec->run = 0;
+    if (node->depth != 0 && node->weight < min_length)
+        count_useless(rec);
 }
 
 /* Sequences go on in one more way behind each node of this path. Returns the last node behind which
@@ -388,7 +407,7 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     rec->run += node->depth;
     rec->irregular -= node->depth < rec->irregular ? node->depth : rec->irregular;
     if (barrier)
-        rec->anchor = rec->run = 0;
+        barred(rec, node, min_length);
     if (rec->fruitless >= AG_REST_VAIN)
         rest_if_vain(rec);
     if (node->depth == 0)

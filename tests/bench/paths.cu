@@ -20,7 +20,7 @@
 #include "driver_function.h"
 #include "sample.h"
 
-enum { LENGTH = 32, WARMUP = 24, ITERATIONS = 24, SIZE = 2048, OTHERS = 300, BEFORE = 1 << 15 };
+enum { LENGTH = 32, WARMUP = 24, ITERATIONS = 24, SIZE = 2048, OTHERS = 300, BEFORE = 1 << 13 };
 
 KERNEL(mix, unsigned *data, unsigned size, unsigned k)
 {
