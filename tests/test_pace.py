@@ -45,7 +45,7 @@ def test_slow_programs_have_short_pieces(op_ns, most):
     assert usual <= most if most < 64 else usual >= 16
 
 
-@pytest.mark.parametrize("op_ns, first, rest", [(120, 16, 16), (500, 8, 16)])
+@pytest.mark.parametrize("op_ns, first, rest", [(120, 16, 16), (1000, 8, 16)])
 def test_short_piece_behind_a_wait(op_ns, first, rest):
     """The GPU starts on the first half while the rest is issued, if that takes longer than two replays: on that of
     32 ops, and of 16, which is the length where ops take long."""

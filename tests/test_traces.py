@@ -36,6 +36,7 @@ ARGUMENTS = {
     "small_stack": [["copies"], ["uploads"], ["reads"], ["pinned"], ["events"], ["turns"], ["per_thread"], ["tasks"]],
     "shared_queues": [["sets", "4", "100"]],
     "trace_phases": [["4", "2", "64", "60"]],
+    "two_loops": [["60", "60"]],
     "trace_rests": [["400"]],
     "duel_copies": [["200"]],
     "variant_sets": [["3", "200"]],

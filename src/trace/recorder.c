@@ -10,8 +10,7 @@ bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, 
     memset((char *)rec + tree, 0, offsetof(struct ag_recorder, unseen) - tree);
     rec->limit = UINT32_MAX;
     ag_recorder_resize(rec, unroll, max_length);
-    rec->reach = AG_REACH_FIRST;
-    rec->rest_next = AG_REST_FIRST;
+    rec->reach = ag_backoff_next(&rec->reaches, AG_REACH);
     rec->novel = AG_NOVEL_FIRST;
     rec->cursor = &rec->tree.root;
     return ag_tree_init(&rec->tree, limit);
@@ -103,10 +102,8 @@ __attribute__((noinline)) static void passed(struct ag_recorder *rec, struct ag_
 static void rest(struct ag_recorder *rec)
 {
     atomic_store_explicit(&rec->heads, ag_tree_heads(&rec->tree), memory_order_relaxed);
-    atomic_store_explicit(&rec->rest, rec->rest_next, memory_order_relaxed);
+    atomic_store_explicit(&rec->rest, ag_backoff_next(&rec->rests, AG_REST), memory_order_relaxed);
     rec->fruitless = 0;
-    rec->rest_next = rec->rest_next < AG_REST_MOST / AG_REST_GROWS ? rec->rest_next * AG_REST_GROWS
-                                                                   : AG_REST_MOST;
 }
 
 /* Nothing has been replayed for some time. If the recorder rests, all ops pass until the end: the
@@ -126,9 +123,9 @@ void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
     if (!again && !lost && rec->anchor != 0)
         return;
     if (lost && rec->came)
-        rec->reach = AG_REACH_FIRST;
-    else if (lost && rec->reach < AG_REACH_MOST)
-        rec->reach *= 2;
+        ag_backoff_reset(&rec->reaches);
+    if (lost)
+        rec->reach = ag_backoff_next(&rec->reaches, AG_REACH);
     rec->anchor = token;
     rec->chain = 0;
     rec->came = again;
@@ -176,7 +173,7 @@ static void make_room(struct ag_recorder *rec)
     ag_recorder_prune(rec);
     bool paid = rec->useful >= rec->tree.limit / 2;
     if (paid)
-        rec->rest_next = AG_REST_FIRST;
+        ag_backoff_reset(&rec->rests);
     if (!paid || rec->tree.used > rec->tree.limit / 2)
         rest(rec);
     rec->novel *= rec->novel < rec->tree.limit ? 2 : 1;

@@ -42,6 +42,7 @@
 
 #include <stdatomic.h>
 
+#include "policy/backoff.h"
 #include "policy/policy.h"
 #include "trace/tree.h"
 
@@ -71,7 +72,7 @@ struct ag_recorder {
                                issues the ops reads and writes this without the lock, too */
     _Atomic uint64_t heads; /* the ag_op_mark()s of ops that do not pass in a rest: they may begin
                                traces */
-    uint32_t rest_next;     /* ops of the next rest */
+    struct ag_backoff rests, reaches; /* of `rest`, of `reach` */
     uint32_t novel;     /* nodes and unseen ops that make the tree full while there is no trace */
     uint32_t fruitless; /* ops since the last replay */
     uint64_t useful;    /* ops replayed since the tree was last pruned */

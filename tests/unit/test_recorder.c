@@ -324,7 +324,7 @@ TEST(long_loop_is_cut_at_the_same_ops)
         CHECK(ag_recorder_init(&rec, 1 << 16, 16, 16));
         for (unsigned i = 0; i < 37; i++)
             feed(&rec, 5000 + i);
-        heads_of(&rec, period, &at, AG_REACH_FIRST + 5 * period, heads);
+        heads_of(&rec, period, &at, AG_REACH.first + 5 * period, heads);
         CHECK(heads_of(&rec, period, &at, 3 * period, heads) <= period / 16 + 1);
         for (unsigned i = 0; i < 7; i++)
             feed(&rec, 6000 + i);
