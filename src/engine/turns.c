@@ -94,6 +94,7 @@ static void rest(struct ag_stream *stream)
         return;
     stream->turn.rests = true;
     stream->turn.began = ag_issuer_issued(stream);
+    ag_recorder_paid(&stream->recorder, 0); /* or it would soon let all kinds of ops pass */
     ag_recorder_rest(&stream->recorder, ops, ~stream->turn.known);
 }
 

@@ -227,16 +227,14 @@ struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op
    nothing. */
 static void count_useless(struct ag_recorder *rec)
 {
-    if (ag_recorder_rests(rec))
-        return;
-    rec->fruitless += AG_USELESS;
-    if (rec->fruitless >= AG_REST_VAIN)
-        rest_if_vain(rec);
+    rec->fruitless += ag_recorder_rests(rec) ? 0 : AG_USELESS;
 }
 
 void ag_recorder_foreign(struct ag_recorder *rec)
 {
     count_useless(rec);
+    if (rec->fruitless >= AG_REST_VAIN)
+        rest_if_vain(rec);
 }
 
 /* A barrier ends the sequence at `node`. */
@@ -305,8 +303,8 @@ static struct ag_node *append(struct ag_tree *tree, struct ag_node *node, struct
 }
 
 /* The sequence at `next`, which has been replayed, came right behind the one at `first`. Returns
-   the last node of both in one sequence if that is hot, or of as many rounds as there may be if
-   nothing but rounds has come for long; else NULL. */
+   the last node of both in one sequence if that is hot, or of as many rounds as there may be where
+   both are one round; else NULL. */
 __attribute__((noinline)) static struct ag_node *
 join(struct ag_recorder *rec, struct ag_node *first, struct ag_node *next, uint32_t hot)
 {
@@ -379,9 +377,7 @@ __attribute__((noinline)) static struct ag_node *learn(struct ag_recorder *rec,
         found = node;
     if (found == NULL)
         found = forks;
-    if (found == NULL || !ag_node_is_good(found))
-        return NULL;
-    return found;
+    return found != NULL && ag_node_is_good(found) ? found : NULL;
 }
 
 struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t hot,
