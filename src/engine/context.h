@@ -28,7 +28,7 @@ enum ag_stream_kind {
 struct ag_turns {
     _Atomic(const void *) leader; /* the thread whose blocks are timed; NULL: there is no duel */
     _Atomic bool eager;           /* nothing is held at present */
-    _Atomic int64_t left;         /* ops to be replayed before the next duel, about */
+    _Atomic int64_t left;         /* ops to be held before the next duel, about */
     _Atomic uint32_t lost;        /* duels that holding has lost */
     _Atomic uint32_t rest;        /* ops of each stream that pass after the last of these */
 

@@ -17,7 +17,8 @@ engine_sources = \
 	src/engine/watch.h src/engine/watchdog.c src/engine/watchdog.h src/engine/young.c src/engine/young.h \
 	src/graph/attribute.c src/graph/attribute.h src/graph/function.c src/graph/function.h src/graph/keep.c src/graph/keep.h src/graph/node.c src/graph/node.h src/graph/setting.c src/graph/setting.h src/graph/shape.c src/graph/shape.h src/graph/trace.c src/graph/trace.h \
 	src/graph/variant.c src/graph/variant.h src/graph/words.h \
-	src/policy/backoff.h src/policy/duel.c src/policy/duel.h src/trace/op.c src/trace/op.h src/policy/policy.def src/policy/policy.h src/trace/recorder.c src/trace/recorder.h \
+	src/policy/backoff.h src/policy/duel.c src/policy/duel.h src/policy/policy.def src/policy/policy.h \
+	src/trace/op.c src/trace/op.h src/trace/recorder.c src/trace/recorder.h \
 	src/trace/tree.c src/trace/tree.h
 
 # The kernel for read-backs, for each kind of device that the compiler knows. Without a compiler read-backs stay calls.

@@ -12,7 +12,7 @@
  *
  * If holding loses, each stream of the context rests from its next sequence on. Its ops pass, for
  * longer each time. An op of a kind that the stream has not had ends its rest: the loop is another
- * one. Its traces stay, and there is another duel once they have been replayed again.
+ * one. Its traces stay, and there is another duel once its ops have been held again.
  *
  * If holding wins the next duel comes later each time; sooner where traces are made.
  *

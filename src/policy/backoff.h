@@ -10,7 +10,6 @@
 #define AG_BACKOFF_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "policy/policy.h"
@@ -28,12 +27,6 @@ static inline uint32_t ag_backoff_next(struct ag_backoff *backoff, struct ag_gro
                                                     : row.most;
     atomic_store_explicit(&backoff->last, next, memory_order_relaxed);
     return next;
-}
-
-/* Whether the next while is a first one. */
-static inline bool ag_backoff_is_fresh(const struct ag_backoff *backoff)
-{
-    return atomic_load_explicit(&backoff->last, memory_order_relaxed) == 0;
 }
 
 /* It has paid: the next while is a first one. */

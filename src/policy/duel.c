@@ -11,8 +11,9 @@ void ag_duel_begin(struct ag_duel *duel)
     memset(duel, 0, sizeof *duel);
 }
 
-/* Whether the mean of the differences, which is `off` in its favour or against it, is further from
-   0 than so many times its own noise. Squares are compared: there is no root without libm. */
+/* Whether this mean of the differences is above 0 by more than so many times its own noise. Two
+   pairs of AG_DUEL_NOISE count as seen before. Squares are compared: there is no root without libm.
+ */
 static bool is_far(const struct ag_duel *duel, double mean, double times)
 {
     double n = duel->pairs, noise = AG_DUEL_NOISE / 100.0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * live_turns.c SCENARIO: streams of which half is replayed, for so long that it is measured whether
- * to follow them pays: in turns they are followed, and not. Prints what came out, which is the same
- * with the library as without it.
+ * live_turns.c SCENARIO: streams of which half is replayed, for so long that there is a duel: they
+ * are held and eager in turn. Prints what came out, which is the same with the library as without
+ * it.
  */
 #include "live.h"
 
