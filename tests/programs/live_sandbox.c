@@ -8,6 +8,7 @@
 #include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,13 +63,18 @@ static uint32_t sum(const struct work *w)
     return total;
 }
 
-/* The simulated driver makes a thread for each stream that is busy at a time. */
+/* The simulated driver makes a thread for each stream that is busy at a time: all are, at one. */
 static void warm_up(void)
 {
     CUstream stream[] = {work[0].stream, work[1].stream, CU_STREAM_LEGACY};
-    volatile uint32_t *word = host_words(1);
-    for (int i = 0; i < 3; i++)
+    volatile uint32_t *word = host_words(4);
+    for (int i = 0; i < 3; i++) {
+        OK(launch_word(flag, word + 1 + i, 1, stream[i]));
         OK(launch_word(spin, word, 1, stream[i]));
+    }
+    for (int i = 0; i < 3; i++)
+        while (get_word(word + 1 + i) != 1)
+            sched_yield();
     set_word(word, 1);
     OK(cuCtxSynchronize());
 }

@@ -331,10 +331,6 @@ static void run_stream(struct stream *s)
         pthread_mutex_lock(&sim.lock);
     }
     s->running = false;
-    if (!s->head && s->destroyed)
-        stream_release(s);
-    else if (s->head)
-        kick(s);
 }
 
 static void *worker_main(void *arg)
@@ -342,10 +338,15 @@ static void *worker_main(void *arg)
     struct worker *w = arg;
     pthread_mutex_lock(&sim.lock);
     for (;;) {
-        run_stream(w->job);
+        struct stream *s = w->job;
+        run_stream(s);
         w->job = NULL;
         w->next = idle_workers;
         idle_workers = w;
+        if (s->head)
+            kick(s); /* it may be this worker's again: no thread more */
+        else if (s->destroyed)
+            stream_release(s);
         if (log_on()) {
             pthread_mutex_unlock(&sim.lock);
             log_flush();
