@@ -14,14 +14,15 @@ KINDS = ["one", "threads", "blocking", "renew", "copies"]
 DEFAULT_STREAMS = ["legacy", "per_thread"]  # only with one queue is it sure that they share one
 
 
-def run(*arguments, preload=True, queues=None, copies=None, sim=(), **env):
+def run(kind, *arguments, preload=True, queues=None, copies=None, sim=(), **env):
     """The report, or None without the library. "for ever": a kernel waits for one that is held."""
     env = {KERNELS: queues, COPIES: copies, "AUTOGRAPH_TRACE_LENGTH": "fixed",  # not by the clock
            "AUTOGRAPH_GRAPH_FREE_EXECS": 256,
-           "AUTOGRAPH_HOLD_BOUND_US": 100000,  # the program asks about streams: another thread's ops must go out
+           # A thread asks about another one's stream, whose ops must go out.
+           **({"AUTOGRAPH_HOLD_BOUND_US": 100000} if kind == "threads" else {}),
            **{f"AUTOGRAPH_{name}": value for name, value in env.items()},
            **dict(sim)}
-    done = helpers.run_logged([compiled.program("shared_queues"), *arguments], preload=preload, env=env,
+    done = helpers.run_logged([compiled.program("shared_queues"), kind, *arguments], preload=preload, env=env,
                               status=None)
     assert (done.stdout, done.stderr) == ("ok\n", "")
     return done.report
