@@ -60,7 +60,7 @@ bool ag_execs_is_stale(const struct ag_stream *stream, const struct ag_trace *tr
                        const struct ag_node *leaf)
 {
     return trace->starved < leaf->starved && (stream->execs.clock - trace->used >= AG_STALE ||
-                                              stream->execs.starved - trace->starved >= AG_STARVED);
+                                              stream->execs.starved - trace->starved >= AG_STALE);
 }
 
 bool ag_execs_is_wanted(const struct ag_stream *stream, const struct ag_node *leaf)

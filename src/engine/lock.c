@@ -9,10 +9,9 @@
 
 #include "observe/futex.h"
 #include "observe/patience.h"
-#include "policy/policy.h"
+#include "policy/backoff.h"
 
 static _Atomic bool biases = AG_LOCK_BY_TIME; /* there are any */
-static _Atomic uint32_t waits;                /* for revocations that nobody noticed */
 
 /* Revocations in the process so far; and how many of these, from the first one on, every thread has
    seen by now. */
@@ -51,8 +50,7 @@ static bool take_bias(struct ag_lock *lock)
 {
     if (atomic_load_explicit(&lock->biased, memory_order_relaxed) == NULL)
         return false;
-    if (lock->doubled < AG_LOCK_DOUBLED)
-        lock->doubled++;
+    (void)ag_backoff_next(&lock->longer, AG_LOCK_RUN);
     atomic_store(&lock->unnoticed, 1);
     atomic_store(&lock->biased, NULL);
     lock->revoked = atomic_fetch_add(&revocations, 1) + 1;
@@ -98,9 +96,9 @@ static bool wait_until_seen(uint64_t *slept, _Atomic uint32_t *word)
     return !ag_patience_awaits(slept, AG_LOCK_VISIBLE_NS, word, 1);
 }
 
-/* Waits until the revocation has settled. Whether no thread has noticed it all the time. One wait
-   is for all biases that were revoked before it. Wants the mutex. */
-static bool settle(struct ag_lock *lock)
+/* Waits until the revocation has settled. One wait is for all biases that were revoked before it.
+   Wants the mutex. */
+static void settle(struct ag_lock *lock)
 {
     uint64_t slept = 0, before, all = atomic_load(&revocations);
     while (!is_settled(lock)) {
@@ -110,15 +108,12 @@ static bool settle(struct ag_lock *lock)
         while (before < all && !atomic_compare_exchange_weak(&seen, &before, all))
             continue;
     }
-    return slept >= AG_LOCK_VISIBLE_NS;
 }
 
 static __attribute__((noinline)) void revoke_and_wait(struct ag_lock *lock)
 {
     (void)take_bias(lock);
-    if (settle(lock) && atomic_fetch_add(&waits, 1) >= AG_LOCK_WAITS &&
-        lock->doubled < AG_LOCK_SELDOM)
-        lock->doubled = AG_LOCK_SELDOM;
+    settle(lock);
     for (unsigned i = 0; is_inside(lock); i++)
         if (i >= AG_LOCK_SPINS)
             ag_futex(&lock->inside, FUTEX_WAIT_PRIVATE, 1, NULL);
@@ -156,7 +151,7 @@ void ag_lock_take_slow(struct ag_lock *lock, const void *self)
 static __attribute__((noinline)) bool revoked_at_once(struct ag_lock *lock)
 {
     (void)take_bias(lock);
-    (void)settle(lock);
+    settle(lock);
     return !is_inside(lock);
 }
 
@@ -185,7 +180,8 @@ static __attribute__((noinline)) void bias(struct ag_lock *lock, const void *sel
 void ag_lock_give_slow(struct ag_lock *lock, const void *self)
 {
     atomic_store_explicit(&lock->shared, false, memory_order_relaxed);
-    if (lock->run >= (uint32_t)AG_LOCK_RUN << lock->doubled)
+    uint32_t longer = atomic_load_explicit(&lock->longer.last, memory_order_relaxed);
+    if (lock->run >= (longer != 0 ? longer : AG_LOCK_RUN.first))
         bias(lock, self);
     pthread_mutex_unlock(&lock->mutex);
 }

@@ -18,9 +18,8 @@
  * As long as a thread lives that has had the bias of a lock, no other thread gets it. A thread that
  * is stopped between finding the bias and writing `inside` would write over what the other wrote.
  *
- * Each revocation doubles how often the lock must be taken in a row, so that revocations cost less
- * than the bias saves. A revocation for which a thread has waited the whole time counts for many,
- * except for the first ones of the process.
+ * Each revocation but the first makes it longer how often the lock must be taken in a row, so that
+ * revocations cost less than the bias saves.
  */
 #ifndef AG_ENGINE_LOCK_H
 #define AG_ENGINE_LOCK_H
@@ -29,6 +28,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "policy/backoff.h"
 
 /* Whether a revocation is waited for by time. */
 #ifndef AG_LOCK_BY_TIME
@@ -51,7 +52,7 @@ struct ag_lock {
     const void *_Atomic owner; /* the only thread to which it may be biased; NULL: not chosen yet */
     const void *_Atomic last;  /* the thread that had the mutex last */
     uint32_t run;              /* times in a row that this thread had it */
-    uint32_t doubled;          /* times that the run which is needed for the bias was doubled */
+    struct ag_backoff longer;  /* the run that is needed for the bias, since it was revoked */
     uint64_t revoked;          /* the number of its last revocation among those of the process */
 };
 

@@ -375,7 +375,7 @@ bool ag_stream_forget_context(struct ag_context *context)
 /* Whether the graphs of a vacant state make room for others. */
 static bool is_stale(const struct ag_stream *stream)
 {
-    return atomic_load(&stream->id.context->starved) - stream->id.vacated >= AG_STARVED;
+    return atomic_load(&stream->id.context->starved) - stream->id.vacated >= AG_STALE;
 }
 
 bool ag_stream_kill_vacant(const struct ag_context *context)

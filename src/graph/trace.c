@@ -227,11 +227,7 @@ static bool update_is_cheaper(const struct ag_trace *trace, uint32_t changed)
         return false;
     if (ag_opt.update_strategy == AG_UPDATE_EXEC_UPDATE)
         return true;
-    uint32_t source = 0;
-    for (uint32_t i = 0; i < trace->length; i++)
-        source += trace->step[i].source_version != trace->step[i].node->version;
-    return source * AG_COST_SET_SOURCE + trace->length * AG_COST_UPDATE_NODE <
-           changed * AG_COST_SET_EXEC;
+    return changed * AG_UPDATE_PART > trace->length;
 }
 
 static CUresult update(struct ag_trace *trace, struct ag_counters *counters)

@@ -351,7 +351,7 @@ static void judge(struct ag_recorder *rec, uint32_t ops, bool novel)
     if (rec->strange < AG_IRREGULAR)
         return;
     rec->strange = 0;
-    rec->irregular = AG_IRREGULAR_LASTS;
+    rec->irregular = AG_REST.first;
 }
 
 /* Whether no sequence has ended here before. */

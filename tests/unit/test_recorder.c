@@ -235,8 +235,8 @@ TEST(stream_is_irregular_once_many_ops_have_been_new)
     CHECK(rec.irregular == 0);
     for (unsigned i = 0; i < 64 && rec.irregular == 0; i++)
         feed(&rec, 10000 + i);
-    CHECK(rec.irregular == AG_IRREGULAR_LASTS);
-    for (unsigned i = 0; i < AG_IRREGULAR_LASTS; i++)
+    CHECK(rec.irregular == AG_REST.first);
+    for (unsigned i = 0; i < AG_REST.first; i++)
         feed(&rec, i % 16);
     CHECK(rec.irregular == 0);
     free_with_traces(&rec);
