@@ -11,7 +11,7 @@ POLICY = (helpers.SOURCE / "src/policy/policy.def").read_text()
 ONE, BACKOFF = r"AG_POLICY\((AG_\w+), (.+?)", r"AG_BACKOFF\((AG_\w+), (\S+), \d+, [\d <]+"
 NUMBERS = [found for row in (ONE, BACKOFF)
            for found in re.findall(rf'^{row}, (\w+), "([^"]+)"\)$', POLICY, flags=re.M)]  # a back-off's first
-UNITS = set("""ops sequences replays holds copies looks waits pairs points times nodes states
+UNITS = set("""ops replays holds copies looks pairs points times nodes states
     streams bounds parts factor percent ns KiB""".split())
 OPTIONS = (helpers.SOURCE / "src/config/options.def").read_text()
 PAGES = {name: (helpers.SOURCE / "docs" / name).read_text() for name in ("design.md", "measurements.md")}
