@@ -14,7 +14,8 @@ observe_sources = \
 	src/observe/report.c src/observe/report.h \
 	src/observe/signal.c src/observe/signal.h \
 	src/observe/strings.c src/observe/strings.h \
-	src/observe/tracefile.c src/observe/tracefile.h
+	src/observe/tracefile.c src/observe/tracefile.h \
+	src/observe/verbose.c src/observe/verbose.h
 
 # With "exec" in the name it is installed like a library.
 autographexecdir = $(libdir)/autograph

@@ -45,8 +45,9 @@ def settings(given):
         else:
             variables["AUTOGRAPH_CONFIG"] = ""
     variables.update(options.assignments(given.set))
-    if "AUTOGRAPH_REPORT_FILE" in variables:  # the short name is above it
-        variables["AUTOGRAPH_REPORT"] = variables["AUTOGRAPH_REPORT_FILE"]
+    for short, name in options.SHORT.items():  # a short name is above the option's
+        if options.variable(name) in variables:
+            variables[short] = variables[options.variable(name)]
     return variables
 
 
@@ -137,6 +138,7 @@ def main(arguments):
         variables["AUTOGRAPH_DISABLE"] = "1"
     if given.verbose:
         variables.setdefault("AUTOGRAPH_LOG_LEVEL", "2")
+        variables.setdefault("AUTOGRAPH_VERBOSE", "1")
     variables["LD_PRELOAD"] = preloaded(path, os.environ)
 
     file = program(command[0], path)

@@ -12,6 +12,7 @@ Option = collections.namedtuple("Option", "kind section key default least most w
 PATH_MAX = 1024
 FILE_MOST, LINE_MOST = 64 * 1024, 199  # bytes that the library reads of a file, and inih of a line
 BLANKS = " \t\r\v\f"
+SHORT = {"AUTOGRAPH_REPORT": "report.file", "AUTOGRAPH_VERBOSE": "log.verbose"}  # above the long names
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -189,8 +190,9 @@ def effective(environ):
     for name in options:
         if variable(name) in environ:
             take(name, environ[variable(name)], variable(name))
-    if "AUTOGRAPH_REPORT" in environ:
-        take("report.file", environ["AUTOGRAPH_REPORT"], "AUTOGRAPH_REPORT")
+    for short, name in SHORT.items():
+        if short in environ:
+            take(name, environ[short], short)
     sections = {o.section.upper() for o in options.values()}
     known = {variable(name) for name in options}
     for name in sorted(environ):

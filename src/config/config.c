@@ -487,9 +487,13 @@ static void read_environment(void)
         if (value)
             set(o, value, name);
     }
-    const char *report = ag_initial_variable("AUTOGRAPH_REPORT");
-    if (report)
-        set(find("report.file", false), report, "AUTOGRAPH_REPORT");
+    static const char *const short_names[][2] = {{"AUTOGRAPH_REPORT", "report.file"},
+                                                 {"AUTOGRAPH_VERBOSE", "log.verbose"}};
+    for (size_t i = 0; i < sizeof short_names / sizeof short_names[0]; i++) {
+        const char *value = ag_initial_variable(short_names[i][0]);
+        if (value)
+            set(find(short_names[i][1], false), value, short_names[i][0]);
+    }
 
     for (const char *const *e = ag_initial_environment(); *e; e++) {
         char name[NAME_MAX_BYTES];

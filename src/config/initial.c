@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -19,6 +20,8 @@ enum {
 /* In one piece: each page that is written to costs every process some time. */
 static struct {
     bool done;
+    dev_t error_device; /* of standard error; 0 with number 0: it was closed */
+    ino_t error_number;
     const char *directory; /* NULL: not known */
     const char *kept[MOST + 1];
     char room[ROOM];
@@ -68,6 +71,11 @@ __attribute__((constructor)) static void keep_initial(void)
     const char *directory = getcwd(initial.room + used, ROOM - used);
     if (directory && *directory == '/') /* "(unreachable)" is outside what this process may see */
         initial.directory = directory;
+    struct stat error;
+    if (fstat(STDERR_FILENO, &error) == 0) {
+        initial.error_device = error.st_dev;
+        initial.error_number = error.st_ino;
+    }
     initial.done = true;
     errno = saved;
 }
@@ -95,4 +103,12 @@ size_t ag_initial_directory(char *to, size_t size)
     memcpy(to, initial.directory, n);
     to[n] = '/';
     return n + 1;
+}
+
+bool ag_initial_error_is_open(void)
+{
+    struct stat now;
+    keep_initial();
+    return fstat(STDERR_FILENO, &now) == 0 && now.st_dev == initial.error_device &&
+           now.st_ino == initial.error_number;
 }

@@ -8,6 +8,7 @@
 #ifndef AG_INITIAL_H
 #define AG_INITIAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Variables in which launchers of parallel programs give the rank; the first that is set counts. */
@@ -22,5 +23,9 @@ const char *const *ag_initial_environment(void);
 /* Writes the directory that the process began in, and a slash. Returns the length; 0: the directory
    is not known or does not fit. */
 size_t ag_initial_directory(char *to, size_t size);
+
+/* Whether descriptor 2 still is the standard error that the process began with. A program that has
+   closed it may have opened a file of its own there. */
+bool ag_initial_error_is_open(void);
 
 #endif

@@ -193,6 +193,7 @@ static void gather_stream(struct ag_account *account, const struct ag_stream *st
     const struct ag_counters *c = &stream->counters;
     if (stream->id.lives == 0)
         return;
+    account->barred |= stream->seq.barred;
     account->streams[account->stream_count++] = (struct ag_stream_account){
         .number = stream->id.number,
         .lives = stream->id.lives,

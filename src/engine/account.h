@@ -11,6 +11,9 @@
 #include "engine/stream.h"
 #include "observe/account.h"
 
+/* A duel is over. Told in any case. */
+void ag_account_duel(const struct ag_duel *duel);
+
 /* Whether a report is wanted; constant once CUDA is initialised. */
 extern bool ag_accounting;
 
@@ -27,9 +30,6 @@ void ag_account_cut(struct ag_stream *stream, enum ag_reason reason, uint64_t op
 
 /* A trace was made. */
 void ag_account_trace(const struct ag_stream *stream, struct ag_trace *trace);
-
-/* A duel is over. */
-void ag_account_duel(const struct ag_duel *duel);
 
 /* The trace has been replayed in the stream, which set the arguments of so many nodes. */
 void ag_account_replay(const struct ag_stream *stream, const struct ag_trace *trace,

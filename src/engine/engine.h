@@ -267,6 +267,7 @@ void ag_engine_capture_ended(CUstream stream, bool ptsz);
  * kill the program for it. If the system refuses something nothing is ever held.
  */
 void ag_engine_context_begins(void);
+bool ag_engine_has_context(void);
 
 /* Before cuCtxDestroy: flushes and forgets the context. */
 void ag_engine_context_destroy(CUcontext ctx);

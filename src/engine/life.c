@@ -25,6 +25,7 @@
 #include "observe/callsite.h"
 #include "observe/log.h"
 #include "observe/patience.h"
+#include "observe/verbose.h"
 #include "policy/policy.h"
 
 /* -- Streams ----------------------------------------------------------------- */
@@ -422,13 +423,16 @@ static void note_stop(const char *why)
     (void)atomic_compare_exchange_strong(&stopped, &none, why);
 }
 
+static _Atomic bool has_context;
+
 /* Nothing has been held by then. */
 static void prepare(void)
 {
+    atomic_store(&has_context, true);
     if (ag_aside_start() && ag_watchdog_start(ag_late_look, ag_late_serve))
         return;
     note_stop("there is no thread for the watchdog");
-    ag_log(AG_LOG_WARNING, "nothing is held: %s", ag_engine_stopped());
+    ag_log(ag_verbose_level(), "nothing is held: %s", ag_engine_stopped());
     atomic_fetch_add(&ag_hold_bans, 1); /* as during a capture that does not end */
 }
 
@@ -436,6 +440,11 @@ void ag_engine_context_begins(void)
 {
     static pthread_once_t prepared = PTHREAD_ONCE_INIT;
     pthread_once(&prepared, prepare);
+}
+
+bool ag_engine_has_context(void)
+{
+    return atomic_load(&has_context);
 }
 
 void ag_engine_start(void)

@@ -21,6 +21,7 @@
 #include "graph/node.h"
 #include "graph/variant.h"
 #include "observe/log.h"
+#include "observe/verbose.h"
 #include "policy/policy.h"
 
 AG_HOLDS(struct ag_node, failures, AG_FAILURES);
@@ -153,6 +154,8 @@ static void build(struct ag_stream *stream, struct ag_node *leaf)
     }
     static _Atomic uint32_t number;
     trace->number = atomic_fetch_add(&number, 1) + 1;
+    if (trace->number == 1)
+        ag_verbose_first(trace->length);
     AG_NOTE(ag_note_trace(stream, trace));
     AG_ACCOUNT(ag_account_trace(stream, trace));
     ag_execs_add(stream, trace);

@@ -46,7 +46,7 @@ static void end_duel(struct ag_stream *stream, enum ag_duel_verdict verdict)
     struct ag_turns *turns = &stream->id.context->turns;
     bool lost = verdict == AG_DUEL_EAGER;
     stream->counters.duels++;
-    AG_ACCOUNT(ag_account_duel(&turns->duel));
+    ag_account_duel(&turns->duel);
     ag_log(AG_LOG_NOTE, "holding %s after %u pairs: %.0f ns for an op, %.0f without",
            lost                      ? "does not pay"
            : verdict == AG_DUEL_HELD ? "pays"

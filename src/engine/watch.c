@@ -16,6 +16,7 @@
 #include "observe/report.h"
 #include "observe/signal.h"
 #include "observe/tracefile.h"
+#include "observe/verbose.h"
 #include "policy/policy.h"
 
 static uint64_t began; /* ns; constant once CUDA is initialised */
@@ -24,13 +25,15 @@ static bool live, observed, traced;
 static void report(bool complete)
 {
     struct ag_account account;
-    if (!*ag_opt.report_file)
+    if (!*ag_opt.report_file && !ag_opt.log_verbose)
         return;
     ag_account_gather(&account);
     account.complete = complete;
     account.stopped = ag_engine_stopped();
     account.seconds = (double)(ag_tracefile_clock() - began) * 1e-9;
     ag_report_write(&account);
+    if (complete)
+        ag_verbose_end(&account, ag_engine_has_context());
     ag_account_free(&account);
 }
 
@@ -64,7 +67,7 @@ static struct ag_observer tracer = {.thread.name = "ag-tracer",
 /* Starts the threads that tell. False: the system gives none, and what tells nothing is closed. */
 static bool start_observers(bool file)
 {
-    bool any = file || live || ag_opt.report_signal || *ag_opt.report_file;
+    bool any = file || live || ag_opt.report_signal || *ag_opt.report_file || ag_opt.log_verbose;
     observed = any && ag_observer_start(&observer);
     traced = file && observed && ag_observer_start(&tracer);
     if (observed == any && traced == file)

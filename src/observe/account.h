@@ -67,6 +67,7 @@ struct ag_account {
     uint64_t traces_left_out;
     uint64_t held_ns, eager_ns; /* for an op, by the last duel; 0: there was none */
     uint64_t graph_memory_kb;   /* of the device, that graphs have taken in one context at most */
+    bool barred;                /* nothing is ever held in one of the streams */
     const char *stopped;        /* why nothing is held; NULL: ops may be held */
     double seconds;
     bool complete; /* the process ends */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "config/initial.h"
 #include "observe/name.h"
 
 #define LINE_MAX_BYTES 1024 /* PIPE_BUF is larger: lines of several processes do not mix */
@@ -50,7 +51,9 @@ void ag_log(enum ag_log_level level, const char *format, ...)
             line[i] = '?';
     line[n++] = '\n';
     /* Where stderr is closed or full there is nobody to tell. */
-    ssize_t ignored = ag_write(STDERR_FILENO, line, n);
-    (void)ignored;
+    if (ag_initial_error_is_open()) {
+        ssize_t ignored = ag_write(STDERR_FILENO, line, n);
+        (void)ignored;
+    }
     errno = saved;
 }

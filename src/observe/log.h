@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Messages on stderr, one line each, as the option log.level allows. Any thread may call this at
- * any time: it goes around stdio, allocates nothing, takes no lock and keeps errno. Not for the hot
- * path.
+ * any time: it goes around stdio, allocates nothing, takes no lock and keeps errno. Where the
+ * program has put another file in the place of its standard error nothing is written. Not for the
+ * hot path.
  */
 #ifndef AG_LOG_H
 #define AG_LOG_H

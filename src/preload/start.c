@@ -21,6 +21,7 @@
 #include "engine/engine.h"
 #include "engine/watch.h"
 #include "observe/log.h"
+#include "observe/verbose.h"
 
 static pthread_once_t once_configured = PTHREAD_ONCE_INIT;
 static pthread_once_t once_initialised = PTHREAD_ONCE_INIT;
@@ -34,7 +35,7 @@ static void say_why(void)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
     if (enabled && ag_engine_stopped() != NULL && !atomic_flag_test_and_set(&said))
-        ag_log(AG_LOG_WARNING, "nothing is held: %s", ag_engine_stopped());
+        ag_log(ag_verbose_level(), "nothing is held: %s", ag_engine_stopped());
 }
 
 void ag_give_up(const char *format, ...)
@@ -98,6 +99,8 @@ static void configure(void)
     if (disable && *disable && strcmp(disable, "0") != 0)
         return;
     ag_config_load(complain);
+    if (!ag_opt.general_enable && ag_opt.log_verbose)
+        complain("nothing is held: general.enable is false");
     enabled = ag_opt.general_enable && pthread_atfork(NULL, NULL, in_child) == 0;
 }
 

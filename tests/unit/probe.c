@@ -4,15 +4,18 @@
  *   probe defaults   every option as "section.key|default|least|greatest|help"
  *   probe options    every option as it was configured, as "section.key=value"
  *   probe report     writes an exit report with numbers of which none is zero
+ *   probe verbose NS the line at the end of a process whose held ops took NS each, others 4500
  *   probe log        one message of each level, then many warnings
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "config/config.h"
 #include "observe/log.h"
 #include "observe/report.h"
+#include "observe/verbose.h"
 
 static void print_defaults(void)
 {
@@ -119,6 +122,14 @@ static void write_report(void)
     ag_report_write(&account);
 }
 
+static void sum_up(const char *held_ns)
+{
+    struct ag_account account = {.eager_ns = 4500, .held_ns = (uint64_t)strtoul(held_ns, NULL, 10)};
+    account.counters =
+        (struct ag_counters){.ops = 1000, .replayed = 900, .replays = 15, .traces = 2};
+    ag_verbose_end(&account, true);
+}
+
 static void write_log(void)
 {
     ag_log(AG_LOG_ALWAYS, "always");
@@ -143,6 +154,8 @@ int main(int argc, char **argv)
     ag_config_load(complain);
     if (strcmp(what, "report") == 0)
         write_report();
+    else if (strcmp(what, "verbose") == 0 && argc > 2)
+        sum_up(argv[2]);
     else if (strcmp(what, "log") == 0)
         write_log();
     if (errno != ERANGE) {
