@@ -260,6 +260,17 @@ def test_what_turns_it_off(env, words):
     assert words in verdict
 
 
+def test_options_of_a_program(tmp_path):
+    (tmp_path / "t.ini").write_text("[program:jac*]\ntrace.hot = 7\n[general]\nexclude = cons*\n")
+    env = {"AUTOGRAPH_CONFIG": tmp_path / "t.ini"}
+    facts, verdict = doctor(helpers.sample("jacobi-sim"), env=env)
+    assert f"trace.hot = 7   ({tmp_path}/t.ini:2 [program:jac*])" in facts["option"]
+    assert verdict.startswith("Usable")
+    facts, verdict = doctor(helpers.sample("constant-sim"), env=env, status=1)
+    assert not [option for option in facts["option"] if "trace.hot" in option]
+    assert verdict == "Not useful: general.exclude names constant-sim: nothing is done there.\n"
+
+
 @pytest.mark.parametrize("name", ["CUDA_LAUNCH_BLOCKING", "CUDA_LOG_FILE"])
 def test_what_keeps_the_library_from_holding(name):
     """A variable of CUDA's: docs/semantics.md, "Environment variables of CUDA"."""

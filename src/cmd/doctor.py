@@ -214,9 +214,15 @@ def check_program(command, path):
 
 # -- Options --------------------------------------------------------------------------
 
-def check_options():
-    """Says what is set; None, or why nothing will be done."""
-    file, values, complaints = options.effective(os.environ)
+def name_of(command):
+    """The name by which options are for a program: that of the file which is executed at last."""
+    binary, _ = elf.program_of(elf.find(command))
+    return os.path.basename(os.path.realpath(binary.path))
+
+
+def check_options(program):
+    """Says what is set for the program of that name; None, or why nothing will be done."""
+    file, values, complaints = options.effective(os.environ, program)
     say("configuration", os.path.abspath(file) if file else "no file: defaults")
     for name, (value, where) in sorted(values.items()):
         say("option", f"{name} = {value}   ({where})")
@@ -226,6 +232,8 @@ def check_options():
         return "AUTOGRAPH_DISABLE is set: unset it"
     if values.get("general.enable"):
         return "general.enable is false: nothing is done"
+    if program and options.is_excluded(values, program):
+        return f"general.exclude names {program}: nothing is done there"
     forbids = options.forbids(os.environ)
     return forbids and f"{forbids}; unset it, and launches are held again"
 
@@ -240,7 +248,8 @@ def main(arguments):
     path = library(given.library)
     say("library", path)
     try:
-        reasons = [check_options(), check_program(given.program, path) if given.program else None,
+        reasons = [check_options(name_of(given.program) if given.program else None),
+                   check_program(given.program, path) if given.program else None,
                    check_driver()]
     except Failure as failure:
         raise Failure(str(failure)) from None  # not the launcher's 126 and 127

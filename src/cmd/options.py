@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The library's options: their table, and the values that a program would be given."""
 import collections
+import ctypes
 import difflib
 import os
 import re
@@ -12,6 +13,7 @@ Option = collections.namedtuple("Option", "kind section key default least most w
 PATH_MAX = 1024
 FILE_MOST, LINE_MOST = 64 * 1024, 199  # bytes that the library reads of a file, and inih of a line
 BLANKS = " \t\r\v\f"
+PROGRAM = "program:"  # how a section for programs begins
 SHORT = {"AUTOGRAPH_REPORT": "report.file", "AUTOGRAPH_VERBOSE": "log.verbose"}  # above the long names
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
@@ -137,9 +139,38 @@ def stranger(path):
     return None
 
 
+def head(line):
+    """The section that a line begins, or None. The name of a program's section may have brackets."""
+    line = re.sub(r"\s;.*", "", line, flags=re.A)
+    if line[:1] != "[" or "]" not in line:
+        return None
+    special = line.lower().startswith("[" + PROGRAM)
+    return line[1:line.rindex("]") if special else line.index("]")]
+
+
+def is_program(pattern, name):
+    """As the library decides whether a pattern stands for the program of that name."""
+    return ctypes.CDLL(None).fnmatch(os.fsencode(pattern), os.fsencode(name), 0) == 0
+
+
+def pattern_mistake(pattern):
+    """Why a pattern stands for no program, or None."""
+    if not pattern or "/" in pattern:
+        return "a name has no slash" if pattern else "there is no name"
+    rest = re.sub(r"\\.|\[[!^]?.[^]]*\]", "", pattern, flags=re.S)
+    return "a bracket is not closed" if "[" in rest else None
+
+
+def is_excluded(values, name):
+    """Whether general.exclude names the program; `values` as effective() gives them."""
+    patterns = re.split("[ \t,]+", values.get("general.exclude", ("",))[0])
+    return any(is_program(p, name) for p in patterns if pattern_mistake(p) is None)
+
+
 def lines(path):
-    """(line number, section, key, value) of an INI file; where key is None, value is a complaint."""
-    section = ""
+    """(line number, section, key, value) of an INI file; where key is None, value is a complaint. What is
+    in no section that counts is left out."""
+    section, programs = "", set()
     with open(path, "rb") as file:
         data = file.read(FILE_MOST + 1)
     text = data[:FILE_MOST].decode("utf-8-sig", "surrogateescape")
@@ -147,17 +178,29 @@ def lines(path):
         line = line.lstrip(" \t")
         if len(line.encode("utf-8", "surrogateescape")) > LINE_MOST:
             yield at, section, None, f"this line is longer than {LINE_MOST} bytes"
+            section = None if line[0] == "[" else section
             continue
         line = line.strip(BLANKS)
-        header = re.match(r"\[([^\]]*)\]", line)
         if not line or line[0] in "#;":
             continue
-        if header:
-            section = header.group(1)
+        begins = head(line)
+        if begins is not None:
+            section = begins
+            if section.lower().startswith(PROGRAM):
+                pattern = section[len(PROGRAM):]
+                wrong = pattern_mistake(pattern)
+                wrong = f"stands for no program: {wrong}" if wrong else \
+                    "comes a second time" if pattern in programs else None
+                programs.add(pattern)
+                if wrong:
+                    yield at, section, None, f"[{section}] {wrong}"
+                    section = None
             continue
         parts = re.match(r"([^=:]*)[=:](.*)", line, re.S)
         if not parts:
             yield at, section, None, 'neither "[section]" nor "key = value"'
+            continue
+        if section is None:
             continue
         value = re.sub(r"\s;.*", "", parts.group(2), flags=re.A | re.S)
         yield at, section, parts.group(1).strip(BLANKS), value.strip(BLANKS)
@@ -165,14 +208,15 @@ def lines(path):
         yield at, section, None, f"the file is longer than {FILE_MOST // 1024} KiB from here on"
 
 
-def effective(environ):
-    """(file, {name: (value, where)} of what differs from the defaults, complaints)."""
-    options, values, complaints = table(), {}, []
+def effective(environ, program=None):
+    """(file, {name: (value, where)} of what differs from the defaults, complaints), for a program of that
+    name."""
+    options, values, special, others, complaints = table(), {}, {}, {}, []
     path, complaint = config_file(environ)
     if complaint:
         complaints.append(complaint)
 
-    def take(name, value, where):
+    def take(name, value, where, values=values):
         wrong = mistake(options[name], value)
         if wrong:
             complaints.append(f'{where}: {name} = "{value}" {wrong}')
@@ -180,13 +224,18 @@ def effective(environ):
             values[name] = (value, where)
 
     for at, section, key, value in (lines(path) if path else ()):
-        name = f"{section}.{key}".lower()
+        is_special = key is not None and section.lower().startswith(PROGRAM)
+        name = f"{key}" if is_special else f"{section}.{key}"
         if key is None:
             complaints.append(f"{path}:{at}: {value}")
-        elif name in options:
-            take(name, value, f"{path}:{at}")
+        elif name.lower() not in options:
+            complaints.append(f"{path}:{at}: {unknown(name.lower(), options)}")
+        elif is_special:
+            applies = program is not None and is_program(section[len(PROGRAM):], program)
+            take(name.lower(), value, f"{path}:{at} [{section}]", special if applies else others)
         else:
-            complaints.append(f"{path}:{at}: {unknown(name, options)}")
+            take(name.lower(), value, f"{path}:{at}")
+    values.update(special)
     for name in options:
         if variable(name) in environ:
             take(name, environ[variable(name)], variable(name))

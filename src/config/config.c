@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "config/initial.h"
+#include "config/program.h"
 
 #define SYSTEM_FILE    AG_SYSCONFDIR "/autograph.ini"
 #define FILE_MAX_BYTES (64 * 1024)
@@ -153,7 +154,7 @@ static const struct option *find(const char *name, bool environment)
 /* Says that there is no option `name`, and which one may have been meant. */
 static void complain_unknown(const char *where, const char *name, bool environment)
 {
-    const char *key = strchr(name, '.');
+    const char *dot = strchr(name, '.'), *key = dot ? dot + 1 : name;
     const struct option *nearest = NULL;
     unsigned least = 4; /* farther than three letters is another word */
 
@@ -161,8 +162,8 @@ static void complain_unknown(const char *where, const char *name, bool environme
         char spelled[NAME_MAX_BYTES];
         spell(o, environment, spelled);
         unsigned far = distance(name, spelled);
-        if (far > 1 && key && equal(key + 1, o->key))
-            far = 1; /* the right key in the wrong section */
+        if (far > 1 && equal(key, o->key))
+            far = 1; /* the right key in the wrong section, or in none */
         if (far < least) {
             least = far;
             nearest = o;
@@ -219,7 +220,8 @@ static bool parse_choice(const char *text, const char *words, unsigned *value)
     return false;
 }
 
-static void set(const struct option *o, const char *text, const char *where)
+/* Whether the option has that value now. */
+static bool set(const struct option *o, const char *text, const char *where)
 {
     void *field = (char *)&ag_opt + o->offset;
     char name[NAME_MAX_BYTES];
@@ -227,28 +229,33 @@ static void set(const struct option *o, const char *text, const char *where)
 
     switch (o->type) {
     case BOOL:
-        if (!parse_bool(text, field))
-            complain("%s: %s = \"%.80s\" is not true or false; it stays %s", where, name, text,
-                     *(bool *)field ? "true" : "false");
+        if (parse_bool(text, field))
+            return true;
+        complain("%s: %s = \"%.80s\" is not true or false; it stays %s", where, name, text,
+                 *(bool *)field ? "true" : "false");
         break;
     case INT:
-        if (!parse_int(text, o->min, o->max, field))
-            complain("%s: %s = \"%.80s\" is not a whole number from %ld to %ld; it stays %ld",
-                     where, name, text, o->min, o->max, *(long *)field);
+        if (parse_int(text, o->min, o->max, field))
+            return true;
+        complain("%s: %s = \"%.80s\" is not a whole number from %ld to %ld; it stays %ld", where,
+                 name, text, o->min, o->max, *(long *)field);
         break;
     case CHOICE:
-        if (!parse_choice(text, o->words, field))
-            complain("%s: %s = \"%.80s\" is not one of %s; it stays as it was", where, name, text,
-                     o->words);
+        if (parse_choice(text, o->words, field))
+            return true;
+        complain("%s: %s = \"%.80s\" is not one of %s; it stays as it was", where, name, text,
+                 o->words);
         break;
     case STRING:
-        if (strlen(text) < AG_PATH_MAX)
+        if (strlen(text) < AG_PATH_MAX) {
             memcpy(field, text, strlen(text) + 1);
-        else
-            complain("%s: %s is longer than %d bytes; it stays \"%.80s\"", where, name,
-                     AG_PATH_MAX - 1, (char *)field);
+            return true;
+        }
+        complain("%s: %s is longer than %d bytes; it stays \"%.80s\"", where, name, AG_PATH_MAX - 1,
+                 (char *)field);
         break;
     }
+    return false;
 }
 
 /* -- File ----------------------------------------------------------------- */
@@ -262,6 +269,8 @@ struct source {
     size_t total;      /* bytes read so far */
     int error;         /* errno of a failed read */
     char unknown_section[NAME_MAX_BYTES];
+    enum { GENERAL, THIS_PROGRAM, OTHERS } part; /* whom the section is for */
+    bool special[OPTIONS];                       /* set for this program */
     char buffer[512];
 };
 
@@ -286,6 +295,25 @@ static int get(struct source *s)
         s->total += (size_t)n;
     }
     return (unsigned char)s->buffer[s->next++];
+}
+
+/* Whom a section is for, whose head the line may be. */
+static void begin_section(struct source *s, const char *line)
+{
+    char name[AG_PROGRAM_BYTES], where[AG_PATH_MAX];
+    enum ag_program_head head = ag_program_head(line, name);
+    if (head == AG_HEAD_OTHER)
+        s->part = GENERAL;
+    if (head != AG_HEAD_PROGRAM)
+        return;
+    const char *mistake = ag_program_mistake(name);
+    bool again = !mistake && ag_program_repeats(name);
+    locate(s, s->line, where);
+    if (mistake)
+        complain("%s: [program:%.80s] stands for no program: %s", where, name, mistake);
+    if (again)
+        complain("%s: [program:%.80s] comes a second time, and is left out", where, name);
+    s->part = !mistake && !again && ag_program_is(name) ? THIS_PROGRAM : OTHERS;
 }
 
 /*
@@ -313,9 +341,12 @@ static char *get_line(char *line, int size, void *stream)
         char where[AG_PATH_MAX];
         locate(s, s->line, where);
         complain("%s: this line is longer than %d bytes and is left out", where, size - 1);
+        if (*line == '[')
+            s->part = OTHERS; /* no other section has these options */
         n = 0;
     }
     line[n] = '\0';
+    begin_section(s, line);
     return line;
 }
 
@@ -331,15 +362,18 @@ static int handle(void *user, const char *section, const char *key, const char *
 {
     struct source *s = user;
     char name[NAME_MAX_BYTES], where[AG_PATH_MAX];
-    snprintf(name, sizeof name, "%s.%s", section, key);
+    bool general = s->part == GENERAL, known = !general || known_section(section);
+    if (s->part == OTHERS)
+        return 1;
+    snprintf(name, sizeof name, general ? "%s.%s" : "%.0s%s", section, key);
     locate(s, s->line, where);
 
     const struct option *o = find(name, false);
-    if (o) {
-        set(o, value, where);
-    } else if (known_section(section) || !equal(section, s->unknown_section)) {
+    if (o && !(general && s->special[o - options])) {
+        s->special[o - options] |= set(o, value, where) && !general;
+    } else if (!o && (known || !equal(section, s->unknown_section))) {
         /* One complaint is enough for all the keys of an unknown section. */
-        if (!known_section(section))
+        if (!known)
             snprintf(s->unknown_section, sizeof s->unknown_section, "%s", section);
         complain_unknown(where, name, false);
     }
@@ -507,6 +541,30 @@ static void read_environment(void)
     }
 }
 
+/* -- All ------------------------------------------------------------------ */
+
+static bool excluded; /* this program */
+
+static void read_excluded(void)
+{
+    char pattern[AG_PROGRAM_BYTES];
+    const char *list = ag_opt.general_exclude;
+    while ((list = ag_program_next(list, pattern)) != NULL) {
+        const char *mistake = ag_program_mistake(pattern);
+        if (mistake)
+            complain("general.exclude: \"%.80s\" stands for no program: %s", pattern, mistake);
+        else if (ag_program_is(pattern))
+            excluded = true;
+    }
+}
+
+const char *ag_config_off(void)
+{
+    if (!ag_opt.general_enable)
+        return "general.enable is false";
+    return excluded ? "general.exclude names this program" : NULL;
+}
+
 void ag_config_load(void (*to)(const char *mistake))
 {
     int saved = errno;
@@ -518,5 +576,6 @@ void ag_config_load(void (*to)(const char *mistake))
         read_first_file();
         read_environment();
     }
+    read_excluded();
     errno = saved;
 }

@@ -48,4 +48,7 @@ extern char ag_config_path[AG_PATH_MAX];
  */
 void ag_config_load(void (*complain)(const char *mistake));
 
+/* Why nothing is to be done in this program, by the options; NULL: the library may work. */
+const char *ag_config_off(void);
+
 #endif

@@ -99,9 +99,10 @@ static void configure(void)
     if (disable && *disable && strcmp(disable, "0") != 0)
         return;
     ag_config_load(complain);
-    if (!ag_opt.general_enable && ag_opt.log_verbose)
-        complain("nothing is held: general.enable is false");
-    enabled = ag_opt.general_enable && pthread_atfork(NULL, NULL, in_child) == 0;
+    const char *off = ag_config_off();
+    if (off != NULL && ag_opt.log_verbose)
+        ag_log(AG_LOG_ALWAYS, "nothing is held: %s", off);
+    enabled = off == NULL && pthread_atfork(NULL, NULL, in_child) == 0;
 }
 
 bool ag_enabled(void)

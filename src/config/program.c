@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* Which program this is. */
+#include "config/program.h"
+
+#include <fnmatch.h>
+#include <limits.h>
+#include <stdint.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+static const char blanks[] = " \t\r\v\f";
+
+/* Behind the name of a file that was replaced while the program runs, by an update say. */
+static const char deleted[] = " (deleted)";
+
+const char *ag_program_name(void)
+{
+    static char path[PATH_MAX];
+    if (*path == '\0') {
+        const char *given = (const char *)getauxval(AT_EXECFN); /* where there is no /proc */
+        ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+        if (n <= 0 && given != NULL && strlen(given) < sizeof path)
+            n = (ssize_t)strlen(strcpy(path, given));
+        path[n > 0 ? n : 0] = '\0';
+        size_t end = strlen(deleted);
+        if (n > (ssize_t)end && strcmp(path + n - end, deleted) == 0)
+            path[(size_t)n - end] = '\0';
+    }
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+bool ag_program_is(const char *pattern)
+{
+    return fnmatch(pattern, ag_program_name(), 0) == 0;
+}
+
+/* Whether each bracket that opens a set of characters is closed. */
+static bool is_closed(const char *pattern)
+{
+    for (const char *p = pattern; *p != '\0'; p++) {
+        if (*p == '\\' && p[1] != '\0') {
+            p++;
+        } else if (*p == '[') {
+            p += 1 + (p[1] == '!' || p[1] == '^'); /* a bracket right here is one of the set */
+            p = *p != '\0' ? strchr(p + 1, ']') : NULL;
+            if (p == NULL)
+                return false;
+        }
+    }
+    return true;
+}
+
+const char *ag_program_mistake(const char *pattern)
+{
+    if (*pattern == '\0')
+        return "there is no name";
+    if (strchr(pattern, '/') != NULL)
+        return "a name has no slash";
+    return is_closed(pattern) ? NULL : "a bracket is not closed";
+}
+
+/* The line without a comment and blanks behind it: its length. */
+static size_t content(const char *line)
+{
+    size_t n = 1;
+    while (line[n] != '\0' && !(line[n] == ';' && strchr(blanks, line[n - 1]) != NULL))
+        n++;
+    while (n > 0 && strchr(blanks, line[n - 1]) != NULL)
+        n--;
+    return n;
+}
+
+enum ag_program_head ag_program_head(const char *line, char name[AG_PROGRAM_BYTES])
+{
+    static const char prefix[] = "[program:", mark[] = "\xef\xbb\xbf"; /* of UTF-8 */
+    const size_t from = sizeof prefix - 1;
+    line += strncmp(line, mark, sizeof mark - 1) == 0 ? sizeof mark - 1 : 0;
+    if (*line != '[')
+        return AG_HEAD_NONE;
+    size_t end = content(line);
+    while (end > 0 && line[end - 1] != ']')
+        end--;
+    if (end == 0)
+        return AG_HEAD_NONE;
+    if (end <= from || strncasecmp(line, prefix, from) != 0 || end - from > AG_PROGRAM_BYTES)
+        return AG_HEAD_OTHER;
+    memcpy(name, line + from, end - 1 - from);
+    name[end - 1 - from] = '\0';
+    return AG_HEAD_PROGRAM;
+}
+
+bool ag_program_repeats(const char *pattern)
+{
+    static uint64_t seen[64]; /* hashes, by FNV-1a */
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *pattern != '\0'; pattern++)
+        hash = (hash ^ (unsigned char)*pattern) * 0x100000001b3u;
+    for (size_t i = 0; i < sizeof seen / sizeof seen[0]; i++) {
+        if (seen[i] == hash)
+            return true;
+        if (seen[i] == 0) {
+            seen[i] = hash;
+            break;
+        }
+    }
+    return false;
+}
+
+const char *ag_program_next(const char *list, char pattern[AG_PROGRAM_BYTES])
+{
+    static const char between[] = " \t,";
+    list += strspn(list, between);
+    size_t n = strcspn(list, between), kept = n < AG_PROGRAM_BYTES ? n : AG_PROGRAM_BYTES - 1;
+    if (n == 0)
+        return NULL;
+    memcpy(pattern, list, kept);
+    pattern[kept] = '\0';
+    return list + n;
+}
