@@ -60,9 +60,9 @@ run_tests() {
 
 # -- Builds -------------------------------------------------------------------
 
-# What the first build needs: what purpose $1 takes is installed (see setup), and configure is there.
+# set_up ARGUMENT...: what the first build needs is installed (the arguments are setup's), and configure is there.
 set_up() {
-    ./scripts/setup "$1"
+    ./scripts/setup "$@"
     if [ ! -x configure ] || [ configure -ot configure.ac ]; then
         step autoreconf 'generating configure (autoreconf -fi)' autoreconf -fi
     fi

@@ -42,18 +42,26 @@ def machine(tmp_path):
         def calls(self):
             return self.log.read_text().splitlines() if self.log.exists() else []
 
-        def setup(self, status, usual_places="/usr/local/cuda /usr", **env):
+        def setup(self, status, *arguments, answer=None, usual_places="/usr/local/cuda /usr", text=None,
+                  **env):
+            """Runs it; with an answer, on a terminal where somebody has typed that."""
             # The configure of this checkout is there; a fresh clone has none.
             tree = tmp_path / "tree"
             (tree / "scripts").mkdir(parents=True, exist_ok=True)
-            text = (SCRIPTS / "setup").read_text()
+            text = text or (SCRIPTS / "setup").read_text()
             assert " /usr/local/cuda /usr;" in text
             (tree / "scripts/setup").write_text(text.replace("/usr/local/cuda /usr", usual_places))
             (tree / "scripts/setup").chmod(0o755)
-            done = subprocess.run([tree / "scripts/setup"], capture_output=True, text=True, cwd="/",
+            ends = os.openpty() if answer is not None else ()
+            if ends:
+                os.write(ends[0], answer.encode())
+            done = subprocess.run([tree / "scripts/setup", *arguments], capture_output=True, text=True, cwd="/",
+                                  stdin=ends[1] if ends else subprocess.DEVNULL,
                                   env={**os.environ, "PYTHON": sys.executable, **env,
                                        "PATH": str(self.bin)},
                                   timeout=helpers.TIMEOUT, check=False)
+            for end in ends:
+                os.close(end)
             assert done.returncode == status, done.stdout + done.stderr
             return done
     return Machine()
@@ -86,6 +94,60 @@ def test_sudo_is_used_by_other_users(machine):
     machine.add("dnf", f"ln -s /bin/true {machine.bin}/automake")
     machine.setup(0)
     assert [c for c in machine.calls() if c.startswith("dnf")] == ["dnf install -y automake"]
+
+
+@pytest.fixture
+def lacking(machine):
+    """A machine of another user than root's that lacks automake, and can install it."""
+    machine.without("automake")
+    machine.add("id", "echo 1000")
+    machine.add("sudo", f'while [ "${{1#-}}" != "$1" ]; do shift; done; PATH={machine.bin} "$@"')
+    machine.add("dnf", f"ln -s /bin/true {machine.bin}/automake")
+    return machine
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", "\x04", "yonder\n"])
+def test_who_does_not_agree_gets_nothing_installed(lacking, answer):
+    done = lacking.setup(1, answer=answer)
+    assert "setup: install these dnf packages: automake? [y/N]" in done.stdout and "by sudo" in done.stdout
+    assert done.stderr == "setup: nothing was installed; missing: automake\n"
+    assert not [c for c in lacking.calls() if c.startswith(("dnf", "sudo"))]
+
+
+@pytest.mark.parametrize("answer", ["y\n", "YES\n"])
+def test_who_agrees_is_asked_for_a_password(lacking, answer):
+    lacking.setup(0, answer=answer)
+    assert lacking.calls()[-2:] == ["sudo dnf install -y automake", "dnf install -y automake"]
+
+
+def test_nobody_is_asked_in_a_script(lacking):
+    """Where there is no terminal sudo does not ask for a password either."""
+    assert "?" not in lacking.setup(0).stdout
+    assert "sudo -n dnf install -y automake" in lacking.calls()
+    lacking.without("automake")
+    assert "?" not in lacking.setup(0, "--yes", "build", answer="").stdout
+    assert lacking.calls()[-2] == "sudo dnf install -y automake"
+
+
+@pytest.mark.parametrize("purpose, missing", [
+    ("build", "inih"), ("demo", "inih uthash"), ("all", "inih uthash valgrind pytest")])
+def test_each_purpose_gets_what_it_needs(machine, purpose, missing):
+    machine.without("valgrind")
+    machine.add("cc", "exit 1")  # no header is there
+    machine.add("false-python", "exit 1")
+    for python in ("python3", "false-python"):
+        machine.add(python, '[ "$1" != -c ]')
+    script = (SCRIPTS / "setup").read_text()
+    assert " /usr/bin/python3;" in script
+    done = machine.setup(1, purpose, text=script.replace(" /usr/bin/python3;", ";"), CC="cc", PYTHON="false-python")
+    assert done.stderr.startswith(f"setup: missing: {missing} (no package manager")
+
+
+def test_a_word_that_setup_does_not_know(machine):
+    machine.add("apt-get", "exit 1")
+    assert machine.setup(1, "biuld").stderr == "setup: biuld is neither --yes nor all, build, demo or clang\n"
+    assert "scripts/setup [--yes] demo " in machine.setup(0, "--help").stdout
+    assert machine.calls() == []
 
 
 def test_what_cannot_be_installed_is_named(machine):
@@ -211,14 +273,15 @@ def tree_with_fakes(tmp_path):
     """A tree with this one's check, and a make and a Python that do nothing but what they are told to."""
     class Tree:
         def __init__(self):
-            for name in ("check", "sanitize", "steps.sh", "run-tests"):
+            for name in ("check", "demo", "sanitize", "steps.sh", "run-tests"):
                 self.add(f"scripts/{name}", (SCRIPTS / name).read_text())
-            self.add("scripts/setup", "#!/bin/sh\n" '[ "$1" != clang ] || exit "${NO_CLANG:-0}"\n')
+            self.add("scripts/setup", '#!/bin/sh\necho "==> setup $*"\n[ "$1" != clang ] || exit "${NO_CLANG:-0}"\n')
+            self.add("bin/nvidia-smi", '#!/bin/sh\n[ -z "$GPU" ] || echo "$GPU"\n')
             self.add("scripts/tidy", '#!/bin/sh\nexit "${UNTIDY:-0}"\n')
             self.add("bin/clang-tidy", '#!/bin/sh\necho "LLVM version ${TIDY:-14.0.6}"\n')
             self.add("configure.ac", "")
             self.add("configure", "#!/bin/sh\n"
-                                  "printf 'PYTHON = python\\nNVCC = nvcc\\n' >Makefile\n"
+                                  "printf 'PYTHON = python\\nNVCC = %s\\n' \"${NVCC-nvcc}\" >Makefile\n"
                                   "printf '#!/bin/sh\\necho \"%s\"\\n' \"$*\" >config.status; chmod +x config.status\n")
             self.add("bin/make", '#!/bin/sh\necho "make $*" >>"$MADE"\n'
                                  'case " $BROKEN " in *" $2 "*) echo no luck; exit 1 ;; esac\n')
@@ -328,6 +391,19 @@ def test_a_build_is_configured_anew_only_for_other_flags(tree):
     assert len(configured(AG_CONFIGURE="--with-inih=/opt")) == 1 and configured(AG_CONFIGURE="--with-inih=/opt") == []
     assert len(configured("--full")) == 3  # those beside the first
     assert configured("--full") == []
+
+
+@pytest.mark.parametrize("gpu, nvcc, purposes", [("", "nvcc", ["demo"]), ("H200", "nvcc", ["build"]),
+                                                 ("H200", "", ["build", "demo"])])
+def test_the_demo_installs_only_what_it_needs(tree, gpu, nvcc, purposes):
+    status, lines = tree.run("demo", "--yes", of="==> setup", GPU=gpu, NVCC=nvcc)
+    assert status == 0 and lines == [f"==> setup {purpose} --yes" for purpose in purposes]
+
+
+def test_what_a_full_check_needs_is_installed_before_it_tests(tree):
+    lines = tree.run("check", "--full", of=("==> setup", "tests of"))[1]
+    assert lines[:2] == ["==> setup all", "==> setup clang"]
+    assert tree.run("check", "--full", "-k", "doors", of="==> setup")[1] == ["==> setup all"]
 
 
 def test_tests_run_on_all_processors_where_pytest_can(tree):
