@@ -62,9 +62,9 @@ def test_why_nothing_was_held(shown, tmp_path):
 
 @pytest.fixture
 def shown(tmp_path):
-    def show(data, *options, status=0):
+    def show(data, *options, **how):
         (tmp_path / "r.json").write_text(json.dumps(data))
-        return autograph("report", tmp_path / "r.json", *options, status=status)
+        return autograph("report", tmp_path / "r.json", *options, **how)
     return show
 
 
@@ -156,7 +156,16 @@ def test_ops_that_no_call_is_to_blame_for(shown):
 def test_a_trace_of_more_kernels_than_are_told_apart(shown):
     data = second_format()
     data["trace_list"][0]["kernels"].append({"name": None, "count": 100})
-    assert "30 a::step<float>, 2 memset, 100 others\n" in shown(data).stdout
+    assert "30 a::step<float>, 2 memset, 100 others\n" in shown(data, env={"COLUMNS": "90"}).stdout
+
+
+def test_a_long_row_of_traces_ends_with_the_line(shown):
+    """80 columns, as the output is no terminal, or what the terminal says."""
+    data = second_format()
+    data["trace_list"][0]["kernels"][1]["name"] = "k" * 200
+    for columns, env in ((80, {"COLUMNS": None}), (120, {"COLUMNS": "120"})):
+        row, = (line for line in shown(data, env=env).stdout.splitlines() if "kkk" in line)
+        assert len(row) == columns and row.endswith("...")
 
 
 def test_without_a_demangler(shown, monkeypatch, tmp_path):

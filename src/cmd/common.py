@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -80,6 +81,11 @@ def pattern(text):
 def printable(text):
     """What comes from files of others must not reach a terminal as control characters."""
     return "".join(c if c.isprintable() else "?" for c in str(text))
+
+
+def width():
+    """Columns that a line of output may take: the terminal's, or 80 where the output is no terminal."""
+    return max(40, shutil.get_terminal_size((80, 24)).columns)
 
 
 def count(n):

@@ -9,7 +9,7 @@ import subprocess
 import page
 import tracefile
 from common import (OK, Failure, Parser, brief_name, count, demangle, duration, plural, printable,
-                    share, shortened, spare, table)
+                    share, shortened, spare, table, width)
 
 EPILOG = """\
 Without FILE: the autograph-report-*.json here, which autograph --report writes.
@@ -206,7 +206,7 @@ def section(title, lines):
     return ["", title, *("  " + line for line in lines)]
 
 
-def text(data, width=110):
+def text(data):
     lines = [f"{printable(data.get('program', '?'))} (process {printable(data.get('pid', '?'))}, libautograph "
              f"{printable(data.get('version', '?'))})", headline(data)]
     us = saved(data)
@@ -245,7 +245,7 @@ def text(data, width=110):
                          count(t["patches"]), duration(t["saved_us"]), kernels(data, t)])
         left = others(data, 20)
         rows = table(rows, right=range(6))
-        lines += section("Traces", [shortened(row, width) for row in rows]
+        lines += section("Traces", [shortened(row, width() - 2) for row in rows]
                          + ([f"... and {plural(left, 'other')}, which did less or nothing"] if left else []))
 
     if data["regions"]:
