@@ -84,6 +84,10 @@ def test_content(tmp_path):
         "duels_lost": 4,
         "held_ns": 4500,
         "eager_ns": 2500,
+        "duel_variance": 0.25,
+        "gpus": ['A "GPU"'],
+        "pool": {"allocations": 70, "keeps": 4096},
+        "eager_ops": {"first_rounds": 30, "trials": 20, "unwatched": 10},
         "flushes": {name: (i + 1 if i else 2**64 - 1) for i, name in enumerate(names)},
         "errors": 1,
     }
@@ -370,6 +374,43 @@ def test_cuts_name_the_call():
     assert {"function": "cuStreamDestroy_v2", "reason": "destroy", "calls": 1, "ops": 1} in others
     assert sum(c["ops"] for c in data["cuts"]) <= data["ops"]["eager"]
     assert data["callsites"] == []
+
+
+def told(data):
+    """Ops that were not replayed, and of which the report says why."""
+    return sum(c["ops"] for c in data["cuts"]) + sum(data["eager_ops"].values())
+
+
+def test_the_first_rounds_of_a_loop_are_nobody_s_fault():
+    """Each round ends with a read, and graphs are made of rounds that have come before."""
+    data = helpers.run_logged([helpers.sample("jacobi-sim")], env=helpers.HELD).report
+    read, = (c for c in data["cuts"] if c["function"] == "cuMemcpyDtoHAsync_v2")
+    assert read["calls"] > 0 and sum(c["ops"] for c in data["cuts"]) < data["eager_ops"]["first_rounds"]
+    assert 0.9 * data["ops"]["eager"] <= told(data) <= data["ops"]["eager"]
+    assert data["eager_ops"]["trials"] == data["eager_ops"]["unwatched"] == 0
+
+
+def test_what_never_comes_again_is_nobody_s_fault():
+    """There is no graph, so no round was the first of a loop, and no call is to blame."""
+    data = helpers.run_logged(LOOP, env={"AUTOGRAPH_GRAPH_EXECS": "0"}).report
+    assert told(data) == 0 and data["ops"]["eager"] == data["ops"]["total"] > 0
+
+
+def test_what_pauses_is_the_program_s_wish():
+    data = helpers.run_logged([compiled.program("observe_api", f"-I{helpers.SOURCE}/include")]).report
+    assert any(c["function"] == "autograph_pause" and c["reason"] == "request" and c["ops"] > 0
+               for c in data["cuts"]), data["cuts"]
+
+
+def test_the_gpu_has_a_name():
+    assert cuts()["gpus"] == ["Simulated GPU"]
+    assert helpers.run_logged(LOOP, env={"CUDA_LAUNCH_BLOCKING": "1"}).report["gpus"] == []
+
+
+@pytest.mark.parametrize("mode, keeps", [("gives", 0), ("keeps", 2**63 - 1), ("own", None)])
+def test_a_pool_that_gives_memory_back(mode, keeps):
+    data = helpers.run_logged([compiled.program("observe_pool"), mode]).report
+    assert data["pool"] == {"allocations": 0 if mode == "own" else 100, "keeps": keeps}
 
 
 @pytest.mark.skipif(bool(helpers.config()["sanitize"]),

@@ -102,13 +102,16 @@
     X(cuGraphUpload)                                                                               \
     X(cuGraphLaunch)
 
-/* Those of drivers after 12.0, which may be missing. */
+/* Those that may be missing: of drivers after 12.0, or for the report alone. */
 #define AG_DRIVER_NEWER_FUNCTIONS(X)                                                               \
+    X(cuDeviceGetMemPool)                                                                          \
+    X(cuDeviceGetName)                                                                             \
     X(cuFuncGetModule)                                                                             \
     X(cuFuncGetName)                                                                               \
     X(cuFuncGetParamInfo)                                                                          \
     X(cuGraphAddDependencies_v2)                                                                   \
-    X(cuKernelGetLibrary)
+    X(cuKernelGetLibrary)                                                                          \
+    X(cuMemPoolGetAttribute)
 
 struct ag_driver {
 #define X(name) __typeof__(name) *name;

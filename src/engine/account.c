@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "driver/driver.h"
+#include "engine/credit.h"
+#include "engine/facts.h"
 #include "engine/hot.h"
 #include "engine/young.h"
 #include "graph/node.h"
@@ -45,13 +47,35 @@ static void add_cut(struct ag_cut *cuts, uint32_t *count, uint32_t most, const s
     }
 }
 
+static void count_cut(struct ag_stream *stream, const struct ag_cut *cut)
+{
+    add_cut(stream->cuts.cut, &stream->cuts.count, AG_CUTS, cut);
+    stream->cuts.told += cut->ops;
+}
+
 void ag_account_cut(struct ag_stream *stream, enum ag_reason reason, uint64_t ops)
 {
     const char *function = has_cause(reason) ? ag_cause : NULL;
-    add_cut(stream->cuts.cut, &stream->cuts.count, AG_CUTS,
-            &(struct ag_cut){.function = function, .reason = reason, .calls = 1, .ops = ops});
+    if (function == NULL && ops == 0)
+        return;
+    count_cut(stream,
+              &(struct ag_cut){.function = function, .reason = reason, .calls = 1, .ops = ops});
     if (function != NULL && function != ag_cause_kernel) /* no stack is walked on that path */
         ag_callsite_count(function);
+}
+
+void ag_account_alone(struct ag_stream *stream, bool open)
+{
+    struct ag_cut cut = {ag_cause, AG_REASON_STREAM_BARRIER, !open, 1};
+    if (atomic_load(&ag_pauses) != 0)
+        cut = (struct ag_cut){"autograph_pause", AG_REASON_REQUEST, 0, 1};
+    count_cut(stream, &cut);
+}
+
+void ag_account_trial(struct ag_stream *stream, uint64_t ops)
+{
+    stream->counters.trials += ops;
+    stream->cuts.told += ops;
 }
 
 /* -- Traces -------------------------------------------------------------------- */
@@ -86,9 +110,25 @@ static void count_name(struct ag_trace_account *account, const char *name)
     account->kernels[i].count++;
 }
 
-void ag_account_trace(const struct ag_stream *stream, struct ag_trace *trace)
+/* What the stream issued before its first trace of the path to a leaf: what came of it so far, as
+   far as nothing else is known of so many ops. */
+static void count_first_rounds(struct ag_stream *stream, const struct ag_node *leaf)
+{
+    struct ag_counters *c = &stream->counters;
+    uint64_t eager = c->ops - c->replayed, told = stream->cuts.told;
+    uint64_t ops = (uint64_t)leaf->depth * ag_credit_hot(stream, leaf);
+    uint64_t left = eager > told ? eager - told : 0;
+    if (leaf->trace != NULL)
+        return;
+    ops = ops < left ? ops : left;
+    c->first_rounds += ops;
+    stream->cuts.told += ops;
+}
+
+void ag_account_trace(struct ag_stream *stream, struct ag_trace *trace, const struct ag_node *leaf)
 {
     struct ag_trace_account *account = NULL;
+    count_first_rounds(stream, leaf);
     if (atomic_fetch_add(&trace_count, 1) < MOST_TRACES)
         account = calloc(1, sizeof *account);
     if (account == NULL) {
@@ -122,14 +162,17 @@ void ag_account_replay(const struct ag_stream *stream, const struct ag_trace *tr
     add(&trace->account->patches, patches);
 }
 
-/* Of the last duel: time of an op, ns, held and eager; 0: there was none. */
-static _Atomic uint64_t duel_ns[2];
+/* Of the last duel: time of an op, ns, held and eager; 0: there was none. And 1e9 times the
+   variance of what it found. */
+static _Atomic uint64_t duel_ns[2], duel_variance;
 
 void ag_account_duel(const struct ag_duel *duel)
 {
     for (unsigned i = 0; i < 2; i++)
         atomic_store_explicit(&duel_ns[i], (uint64_t)(duel->mean_ns[i] + 0.5),
                               memory_order_relaxed);
+    atomic_store_explicit(&duel_variance, (uint64_t)(ag_duel_variance(duel) * 1e9),
+                          memory_order_relaxed);
 }
 
 /* -- Gathering ------------------------------------------------------------------- */
@@ -146,6 +189,8 @@ static void add_counters(struct ag_counters *sum, const struct ag_counters *more
     sum->evictions += more->evictions;
     sum->duels += more->duels;
     sum->duels_lost += more->duels_lost;
+    sum->first_rounds += more->first_rounds;
+    sum->trials += more->trials;
     sum->errors += more->errors;
     for (unsigned i = 0; i < AG_REASON_COUNT; i++)
         sum->flushes[i] += more->flushes[i];
@@ -168,7 +213,7 @@ void ag_account_peek(struct ag_counters *sum, uint64_t *streams)
 {
     *sum = (struct ag_counters){.errors = atomic_load(&ag_context_errors) +
                                           atomic_load(&ag_setting_errors),
-                                .ops = atomic_load(&ag_unfollowed_ops) + ag_young_ops()};
+                                .unwatched = atomic_load(&ag_unfollowed_ops) + ag_young_ops()};
     *streams = 0;
     pthread_mutex_lock(&peek_lock);
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next)
@@ -180,8 +225,9 @@ void ag_account_peek(struct ag_counters *sum, uint64_t *streams)
         }
         *streams += stream->seen.live;
         add_counters(sum, &stream->seen.counters);
-        sum->ops += atomic_load_explicit(&stream->issuer.passed, memory_order_relaxed);
+        sum->unwatched += atomic_load_explicit(&stream->issuer.passed, memory_order_relaxed);
     }
+    sum->ops += sum->unwatched;
     pthread_mutex_unlock(&peek_lock);
 }
 
@@ -212,8 +258,11 @@ void ag_account_gather(struct ag_account *account)
     uint64_t living;
     *account = (struct ag_account){.held_ns = atomic_load(&duel_ns[0]),
                                    .eager_ns = atomic_load(&duel_ns[1]),
+                                   .duel_variance = (double)atomic_load(&duel_variance) / 1e9,
                                    .traces_left_out = atomic_load(&traces_left_out),
                                    .graph_memory_kb = (uint64_t)atomic_load(&ag_most_graph_memory)};
+
+    ag_facts_gather(account);
 
     uint32_t streams = 0, count = 0;
     struct ag_stream *first = ag_stream_all();

@@ -25,11 +25,18 @@ extern bool ag_accounting;
 
 /* All want the stream's lock. */
 
-/* `ops` of the stream's sequence are not replayed, for a reason and by the call under way. */
+/* The stream's sequence ends, for a reason and by the call under way. So many ops of the sequence
+   are not replayed for that. */
 void ag_account_cut(struct ag_stream *stream, enum ag_reason reason, uint64_t ops);
 
-/* A trace was made. */
-void ag_account_trace(const struct ag_stream *stream, struct ag_trace *trace);
+/* The op under way, which can be in no graph, ends the open sequence, if there is one. */
+void ag_account_alone(struct ag_stream *stream, bool open);
+
+/* So many ops went out eagerly in a block of a duel. */
+void ag_account_trial(struct ag_stream *stream, uint64_t ops);
+
+/* A trace of the path to a leaf was made. */
+void ag_account_trace(struct ag_stream *stream, struct ag_trace *trace, const struct ag_node *leaf);
 
 /* The trace has been replayed in the stream, which set the arguments of so many nodes. */
 void ag_account_replay(const struct ag_stream *stream, const struct ag_trace *trace,

@@ -8,6 +8,7 @@
 #include "config/config.h"
 #include "driver/driver.h"
 #include "engine/engine.h"
+#include "engine/facts.h"
 #include "engine/thread.h"
 #include "graph/trace.h"
 #include "policy/policy.h"
@@ -214,6 +215,7 @@ struct ag_context *ag_context_find(CUcontext ctx)
     ag_context_leave(pushed);
     if (!known)
         return NULL;
+    ag_facts_gpu(device);
     bool few = has_few(device);
     pthread_mutex_lock(&lock);
     context = make(ctx, device, few);

@@ -5,7 +5,7 @@ engine_sources = \
 	src/engine/clock.c src/engine/clock.h src/engine/context.c src/engine/context.h src/engine/copies.c \
 	src/engine/copies.h src/engine/credit.c src/engine/credit.h src/engine/describe.c src/engine/describe.h \
 	src/engine/eager.h src/engine/engine.h src/engine/enter.c src/engine/enter.h src/engine/event.c src/engine/event.h \
-	src/engine/execs.c src/engine/execs.h src/engine/failure.c src/engine/failure.h src/engine/fetch.c src/engine/fetch.h src/engine/fetch_image.S src/engine/find.c src/engine/find.h \
+	src/engine/execs.c src/engine/execs.h src/engine/facts.c src/engine/facts.h src/engine/failure.c src/engine/failure.h src/engine/fetch.c src/engine/fetch.h src/engine/fetch_image.S src/engine/find.c src/engine/find.h \
 	src/engine/grow.c src/engine/handle.c src/engine/handle.h src/engine/hold.c src/engine/hold.h src/engine/hot.c \
 	src/engine/hot.h src/engine/issuer.c src/engine/issuer.h src/engine/kernel.c src/engine/late.c src/engine/late.h src/engine/left.c src/engine/left.h \
 	src/engine/life.c src/engine/lock.c src/engine/lock.h src/engine/make.c src/engine/make.h src/engine/memory.c \

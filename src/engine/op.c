@@ -3,6 +3,7 @@
 #include "engine/op.h"
 
 #include "config/config.h"
+#include "engine/account.h"
 #include "engine/credit.h"
 #include "engine/engine.h"
 #include "engine/execs.h"
@@ -75,6 +76,7 @@ static bool keep(struct ag_stream *stream, struct ag_node *node, void *const *fr
 /* The op cannot be held: it is a barrier to its stream. */
 static void pass_by(struct ag_stream *stream)
 {
+    AG_ACCOUNT(ag_account_alone(stream, stream->recorder.cursor->depth != 0));
     ag_stream_end(stream, true, AG_REASON_STREAM_BARRIER);
     if (atomic_load(&ag_pauses) == 0)
         ag_recorder_foreign(&stream->recorder);

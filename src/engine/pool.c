@@ -2,8 +2,12 @@
 /* Stream-ordered allocations and frees. */
 #include "engine/engine.h"
 
+#include <string.h>
+
 #include "driver/driver.h"
+#include "engine/account.h"
 #include "engine/enter.h"
+#include "engine/facts.h"
 #include "engine/make.h"
 #include "engine/sequence.h"
 #include "engine/submit.h"
@@ -44,6 +48,8 @@ void ag_engine_allocates(CUstream handle, bool ptsz)
 /* Only the relay of a per-thread default stream could come ahead. */
 void ag_engine_allocated(CUstream handle, bool ptsz)
 {
+    if (__builtin_expect(ag_accounting, 0) && strcmp(ag_cause, "cuMemAllocFromPoolAsync") != 0)
+        ag_facts_allocated();
     if (ag_stream_name(handle, ptsz) != CU_STREAM_PER_THREAD || !ag_anything_held())
         return;
     struct ag_stream *stream = ag_stream_peek(handle, ptsz, ag_context_current());

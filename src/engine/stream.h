@@ -201,6 +201,7 @@ struct ag_refusals {
 struct ag_cuts {
     struct ag_cut cut[AG_CUTS];
     uint32_t count;
+    uint64_t told; /* eager ops of which it is known why they were */
 };
 
 /* account.c: the counters when somebody peeked. */

@@ -174,10 +174,8 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     ag_context_leave(pushed);
     ag_depth--;
     tell(stream, part, reason, 0);
-    if (part.replayed < held) {
-        stream->counters.flushes[reason]++;
-        AG_ACCOUNT(ag_account_cut(stream, reason, held - part.replayed));
-    }
+    stream->counters.flushes[reason] += part.replayed < held;
+    AG_ACCOUNT(ag_account_cut(stream, reason, held - part.replayed));
     ag_sequence_turn(stream, AG_RECORDING);
     uint64_t ns = clock != 0 ? ag_clock_since(clock) : 0;
     ag_pace_spent(stream, ns, whole);
@@ -199,14 +197,23 @@ static struct ag_node *flush(struct ag_stream *stream, enum ag_reason reason)
     return wanted ? leaf : NULL;
 }
 
+/* A call is to blame for what is eager only if the sequence is too short for a graph. */
+static void account_eager(struct ag_stream *stream, bool barrier, enum ag_reason reason)
+{
+    const struct ag_node *leaf = stream->recorder.cursor;
+    if (ag_turns_are_eager(stream))
+        ag_account_trial(stream, leaf->depth);
+    else if (barrier && leaf->depth != 0)
+        ag_account_cut(stream, reason, leaf->weight < ag_opt.trace_min_length ? leaf->depth : 0);
+}
+
 /* The sequence has gone out eagerly. */
 static void note_eager(struct ag_stream *stream, bool barrier, enum ag_reason reason)
 {
     const struct ag_node *leaf = stream->recorder.cursor;
     if (ag_turns_are_eager(stream) && leaf->trace != NULL)
         ag_execs_used(stream, leaf->trace); /* but for the duel it would have been */
-    else if (ag_accounting && barrier && leaf->depth != 0 && !ag_turns_are_eager(stream))
-        ag_account_cut(stream, reason, leaf->depth);
+    AG_ACCOUNT(account_eager(stream, barrier, reason));
 }
 
 /* Tells all who count the ops of a sequence. Returns its leaf if the sequence has become hot; else

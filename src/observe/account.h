@@ -58,6 +58,8 @@ struct ag_callsite {
     } frame[AG_SITE_FRAMES];
 };
 
+enum { AG_GPUS = 16 };
+
 struct ag_account {
     struct ag_counters counters;
     struct ag_stream_account *streams;
@@ -66,9 +68,14 @@ struct ag_account {
     uint32_t stream_count, trace_count, cut_count;
     uint64_t traces_left_out;
     uint64_t held_ns, eager_ns; /* for an op, by the last duel; 0: there was none */
-    uint64_t graph_memory_kb;   /* of the device, that graphs have taken in one context at most */
-    bool barred;                /* nothing is ever held in one of the streams */
-    const char *stopped;        /* why nothing is held; NULL: ops may be held */
+    double duel_variance;       /* of the difference between these, relative to their average */
+    const char *gpus[AG_GPUS];  /* names of the devices that had a context */
+    uint32_t gpu_count;
+    uint64_t pool_allocations; /* of stream-ordered memory, of the device's pool */
+    int64_t pool_keeps;        /* bytes that this keeps at a wait; less than 0: not known */
+    uint64_t graph_memory_kb;  /* of the device, that graphs have taken in one context at most */
+    bool barred;               /* nothing is ever held in one of the streams */
+    const char *stopped;       /* why nothing is held; NULL: ops may be held */
     double seconds;
     bool complete; /* the process ends */
 };

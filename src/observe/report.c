@@ -213,11 +213,35 @@ static void put_duels(struct output *out, const struct ag_account *account)
 {
     put(out, "  \"duels\": %" PRIu64 ",\n", account->counters.duels);
     put(out, "  \"duels_lost\": %" PRIu64 ",\n", account->counters.duels_lost);
-    if (account->eager_ns != 0)
-        put(out, "  \"held_ns\": %" PRIu64 ",\n  \"eager_ns\": %" PRIu64 ",\n", account->held_ns,
-            account->eager_ns);
+    if (account->eager_ns == 0) {
+        put(out, "  \"held_ns\": null,\n  \"eager_ns\": null,\n  \"duel_variance\": null,\n");
+        return;
+    }
+    put(out, "  \"held_ns\": %" PRIu64 ",\n  \"eager_ns\": %" PRIu64 ",\n", account->held_ns,
+        account->eager_ns);
+    put(out, "  \"duel_variance\": %.9f,\n", account->duel_variance);
+}
+
+static void put_gpus(struct output *out, const struct ag_account *account)
+{
+    put(out, "  \"gpus\": [");
+    for (uint32_t i = 0; i < account->gpu_count; i++) {
+        put(out, i ? ", " : "");
+        put_string(out, account->gpus[i]);
+    }
+    put(out,
+        "],\n  \"pool\": {\"allocations\": %" PRIu64 ", \"keeps\": ", account->pool_allocations);
+    if (account->pool_keeps < 0)
+        put(out, "null},\n");
     else
-        put(out, "  \"held_ns\": null,\n  \"eager_ns\": null,\n");
+        put(out, "%" PRId64 "},\n", account->pool_keeps);
+}
+
+/* Why ops were eager for which no call is to blame. */
+static void put_eager(struct output *out, const struct ag_counters *c)
+{
+    put(out, "  \"eager_ops\": {\"first_rounds\": %" PRIu64, c->first_rounds);
+    put(out, ", \"trials\": %" PRIu64 ", \"unwatched\": %" PRIu64 "},\n", c->trials, c->unwatched);
 }
 
 static int by_replayed(const void *a, const void *b)
@@ -349,11 +373,13 @@ static void put_report(struct output *out, const struct ag_account *account)
     put(out, "  \"stopped\": ");
     put_optional(out, account->stopped);
     put(out, ",\n");
+    put_gpus(out, account);
     put(out, "  \"seconds\": %.6f,\n", account->seconds);
     put(out, "  \"complete\": %s,\n", account->complete ? "true" : "false");
     put(out, "  \"ops\": {\"total\": %" PRIu64, c->ops);
     put(out, ", \"replayed\": %" PRIu64, c->replayed);
     put(out, ", \"eager\": %" PRIu64 "},\n", c->ops - c->replayed);
+    put_eager(out, c);
     put(out, "  \"replays\": %" PRIu64 ",\n", c->replays);
     put(out, "  \"patches\": %" PRIu64 ",\n", c->patches);
     put(out, "  \"updates\": %" PRIu64 ",\n", c->updates);

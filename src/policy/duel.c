@@ -11,15 +11,19 @@ void ag_duel_begin(struct ag_duel *duel)
     memset(duel, 0, sizeof *duel);
 }
 
-/* Whether this mean of the differences is above 0 by more than so many times its own noise. Two
-   pairs of AG_DUEL_NOISE count as seen before. Squares are compared: there is no root without libm.
- */
-static bool is_far(const struct ag_duel *duel, double mean, double times)
+/* Two pairs of AG_DUEL_NOISE count as seen before. */
+double ag_duel_variance(const struct ag_duel *duel)
 {
     double n = duel->pairs, noise = AG_DUEL_NOISE / 100.0;
     double own = duel->squares - duel->sum * duel->sum / n;
-    double variance = (2 * noise * noise + own) / (n + 1);
-    return mean > 0 && mean * mean * n > times * times * variance;
+    return (2 * noise * noise + own) / (n + 1) / n;
+}
+
+/* Whether this mean of the differences is above 0 by more than so many times its own noise.
+   Squares are compared: there is no root without libm. */
+static bool is_far(const struct ag_duel *duel, double mean, double times)
+{
+    return mean > 0 && mean * mean > times * times * ag_duel_variance(duel);
 }
 
 static enum ag_duel_verdict judge(const struct ag_duel *duel)

@@ -42,6 +42,10 @@ static inline bool ag_duel_is_eager(const struct ag_duel *duel)
     return (duel->pairs + duel->second) % 2 != 0;
 }
 
+/* The square of the standard error of what the pairs say: of the difference of the two ways,
+   relative to their average. There is a pair. */
+double ag_duel_variance(const struct ag_duel *duel);
+
 /* The block under way is over: it took so many ns, in which so many ops were issued, 1 at least. */
 enum ag_duel_verdict ag_duel_block(struct ag_duel *duel, uint64_t ns, uint64_t ops);
 

@@ -97,6 +97,11 @@ static void write_report(void)
         .traces_left_out = 4,
         .held_ns = 4500,
         .eager_ns = 2500,
+        .duel_variance = 0.25,
+        .gpus = {"A \"GPU\""},
+        .gpu_count = 1,
+        .pool_allocations = 70,
+        .pool_keeps = 4096,
         .graph_memory_kb = 200,
         .stopped = "no reason",
         .seconds = 1.5,
@@ -112,6 +117,9 @@ static void write_report(void)
                             .evictions = 1,
                             .duels = 9,
                             .duels_lost = 4,
+                            .first_rounds = 30,
+                            .trials = 20,
+                            .unwatched = 10,
                             .errors = 1};
     for (int i = 0; i < AG_REASON_COUNT; i++)
         c.flushes[i] = (uint64_t)i + 1;

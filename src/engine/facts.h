@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* What the exit report says of the GPUs and of their memory. Needs no lock. */
+#ifndef AG_FACTS_H
+#define AG_FACTS_H
+
+#include <cuda.h>
+
+#include "observe/account.h"
+
+/* The library meets a context on this device. Asks for the device's name, if a report is wanted. */
+void ag_facts_gpu(CUdevice device);
+
+/* The program has allocated stream-ordered memory of its current device's pool. */
+void ag_facts_allocated(void);
+
+void ag_facts_gather(struct ag_account *account);
+
+#endif
