@@ -24,7 +24,7 @@ EXTRA_DIST += $(POLICY_C_FILES) $(POLICY_H_FILES) tests/policy/README.md tests/p
 	tests/policy/durations.c tests/policy/programs.toml tests/policy/record tests/policy/record.c \
 	tests/policy/reduce.py tests/policy/steps.c
 
-$(POLICY_OBJECTS): tests/policy/%.o: tests/policy/%.c $(POLICY_H_FILES) src/engine/fetch.fatbin
+$(POLICY_OBJECTS): tests/policy/%.o: tests/policy/%.c $(POLICY_H_FILES) src/engine/fetch.fatbin $(POLICY_LIBRARY)
 	@$(MKDIR_P) tests/policy
 	$(AM_V_GEN)$(POLICY_COMPILE) -c -o $@ $<
 
