@@ -6,7 +6,7 @@ BENCH_SIM = $(BENCHES:%=%-sim)
 BENCH_GPU = $(BENCHES:%=%-static) $(BENCHES:%=%-shared)
 BENCH_OBJECTS = $(BENCHES:%=%.gpu.o)
 
-BENCH_FILES = tests/bench/benchmark.py tests/bench/extras.py tests/bench/instructions.py \
+BENCH_FILES = tests/bench/benchmark.py tests/bench/extras.py tests/bench/instructions.py tests/bench/processes.py \
 	tests/bench/plot.py tests/bench/publish.py tests/bench/shapes.py
 
 EXTRA_DIST += $(BENCHES:%=%.cu) tests/bench/driver_function.h tests/bench/loops.h \
