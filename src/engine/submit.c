@@ -22,6 +22,17 @@
 #include "engine/turns.h"
 #include "graph/node.h"
 #include "graph/variant.h"
+#include "observe/range.h"
+
+/* A profiler sees the replay as a range. */
+__attribute__((noinline)) static CUresult replay_in_range(struct ag_trace *trace, CUstream target,
+                                                          struct ag_counters *counters)
+{
+    ag_range_begin(trace->length);
+    CUresult result = ag_trace_replay(trace, target, counters);
+    ag_range_end();
+    return result;
+}
 
 /* Replays the longest trace that begins the held ops; returns its length, 0 without one. */
 static INLINE uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream target)
@@ -34,7 +45,8 @@ static INLINE uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CU
     struct ag_trace *trace = ag_variant_choose(stream->seq.path[length]->trace);
     trace->leaf->trace = trace; /* the one in use */
     uint64_t patches = stream->counters.patches;
-    CUresult result = ag_trace_replay(trace, target, &stream->counters);
+    CUresult result = UNLIKELY(ag_ranges) ? replay_in_range(trace, target, &stream->counters)
+                                          : ag_trace_replay(trace, target, &stream->counters);
     if (result != CUDA_SUCCESS) {
         ag_failure_note(stream, result, "replaying a trace");
         ag_make_failed(stream, trace->leaf);

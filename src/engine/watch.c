@@ -12,6 +12,7 @@
 #include "observe/live.h"
 #include "observe/log.h"
 #include "observe/observer.h"
+#include "observe/range.h"
 #include "observe/region.h"
 #include "observe/report.h"
 #include "observe/signal.h"
@@ -85,6 +86,7 @@ void ag_watch_start(void)
     began = ag_tracefile_clock();
     ag_accounting = *ag_opt.report_file != 0;
     ag_callsite_prepare();
+    ag_range_open();
     /* Before anything shows from outside that the signal may be sent. */
     if (ag_opt.report_signal && !ag_signal_install())
         ag_log(AG_LOG_ALWAYS, "SIGUSR2 cannot be handled: %m");

@@ -102,6 +102,15 @@ const char *ag_region_current(void)
     return atomic_load(&current);
 }
 
+const char *ag_region_own(void)
+{
+    pthread_once(&begun, begin);
+    const struct entered *own = key_made ? pthread_getspecific(key) : NULL;
+    if (own == NULL || own->depth == 0)
+        return NULL;
+    return own->open[(own->depth < DEPTH ? own->depth : DEPTH) - 1].name;
+}
+
 bool ag_region_get(unsigned i, struct ag_region *region)
 {
     pthread_mutex_lock(&lock);

@@ -31,6 +31,9 @@ const char *ag_region_end(const struct ag_region_mark *mark);
 /* The one that was entered last and not left by its thread; NULL: none. */
 const char *ag_region_current(void);
 
+/* The one that the calling thread has entered last and not left; NULL: none. */
+const char *ag_region_own(void);
+
 /* The i-th, in the order of their first end; false: there are no more. */
 bool ag_region_get(unsigned i, struct ag_region *region);
 
