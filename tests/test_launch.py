@@ -71,6 +71,7 @@ def test_verbose_says_what_is_set():
     first = done.stderr.splitlines()[0]
     assert "AUTOGRAPH_TRACE_HOT=5" in first and f"LD_PRELOAD={helpers.library()}" in first
     assert re.search(r"libautograph\[\d+\]: made a trace", done.stderr)
+    assert "is at work: the first graph" in done.stderr
 
 
 def test_the_programs_own_options_and_the_names_of_commands():

@@ -272,8 +272,10 @@ void ag_account_gather(struct ag_account *account)
     account->cuts = calloc(MOST_CUTS, sizeof *account->cuts);
     if (account->streams != NULL && account->cuts != NULL)
         for (struct ag_stream *stream = first; stream != NULL; stream = stream->place.next) {
-            if (!ag_stream_lock_within(stream, AG_PATIENCE_NS))
+            if (!ag_stream_lock_within(stream, AG_PATIENCE_NS)) {
+                account->partial = true;
                 continue;
+            }
             gather_stream(account, stream);
             pthread_mutex_lock(&peek_lock);
             see(stream);

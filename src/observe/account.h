@@ -74,6 +74,7 @@ struct ag_account {
     uint64_t pool_allocations; /* of stream-ordered memory, of the device's pool */
     int64_t pool_keeps;        /* bytes that this keeps at a wait; less than 0: not known */
     uint64_t graph_memory_kb;  /* of the device, that graphs have taken in one context at most */
+    bool partial;              /* a stream was in use, and its last numbers are missing */
     bool barred;               /* nothing is ever held in one of the streams */
     const char *stopped;       /* why nothing is held; NULL: ops may be held */
     double seconds;

@@ -56,7 +56,10 @@ void ag_verbose_end(const struct ag_account *account, bool used)
 {
     if (!ag_opt.log_verbose)
         return;
-    if (account->counters.traces != 0)
+    if (account->partial)
+        ag_log(AG_LOG_ALWAYS,
+               "how much was replayed is not known: the process ended within a call");
+    else if (account->counters.traces != 0)
         sum_up(account);
     else if (account->stopped == NULL && used) /* the reason was told when it came up */
         say_why(account);

@@ -4,7 +4,8 @@
  *   probe defaults   every option as "section.key|default|least|greatest|help"
  *   probe options    every option as it was configured, as "section.key=value"
  *   probe report     writes an exit report with numbers of which none is zero
- *   probe verbose NS the line at the end of a process whose held ops took NS each, others 4500
+ *   probe verbose NS [partial]
+ *                    the line at the end of a process whose held ops took NS each, others 4500
  *   probe log        one message of each level, then many warnings
  */
 #include <errno.h>
@@ -130,9 +131,10 @@ static void write_report(void)
     ag_report_write(&account);
 }
 
-static void sum_up(const char *held_ns)
+static void sum_up(const char *held_ns, bool partial)
 {
-    struct ag_account account = {.eager_ns = 4500, .held_ns = (uint64_t)strtoul(held_ns, NULL, 10)};
+    struct ag_account account = {
+        .eager_ns = 4500, .held_ns = (uint64_t)strtoul(held_ns, NULL, 10), .partial = partial};
     account.counters =
         (struct ag_counters){.ops = 1000, .replayed = 900, .replays = 15, .traces = 2};
     ag_verbose_end(&account, true);
@@ -163,7 +165,7 @@ int main(int argc, char **argv)
     if (strcmp(what, "report") == 0)
         write_report();
     else if (strcmp(what, "verbose") == 0 && argc > 2)
-        sum_up(argv[2]);
+        sum_up(argv[2], argc > 3);
     else if (strcmp(what, "log") == 0)
         write_log();
     if (errno != ERANGE) {
