@@ -15,19 +15,23 @@ static const char blanks[] = " \t\r\v\f";
 /* Behind the name of a file that was replaced while the program runs, by an update say. */
 static const char deleted[] = " (deleted)";
 
+void ag_program_path(char *path, size_t size)
+{
+    const char *given = (const char *)getauxval(AT_EXECFN); /* where there is no /proc */
+    ssize_t n = readlink("/proc/self/exe", path, size - 1);
+    if (n <= 0 && given != NULL && strlen(given) < size)
+        n = (ssize_t)strlen(strcpy(path, given));
+    path[n > 0 ? n : 0] = '\0';
+    size_t end = strlen(deleted);
+    if (n > (ssize_t)end && strcmp(path + n - end, deleted) == 0)
+        path[(size_t)n - end] = '\0';
+}
+
 const char *ag_program_name(void)
 {
     static char path[PATH_MAX];
-    if (*path == '\0') {
-        const char *given = (const char *)getauxval(AT_EXECFN); /* where there is no /proc */
-        ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-        if (n <= 0 && given != NULL && strlen(given) < sizeof path)
-            n = (ssize_t)strlen(strcpy(path, given));
-        path[n > 0 ? n : 0] = '\0';
-        size_t end = strlen(deleted);
-        if (n > (ssize_t)end && strcmp(path + n - end, deleted) == 0)
-            path[(size_t)n - end] = '\0';
-    }
+    if (*path == '\0')
+        ag_program_path(path, sizeof path);
     const char *slash = strrchr(path, '/');
     return slash != NULL ? slash + 1 : path;
 }

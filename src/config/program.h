@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Writes the path of the program's executable; without /proc, the name by which it was started. */
+void ag_program_path(char *path, size_t size);
+
 /* The base name of the program's executable, which for a script is its interpreter. Empty: not
    known. */
 const char *ag_program_name(void);

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "config/program.h"
 #include "observe/log.h"
 
 enum {
@@ -84,8 +85,7 @@ bool ag_live_open(void)
     live->pid = (uint32_t)getpid();
     live->wall_start = now_ns(CLOCK_REALTIME);
     live->start = live->now = now_ns(CLOCK_MONOTONIC);
-    ssize_t n = readlink("/proc/self/exe", live->program, sizeof live->program - 1);
-    live->program[n > 0 ? n : 0] = '\0';
+    ag_program_path(live->program, sizeof live->program);
     atomic_thread_fence(memory_order_release);
     memcpy(live->magic, "AGLIVE\n", sizeof live->magic);
     errno = saved;

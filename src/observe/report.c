@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "config/program.h"
 #include "observe/callsite.h"
 #include "observe/log.h"
 #include "observe/name.h"
@@ -97,8 +98,7 @@ static void put_string(struct output *out, const char *text)
 static void put_program(struct output *out)
 {
     char path[AG_PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    path[n > 0 ? n : 0] = '\0';
+    ag_program_path(path, sizeof path);
     put(out, "  \"program\": ");
     put_string(out, path);
     put(out, ",\n");
@@ -528,7 +528,7 @@ void ag_report_write(const struct ag_account *account)
     if (strcmp(file, "stderr") == 0)
         error = write_to(STDERR_FILENO, account);
     else if (ag_name_expand(file, name))
-        error = write_file(name, account);
+        error = write_file(file = name, account);
     errno = error;
     if (error == EEXIST)
         ag_log(

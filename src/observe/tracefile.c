@@ -435,25 +435,26 @@ void ag_tracefile_complain(void)
 {
     int kind = atomic_exchange(&complaint, NONE), saved = errno;
     errno = atomic_load(&failure);
+    const char *name = errno == ENAMETOOLONG ? ag_opt.trace_file : path;
     if (kind == TAKEN)
         ag_log(AG_LOG_ALWAYS,
                "the trace %.900s is being written by another process: %%p in its name makes "
                "one for each",
-               ag_opt.trace_file);
+               name);
     else if (kind == OTHER)
         ag_log(AG_LOG_ALWAYS,
                "the trace %.900s is not written: the file there is not a trace of yours, and stays",
-               ag_opt.trace_file);
+               name);
     else if (kind == SHARED)
         ag_log(AG_LOG_ALWAYS,
                "the trace %.900s is not written: it needs a thread with descriptors of its own, "
                "which neither close_range (Linux 5.9) nor unshare gives here",
-               ag_opt.trace_file);
+               name);
     else if (kind == UNWRITABLE)
-        ag_log(AG_LOG_ALWAYS, "the trace %.900s cannot be written: %m", ag_opt.trace_file);
+        ag_log(AG_LOG_ALWAYS, "the trace %.900s cannot be written: %m", name);
     else if (kind == FULL)
         ag_log(AG_LOG_WARNING, "the trace %.900s ends here: it has reached %ld MiB (trace.file_mb)",
-               path, ag_opt.trace_file_mb);
+               name, ag_opt.trace_file_mb);
     errno = saved;
 }
 
