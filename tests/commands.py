@@ -1,14 +1,37 @@
 # SPDX-License-Identifier: MIT
 """Running the autograph command of the build, and small ELF files to look at."""
+import fcntl
 import importlib
 import os
 import re
 import struct
+import subprocess
 import sys
+import termios
 
 import helpers
 
 LOOP = [helpers.sample("constant-sim"), "--iterations", "50", "--warmup", "2", "--kernels", "8"]
+
+
+def on_terminal(*arguments, columns=80, status=0, env=None):
+    """Runs the command on a terminal of that width: all that it shows."""
+    ours, its = os.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    env = helpers.environment(preload=False, env={"LD_PRELOAD": helpers.sanitizer_runtime(), "COLUMNS": None,
+                                                  **helpers.HELD, **(env or {})})
+    with subprocess.Popen([str(a) for a in (helpers.build_dir() / "autograph", *arguments)], stdin=its, stdout=its,
+                          stderr=its, env=env) as process:
+        os.close(its)
+        shown = b""
+        try:
+            while piece := os.read(ours, 65536):
+                shown += piece
+        except OSError:  # all others have closed it
+            pass
+        assert process.wait(helpers.TIMEOUT) == status, shown
+    os.close(ours)
+    return re.sub(r"\r\x1b\[K[^\r\n]*(?=\r)", "", shown.decode()).replace("\r\x1b[K", "").replace("\r\n", "\n")
 
 
 # "1 ops"; not "1.1 ops", "1 us" or "1 process".
@@ -36,12 +59,19 @@ def module(name):
         sys.dont_write_bytecode = written
 
 
+WIDE = {"COLUMNS": "500"}  # so that sentences are lines
+MOST_COLUMNS = 100  # of a message, where paths are not longer than this:
+PLACE = "/usr/bin/app"
+
+
 def message(done):
-    """The one line that a command ends with when it cannot work."""
+    """What a command says when it cannot work: a line, and perhaps one more with what to do; here as one."""
     lines = done.stderr.splitlines()
-    assert len(lines) == 1, done.stderr
-    assert lines[0].startswith("autograph") and "Traceback" not in lines[0]
-    return lines[0].split(": ", 1)[1]
+    assert lines[0].startswith("autograph") and all(line.startswith("  ") for line in lines[1:]), done.stderr
+    assert len(lines) <= 2 and "Traceback" not in done.stderr
+    for line in lines:
+        assert len(re.sub(r"[^\s'\"=]*/[^\s'\"]*[^\s'\":;]", PLACE, line)) <= MOST_COLUMNS, line
+    return "; ".join(line.strip() for line in lines).split(": ", 1)[1]
 
 
 def script(path, text, interpreter="/bin/sh"):

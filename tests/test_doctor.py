@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """autograph doctor: what it says about machines, programs and options."""
+import json
 import os
 import re
 import shutil
@@ -17,7 +18,8 @@ SAMPLE = LOOP[0]
 def doctor(*arguments, status=0, env=None, **options):
     """The lines as {name: [texts]}, and the verdicts; no option is set."""
     done = autograph("doctor", *arguments, status=status,
-                     env={**dict.fromkeys([*helpers.ON_SIMULATOR, *helpers.HELD]), **(env or {})}, **options)
+                     env={**dict.fromkeys([*helpers.ON_SIMULATOR, *helpers.HELD]), **commands.WIDE, **(env or {})},
+                     **options)
     assert done.stderr == ""
     facts, verdict = done.stdout.split("\n\n")
     found = {}
@@ -183,14 +185,14 @@ def test_a_program_with_the_address_sanitizer(tmp_path, compiler):
     env = {"LD_LIBRARY_PATH": ":".join(paths)}
     assert "does not come first" in helpers.run(program, env=env, status=1).stderr
     _, verdict = doctor(program, status=1, env=env)
-    assert verdict.startswith("Not useful: it is built with the address sanitizer, ")
-    order = re.search(r'LD_PRELOAD="(\S*asan\S*) (\S+)" (\S+)\.$', verdict)
+    assert verdict.startswith("Not useful: the address sanitizer is in it, ")
+    order = re.search(r'^  LD_PRELOAD="(\S*asan\S*) (\S+)" (\S+)$', verdict, re.M)
     assert order[2] == str(helpers.library()) and order[3] == str(program)
     first = f"{order[1]} {order[2]}"
     assert helpers.run(program, preload=False, env={**env, "LD_PRELOAD": first}).stdout == "ran\n"
     assert "heap-use-after-free" in helpers.run([program, "x"], preload=False, status=1,
                                                 env={**env, "LD_PRELOAD": first}).stderr
-    assert order[0][:-1] in message(autograph(program, status=2, env=env))
+    assert order[0].strip() in message(autograph(program, status=2, env=env))
     _, verdict = doctor(program, env={**env, "ASAN_OPTIONS": "verify_asan_link_order=0"})
     assert verdict == f"Usable: autograph {program}\n"
 
@@ -230,7 +232,41 @@ def test_options_and_where_they_come_from(tmp_path):
     mistakes = "\n".join(facts["mistake"])
     assert "autograph.ini:4: trace.min_length" in mistakes
     assert "autograph.ini:6: there is no option hold.bund_us; did you mean hold.bound_us?" in mistakes
-    assert "autograph.ini:7" in mistakes and "AUTOGRAPH_TRACE_HO" in mistakes
+    assert "autograph.ini:7" in mistakes
+    assert "there is no option AUTOGRAPH_TRACE_HO; did you mean AUTOGRAPH_TRACE_HOT?" in mistakes
+
+
+@pytest.mark.parametrize("name,meant", [
+    ("AUTOGRAPH_TRACE_HTO", "AUTOGRAPH_TRACE_HOT"), ("AUTOGRAPH_TRCAE_HOT", "AUTOGRAPH_TRACE_HOT"),
+    ("AUTOGRAPH_REPROT", "AUTOGRAPH_REPORT"), ("AUTOGRAPH_DISBALE", "AUTOGRAPH_DISABLE"), ("AUTOGRAPH_CONFG", "AUTOGRAPH_CONFIG"),
+    ("AUTOGRAPH_TRACE_UNLIKE_ANY", ""), ("AUTOGRAPH_VERBOSITY", None), ("AUTOGRAPH_OF_OTHERS", None)])
+def test_misspelt_variables(name, meant):
+    """Those of other packages are left alone."""
+    facts, _ = doctor(env={name: "1"})
+    mistake = f"environment: there is no option {name}" + (f"; did you mean {meant}?" if meant else "")
+    assert facts.get("mistake") == (None if meant is None else [f"{mistake}; it does not count"])
+
+
+def test_names_of_files_are_shown_as_they_become(tmp_path):
+    facts, _ = doctor(env={"AUTOGRAPH_REPORT": "r-%r-%p%%.json", "RANK": "3"}, cwd=tmp_path)
+    assert facts["option"][0].startswith(f"report.file = r-%r-%p%%.json, here {tmp_path}/r-3-%p%.json   (")
+
+
+WITHOUT_PROC = ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "--mount", "sh", "-c",
+                'mount -t tmpfs none /proc && exec "$@"', "sh"]
+
+
+@helpers.unsanitized
+def test_a_machine_without_proc(tmp_path):
+    """A chroot, say. There is a verdict, and reports have the name by which the program was started."""
+    if helpers.run([*WITHOUT_PROC, "true"], preload=False, status=None).returncode != 0:
+        pytest.skip("this user may not make a place without /proc")
+    command = helpers.build_dir() / "autograph"
+    env = {"LD_PRELOAD": None, **helpers.HELD}
+    done = helpers.run([*WITHOUT_PROC, command, "doctor", SAMPLE], preload=False, env=env)
+    assert done.stdout.endswith(f"Usable: autograph {SAMPLE}\n")
+    helpers.run([*WITHOUT_PROC, command, f"--report={tmp_path}/r", *LOOP], preload=False, env=env)
+    assert json.loads((tmp_path / "r").read_text())["program"] == str(SAMPLE)
 
 
 def test_a_configuration_that_is_passed_over(tmp_path):

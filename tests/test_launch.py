@@ -125,12 +125,85 @@ def test_its_locale(given):
     (["--config", "/", "true"], "can be read"),
     (["--library", "/no/such.so", "true"], "build or install it"),
     (["--wrong", "true"], "--wrong"),
-    (["--report=", "true"], "'' is no name: name a file"),
+    (["--report=", "true"], "--report: the name is empty"),
     (["--report=/tmp", "true"], "'/tmp' is a directory: name a file"),
     (["--trace=/tmp/", "true"], "'/tmp/' is a directory"),
 ])
 def test_mistakes_are_one_line(arguments, words):
     assert words in message(autograph(*arguments, status=2))
+
+
+@pytest.mark.parametrize("arguments,status,words", [
+    (["dcotor"], 127, "dcotor: there is no such program; did you mean autograph doctor?"),
+    (["dcotor", LOOP[0]], 127, "did you mean autograph doctor?"), (["reprot"], 127, "did you mean autograph report?"),
+    (["-v", "verfy", "--", "true"], 127, "did you mean autograph verify?"),
+    (["--report", "report"], 127, "the command's name comes first: autograph report"),
+    (["./dcotor"], 127, "./dcotor: there is no such program"), (["--", "dcotor"], 127, "there is no such program"),
+    (["unlike-any"], 127, "unlike-any: there is no such program"), (["app"], 127, "did you mean ./app?"),
+    (["--reprot", "true"], 2, "there is no option --reprot; did you mean --report?"),
+    (["--reprot=x", "true"], 2, "did you mean --report?"), (["report", "--htlm", "x"], 2, "did you mean --html?"),
+    (["verify", "--fliter", "x", "--", "true"], 2, "did you mean --filter?"),
+    (["bench", "--unlike-any", "--", "true"], 2, "there is no option --unlike-any; see autograph bench --help"),
+    (["doctor", "a", "b"], 2, "'b' is one word too many; see autograph doctor --help"),
+    (["--set", "trace.hto=5", "true"], 2, "there is no option trace.hto; did you mean trace.hot?"),
+    (["--report", "bad.json", "true"], 127, "bad.json: there is no such program; write --report=bad.json"),
+    (["--trace", "./old.trace", "true"], 126, "write --trace=./old.trace"),
+    (["--report", "--", "bad.json", "x"], 127, "bad.json: there is no such program")])
+def test_what_was_meant(tmp_path, arguments, status, words):
+    commands.script(tmp_path / "app", "")
+    (tmp_path / "old.trace").write_text("")
+    said = message(autograph(*arguments, status=status, cwd=tmp_path))
+    assert said.endswith(words)
+
+
+def test_a_program_is_started_whatever_its_name(tmp_path):
+    for name in ("dcotor", "bad.json"):
+        commands.script(tmp_path / name, "echo ran $1")
+        env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        assert autograph(f"./{name}", cwd=tmp_path).stdout == autograph(name, env=env).stdout == "ran\n"
+    assert autograph("--disable", "dcotor", "x", env=env).stdout == "ran x\n"
+
+
+@pytest.mark.parametrize("arguments,env,words", [
+    (["--disable", "--report"], {}, "--disable: there will be no report"),
+    (["--disable", "--report=stderr", "--trace"], {}, "--disable: there will be no report and no trace"),
+    (["--trace"], {"AUTOGRAPH_DISABLE": "1"}, "AUTOGRAPH_DISABLE is set: there will be no trace"),
+    (["--report", "--set", "general.enable=no"], {}, "general.enable is false: there will be no report"),
+    (["--report", "--set", "general.exclude=*sh"], {}, "general.exclude names "),
+    (["--report"], {"AUTOGRAPH_DISABLE": "0"}, None), (["--disable"], {}, None)])
+def test_a_report_that_will_not_be_there(tmp_path, arguments, env, words):
+    done = autograph(*arguments, "sh", "-c", "echo ran", env=env, cwd=tmp_path)
+    assert done.stdout == "ran\n" and (words in message(done) if words else done.stderr == "")
+
+
+@pytest.mark.parametrize("arguments,status,words", [
+    ([""], 127, "the program's name is empty"), (["bench", "--", ""], 2, "the program's name is empty"),
+    (["doctor", ""], 2, "program: the name is empty; see autograph doctor --help"),
+    (["report", ""], 2, "FILE: the name is empty"), (["report", "--html="], 2, "--html: the name is empty"),
+    (["trace", ""], 2, "FILE: the name is empty"), (["compare", "a", ""], 2, "B: the name is empty"),
+    (["--library=", "true"], 2, "--library: the name is empty"),
+    (["verify", "--output", "", "--", "true"], 2, "--output: the name is empty"),
+    (["bench", "--input=", "--", "true"], 2, "--input: the name is empty")])
+def test_an_empty_name(arguments, status, words):
+    assert words in message(autograph(*arguments, status=status))
+
+
+def test_names_are_shown_as_they_become(tmp_path):
+    env = {"SLURM_PROCID": "7"}
+    done = autograph("-v", "--report", "--trace=%r-%p.trace", "sh", "-c", "echo $$", env=env, cwd=tmp_path)
+    assert f"autograph: AUTOGRAPH_REPORT is {tmp_path}/autograph-report-7.json\n" in done.stderr
+    assert f"autograph: AUTOGRAPH_TRACE_FILE is {tmp_path}/7-{done.stdout.strip()}.trace\n" in done.stderr
+    # The library's complaints name the file, too.
+    (tmp_path / "dir-7").mkdir()
+    done = autograph("--set", "report.file=dir-%r", "--set", "trace.file=no-%r/x", *LOOP, env=env, cwd=tmp_path)
+    assert f"the report {tmp_path}/dir-7 cannot be written" in done.stderr
+    assert f"the trace {tmp_path}/no-7/x cannot be written" in done.stderr
+
+
+def test_ranks_are_known_as_to_the_library():
+    header = (helpers.SOURCE / "src/config/initial.h").read_text()
+    names = re.search(r"#define AG_RANK_VARIABLES (.*)", header).group(1)
+    assert re.findall(r'"(\w+)"', names) == list(commands.module("options").RANKS)
 
 
 def test_shell_statuses(tmp_path):
@@ -151,7 +224,8 @@ def test_programs_that_take_no_library(tmp_path):
     refused(commands.elf(tmp_path / "big", machine=21, order=">"), "ppc64")
     setuid = commands.elf(tmp_path / "setuid", interpreter="/lib64/ld-linux-x86-64.so.2")
     setuid.chmod(0o4755)
-    refused(setuid, "ignores LD_PRELOAD")
+    refused(setuid, f"LD_PRELOAD is ignored; start a copy, which has no such rights: cp {setuid} . && autograph ./setuid")
+    refused(setuid.rename(tmp_path / "sudo"), "let it start autograph: sudo autograph COMMAND")
 
 
 def test_programs_for_other_c_libraries(tmp_path):
@@ -159,7 +233,7 @@ def test_programs_for_other_c_libraries(tmp_path):
     script = commands.script(tmp_path / "script", "", interpreter=musl)
     for path in (musl, script):
         words = message(autograph(path, status=2))
-        assert "C library musl" in words and "programs for glibc only" in words
+        assert "C library musl" in words and "this library needs glibc" in words
     assert "C library musl" in autograph("doctor", musl, status=1).stdout
 
 
@@ -265,10 +339,14 @@ def test_output_that_cannot_be_written_is_said(arguments):
 
 
 def test_output_that_is_closed():
-    """It is closed for the program as well; what commands say goes nowhere."""
-    for arguments, status in (("sh -c 'echo out || exit 7'", 7), ("doctor", 0), ("report /no", 2)):
+    """It is closed for the program as well; a command fails, as on a full disk."""
+    for arguments, status in (("sh -c 'echo out || exit 7'", 7), ("true", 0), ("doctor", 2), ("report /no", 2)):
         command = f"{helpers.build_dir()}/autograph {arguments} >&- 2>&-"
         helpers.run(["sh", "-c", command], preload=False, status=status)
+    for arguments in ("doctor", "--help", "--version"):
+        command = f"{helpers.build_dir()}/autograph {arguments} >&-"
+        done = helpers.run(["sh", "-c", command], preload=False, status=2)
+        assert message(done) == "output: Bad file descriptor"
 
 
 def test_version():

@@ -448,7 +448,7 @@ def test_top_of_a_program():
             # A stream whose thread waits for the device shows what it had before.
             while len(counts) < 2 or counts[0] == counts[-1]:
                 assert time.monotonic() < deadline
-                done = autograph("top", "--once", process.pid, status=None)
+                done = autograph("top", "--once", process.pid, status=None, env=commands.WIDE)
                 if done.returncode == 0:
                     lines = done.stdout.splitlines()
                     assert lines[0].startswith(f"{program[3]} (process {process.pid}), ")

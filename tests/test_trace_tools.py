@@ -7,7 +7,7 @@ import struct
 import pytest
 
 import helpers
-from commands import PLURAL_OF_ONE, autograph, message, script
+from commands import PLURAL_OF_ONE, WIDE, autograph, message, script
 from tracefiles import COPY, EVENT_RECORD, MEMSET, VALUE, WAIT, Writer, example, pointer
 
 
@@ -201,7 +201,7 @@ def test_names_cannot_reach_the_terminal_as_commands(tmp_path):
 # -- compare ----------------------------------------------------------------------
 
 def compare(tmp_path, a, b, status):
-    return autograph("compare", a.write(tmp_path / "a"), b.write(tmp_path / "b"),
+    return autograph("compare", a.write(tmp_path / "a"), b.write(tmp_path / "b"), env=WIDE,
                      status=status).stdout
 
 
@@ -318,7 +318,7 @@ def test_kernels_that_the_driver_does_not_describe(tmp_path):
     sample = helpers.sample("constant-sim")
     for name, version in (("old", 12030), ("older", 12000)):
         autograph(f"--trace={tmp_path / name}", sample, *SMALL, env={"AGSIM_DRIVER_VERSION": version})
-        out = autograph("compare", tmp_path / name, tmp_path / name).stdout
+        out = autograph("compare", tmp_path / name, tmp_path / name, env=WIDE).stdout
         assert re.match(r"[1-9][\d,]+ arguments could not be compared: .*does not describe\n", out)
 
 

@@ -36,10 +36,40 @@ def test_the_same():
     assert "ops were replayed." in second and not second.startswith("0.0 %")
 
 
-def test_a_program_that_is_not_the_same_twice():
-    done = autograph("verify", "--", *LOOP, status=2)
+def test_times_get_their_filter():
+    """Of the sample that README names; the command that is told says that all else is the same."""
+    done = autograph("verify", "--set", "trace.hot=4", "--", *LOOP, status=2)
+    said, command = done.stdout.split("Only times differ, as in any two runs. To leave them out:\n")
+    assert said.startswith("standard output:") and re.search(r"^  -us_per_iteration [\d.]+$", said, re.M)
+    assert "--set trace.hot=4" in command and "--filter '^us_per_iteration.*'" in command
+    env = helpers.environment(preload=False, env={"LD_PRELOAD": helpers.sanitizer_runtime(), **helpers.HELD})
+    done = subprocess.run(["sh", "-c", command], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout.startswith("The same: ends with status 0, ")
+
+
+@pytest.mark.parametrize("one, other, filters", [
+    ("us_per_iteration 454.773", "us_per_iteration 91.681", ["^us_per_iteration.*"]),
+    ("time:   5.31 ms", "time:  15.31 ms", ["^time:.*"]), ("took 5 s", "took 6 s", ["^took.*"]),
+    ("took 5 steps", "took 6 steps", None), ("time step 5", "time step 6", None), ("energy 5", "energy 6", None),
+    ("residual at time 0.5: 3.14", "residual at time 0.5: 3.15", None), ("CPU time 5 %", "CPU time 6 %", None),
+    ("step 10: 5.31 ms, error 0.1", "step 10: 6.31 ms, error 0.1", [r"[-+\d][-+.,\de]*\s+ms"]),
+    ("step 10: 5.31 ms, error 0.1", "step 10: 6.31 ms, error 0.2", None),
+    ("time 1.5, error 0.1", "time 2.5, error 0.1", [r"^time\s+[-+\d][-+.,\de]*"]),
+    ("Elapsed time = 1.2e-3", "Elapsed time = 1e-3", [r"^Elapsed\s+time\s+=.*"]),
+    ("Fri Nov 27 13:36:13 2026", "Fri Nov 27 13:36:14 2026", [r"\d\d?:\d\d:\d\d(?:\.\d+)?"]),
+    ("bandwidth (GB/s): 8", "bandwidth (GB/s): 9", [r"^bandwidth\s+\(GB/s\):.*"]), ("Step [ms]: 3", "Step [ms]: 4", [r"^Step\s+\[ms\]:.*"]),
+    ("a 5 s\nsum 1", "a 6 s\nsum 2", None), ("a 5 s", "a 6 s\nb 7 s", None), ("3 4 5", "3 4 6", None),
+    ("\n".join("abcde"[i] + " 5 s" for i in range(5)), "\n".join("abcde"[i] + " 6 s" for i in range(5)), None)])
+def test_what_is_a_time(one, other, filters):
+    """A result is none: it must not be left out."""
+    assert commands.module("times").filters([(one + "\nsame\n", other + "\nsame\n")]) == filters
+
+
+def test_a_program_that_is_not_the_same_twice(program):
+    path = program("date +%N")
+    done = autograph("verify", "--", path, status=2)
     assert done.stdout.startswith("Two runs without the library differ as well:\nstandard output:")
-    assert "--filter" in done.stdout.splitlines()[-1]
+    assert "leave out what changes with --filter" in done.stdout.splitlines()[-2]
 
 
 DIFFERS = 'if test -n "$AUTOGRAPH_REPORT"; then {0}; else {1}; fi'
@@ -50,7 +80,7 @@ def test_another_output(program):
     done = autograph("verify", *FILTER, "--", path, status=1)
     lines = done.stdout.splitlines()
     assert lines[0] == "standard output:" and "  -two" in lines and "  +three" in lines
-    assert lines[-1].startswith("Different with the library.")
+    assert lines[-2].startswith("Different with the library.")
 
 
 def test_a_difference_is_found_soon():
@@ -62,6 +92,37 @@ def test_a_difference_is_found_soon():
     assert lines[:2] == ["x:", "   value 0"] and "  +value 120" in lines and lines[-1] == "  ..."
     assert time.process_time() - start < 5
     assert verify.difference("x", b"1\n2\n3\n", b"1\n2\n3\n4\n") == ["x:", "   2", "   3", "  +4"]
+
+
+@pytest.mark.parametrize("lost, said", [
+    ([0], ""), ([5, 0], "5 records were lost with trace.buffer_kb=64: running again with 512.\n"),
+    ([9] * 4 + [1, 0], "1 record was lost with trace.buffer_kb=131072")])
+def test_a_buffer_that_loses_records_gets_larger(lost, said, capsys):
+    """Up to a bound; what has once been too small is not tried again."""
+    verify, runs, buffers = commands.module("verify"), commands.module("runs"), []
+
+    class Run:
+        def environment(self, *_):
+            return {"AUTOGRAPH_CONFIG": "", "AUTOGRAPH_TRACE_BUFFER_KB": "64"}
+
+        def __call__(self, with_library, extra):
+            assert with_library and extra.get("AUTOGRAPH_GRAPH_EXECS", "0") == "0"
+            buffers.append(int(extra["AUTOGRAPH_TRACE_BUFFER_KB"]))
+            trace = {"lost": lost[min(len(buffers), len(lost)) - 1]}
+            return runs.Run(0, 1.0, None, None, [{"trace_file": trace}, {"trace_file": None}], [str(len(buffers))])
+
+    class Outputs:
+        def restore(self):
+            pass
+
+    traced = verify.Traced(Run(), Outputs())
+    if said.startswith("1 record"):
+        with pytest.raises(commands.module("common").Failure, match=said):
+            traced(runs.EAGER)
+        assert buffers == [64, 512, 4096, 32768, 131072]
+        return
+    assert traced(runs.EAGER) == [str(len(lost))] and capsys.readouterr().out == said
+    assert traced({}) == [str(len(lost) + 1)] and buffers[-1] == buffers[-2]
 
 
 def test_bytes_that_are_no_text_are_told_apart():
@@ -167,10 +228,10 @@ def test_nothing_was_compared():
 def test_bench(tmp_path):
     done = autograph("bench", "--runs", "9", "--json", tmp_path / "b.json",
                      "--time-from", "us_per_iteration (.*)", "--", *LOOP)
-    header, without, ours, speedup, verdict = done.stdout.splitlines()
+    header, without, ours, speedup, replayed, verdict = done.stdout.splitlines()
     assert header.split() == "9 runs each median least most spread".split()
     assert without.startswith("without") and ours.startswith("with ")
-    assert "with a probability of 96 %; " in speedup and " ops replayed" in speedup
+    assert speedup.endswith("with a probability of 96 %") and replayed.endswith(" ops replayed")
     assert verdict in ("Faster with the library.", "Slower with the library.",
                        "No difference could be seen.")
     data = json.loads((tmp_path / "b.json").read_text())

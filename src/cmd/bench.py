@@ -8,7 +8,7 @@ import tempfile
 
 import launch
 import runs
-from common import OK, Failure, Parser, number, pattern, plural, printable, share, table, warn
+from common import OK, Failure, Parser, number, pattern, plural, printable, share, shortened, table, warn
 
 EPILOG = """\
 Runs with and without the library take turns, so that a machine that gets slower does not favour one.
@@ -70,8 +70,8 @@ def measure(run, given):
             try:
                 value = float(value)
             except ValueError:
-                raise Failure(f"--time-from found '{value}', which is no number: put the number in "
-                              "parentheses") from None
+                raise Failure(f"--time-from found '{shortened(value, 40)}', which is no number\n"
+                              "  put the number in parentheses") from None
             if not 0 < value < math.inf:
                 raise Failure(f"--time-from found {value:g}: the number must be above 0")
             return value
@@ -91,11 +91,11 @@ def verdict(ratio, low, high):
 def something_to_compare(reports):
     """Failure if the library had nothing to do in a run: what differs then is not its doing."""
     if not reports:
-        raise Failure("nothing to compare: the library saw no CUDA in this program, or the program "
-                      "ended without its exit; autograph doctor says what it can see")
+        raise Failure("nothing to compare: the library saw no CUDA in this program, or it was killed\n"
+                      "  autograph doctor says what the library can see")
     if runs.totals(reports)[0] == 0:
         reasons = [f"it stopped holding: {r['stopped']}" for r in reports if r.get("stopped")]
-        raise Failure("nothing to compare: the library saw no ops in this program; "
+        raise Failure("nothing to compare: the library saw no ops in this program\n  "
                       + printable((reasons or ["autograph report says why"])[0]))
 
 
@@ -129,10 +129,10 @@ def show(without, ours, unit, speedup, replayed):
     else:
         sentence, noisy = verdict(ratio, low, high)
         print(f"speed-up {ratio:.2f}x, {low:.2f} to {high:.2f} with a probability of "
-              f"{100 * probability:.0f} %; {replayed}\n{sentence}.")
+              f"{100 * probability:.0f} %\n{replayed}\n{sentence}.")
         if noisy:
-            warn("the runs differ too much to say more: stop other work on the machine, make runs "
-                 "longer, or take more of them (--runs)")
+            warn("the runs differ too much to say more\n"
+                 "  stop other work on the machine, make runs longer, or take more of them (--runs)")
     load, cores = os.getloadavg()[0], os.cpu_count() or 1
     if load > cores:
         warn(f"the machine is busy: load {load:.1f} on {plural(cores, 'core')}")

@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: MIT
 """What all commands share: how they fail, where the installation is, numbers and tables as text."""
 import argparse
+import difflib
 import os
 import re
 import shutil
 import subprocess
 import sys
+import textwrap
 
 OK, DIFFERENT, UNUSABLE = 0, 1, 2  # exit statuses of the commands
+
+# Each command's module; anything else is a program to launch.
+COMMANDS = {name: name for name in ("doctor", "report", "verify", "bench", "compare", "top")}
+COMMANDS["trace"] = "convert"
 
 
 class Failure(Exception):
@@ -29,30 +35,65 @@ def library(named=None):
     """The libautograph.so to preload, by its real path."""
     path = os.path.realpath(named or Installation.library or "libautograph.so")
     if not os.path.isfile(path):
-        raise Failure(f"the library is not at {path}: build or install it, or name it with "
-                      "--library")
+        raise Failure(f"the library is not at {path}\n  build or install it, or name it with --library")
     if re.search(r"[\s:]", path):
-        raise Failure(f"{path}: the dynamic linker takes no library whose path has blanks or "
-                      "colons; install it elsewhere")
+        raise Failure(f"{path}: the dynamic linker takes no path with blanks or colons\n"
+                      "  install the library elsewhere")
     return path
 
 
+class Help(argparse.HelpFormatter):
+    """A line of the text that begins with a blank stays a line, and a sentence that begins a line still does."""
+
+    def _fill_text(self, text, width, indent):
+        paragraphs = [""]
+        for line in text.splitlines():
+            if not line:
+                paragraphs += ["", ""]
+            elif line.startswith(" ") or paragraphs[-1].startswith(" ") or paragraphs[-1].endswith((".", ":", ".)")):
+                paragraphs.append(line)
+            else:
+                paragraphs[-1] = f"{paragraphs[-1]} {line}".strip()
+        columns = (re.match(r" .*? {2,}", p) for p in paragraphs)
+        return "\n".join(line for p, column in zip(paragraphs, columns)
+                         for line in wrapped(p, " " * column.end() if column else "", width))
+
+
 class Parser(argparse.ArgumentParser):
-    """argparse, with messages in one line that say what to do."""
+    """argparse, with short messages that say what to do."""
 
     def __init__(self, name, **options):
-        super().__init__(prog=f"autograph {name}".strip(), allow_abbrev=False,
-                         formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+        super().__init__(prog=f"autograph {name}".strip(), allow_abbrev=False, formatter_class=Help, **options)
+
+    def parse_args(self, args=None, namespace=None):
+        given, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            word = unknown[0].partition("=")[0]
+            near = nearest(word, self._option_string_actions) if word.startswith("-") else None
+            self.error(f"there is no option {word}; did you mean {near}?" if near else
+                       f"{unknown[0]!r} is one word too many" if not word.startswith("-") else
+                       f"there is no option {word}")
+        for action in self._actions:
+            value = getattr(given, action.dest, None)
+            if "" in (value if isinstance(value, list) else [value]) and action.dest != "config":
+                self.error(f"{'/'.join(action.option_strings) or action.metavar or action.dest}: the name is empty")
+        return given
 
     def error(self, message):
-        raise Failure(f"{message}; see {self.prog} --help")
+        message = re.sub("^argument ", "", message)
+        raise Failure(message if re.search(r"\?$|\n", message) else f"{message}; see {self.prog} --help")
+
+
+def nearest(word, known, cutoff=0.6):
+    """The one of the known words that was meant, or None."""
+    return next(iter(difflib.get_close_matches(word, known, 1, cutoff)), None)
 
 
 def spare(out, names):
     """Failure if a file that is to be written is one of those that are read."""
     for name in names:
         if os.path.exists(out) and os.path.exists(name) and os.path.samefile(out, name):
-            raise Failure(f"{out}: would be written over; name the file to write, then that to read")
+            raise Failure(f"{out}: would be written over\n  name the file to write, then that to read")
 
 
 def number(least, kind=int):
@@ -73,7 +114,7 @@ def pattern(text):
     try:
         return re.compile(text, re.MULTILINE)
     except re.error as e:
-        raise argparse.ArgumentTypeError(f"'{text}' is no regular expression: {e}") from None
+        raise argparse.ArgumentTypeError(f"'{shortened(text, 40)}' is no regular expression\n  {e}") from None
 
 
 # -- Text ---------------------------------------------------------------------
@@ -86,6 +127,19 @@ def printable(text):
 def width():
     """Columns that a line of output may take: the terminal's, or 80 where the output is no terminal."""
     return max(40, shutil.get_terminal_size((80, 24)).columns)
+
+
+def wrapped(text, hang="", columns=None):
+    """The text in lines that fit the terminal. They are broken at blanks only, so that names and paths stay
+    whole; lines behind the first begin with `hang`."""
+    return textwrap.wrap(text, columns or width(), subsequent_indent=hang, break_long_words=False,
+                         break_on_hyphens=False) or [""]
+
+
+def fitted(lines):
+    """Lines that fit the terminal; what follows of a line stands farther to the right."""
+    return [part for line in lines
+            for part in wrapped(line, " " * (len(line) - len(line.lstrip()) + 2))]
 
 
 def count(n):
@@ -163,5 +217,9 @@ def brief_name(readable):
     return re.sub(r"^void ", "", readable)
 
 
-def warn(message):
-    print(f"autograph: {message}", file=sys.stderr)
+def warn(message, name=""):
+    """Prints a message of a command's; where a terminal shows it, in lines that fit."""
+    lines = f"autograph{' ' + name if name else ''}: {message}".splitlines()
+    if sys.stderr.isatty():
+        lines = [part for line in lines for part in wrapped(line, "  ")]
+    print("\n".join(lines), file=sys.stderr)

@@ -5,7 +5,8 @@ import collections
 import hashlib
 import struct
 
-from common import DIFFERENT, OK, Failure, Parser, duration, plural, printable, share, table
+from common import (DIFFERENT, OK, Failure, Parser, duration, fitted, plural, printable, share, shortened, table,
+                    width)
 from tracefile import COPY, EVENT_RECORD, HOST, KERNEL, MEMSET, STREAM_KINDS, VALUE, WAIT, Trace, name_of
 
 EPILOG = """\
@@ -222,10 +223,12 @@ def first_difference(a, b, left, right):
     lines = [f"stream {left} ({kind}){f', {right} in B' if right != left else ''}, "
              f"op {at + 1:,} (A has {plural(len(x), 'op')}, B {len(y):,}):"]
     for _, _, op in x[max(0, at - CONTEXT):at]:
-        lines.append(f"    {a.trace.what(op)}")
+        lines.append(f"    {shortened(a.trace.what(op), width() - 4)}")
     for name, work, items in (("A", a, x), ("B", b, y)):
-        lines.append(f"  {name} {work.trace.what(items[at][2])}  [{work.trace.how(items[at][2])}]"
-                     if at < len(items) else f"  {name} ends here")
+        op = items[at][2] if at < len(items) else None
+        how = f"  [{work.trace.how(op)}]" if op else ""
+        lines.append(f"  {name} {shortened(work.trace.what(op), width() - 4 - len(how))}{how}" if op else
+                     f"  {name} ends here")
     if at < len(x) and at < len(y):
         lines.append(f"    {explain(x[at][1], y[at][1])}")
     return lines
@@ -316,7 +319,7 @@ def judge(first, second):
     """(lines about what differs, closing sentence, whether they did the same work)."""
     for trace in (first, second):
         if trace.flaws:
-            raise Failure(f"{trace.path}: {trace.flaws[0]}; nothing can be said")
+            raise Failure(f"{trace.path}: {trace.flaws[0]}\n  nothing can be said of it")
         if not trace.ops:
             raise Failure(f"{trace.path}: has no ops in it; nothing can be said")
     wrong = [f"{trace.path}: {text}" for trace in (first, second) for text in disorder(trace)]
@@ -353,6 +356,6 @@ def main(arguments):
     lines, sentence, same = judge(*traces)
     figures = list(map(summary, traces))
     rows = [["", "A", "B"], *([name, figures[0][name], figures[1][name]] for name in figures[0])]
-    print("\n".join([*lines, *table(rows, right=(1, 2)),
-                     f"{'The same work' if same else 'Different'}: {sentence}."]))
+    print("\n".join([*fitted(lines), *table(rows, right=(1, 2)),
+                     *fitted([f"{'The same work' if same else 'Different'}: {sentence}."])]))
     return OK if same else DIFFERENT

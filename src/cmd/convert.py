@@ -5,7 +5,7 @@ import json
 import sys
 
 import tracefile
-from common import OK, UNUSABLE, Failure, Parser, plural, printable, spare, warn
+from common import OK, UNUSABLE, Failure, Parser, fitted, plural, printable, shortened, spare, warn, width, wrapped
 
 EPILOG = """\
 The Chrome trace format opens in Perfetto (https://ui.perfetto.dev) and in chrome://tracing: a track
@@ -16,10 +16,12 @@ Status: 0, or 2 if FILE is no trace or not complete; what is there is written al
 
 # -- Text -----------------------------------------------------------------------
 
-def text_events(trace, stream):
-    """(time, thread, stream or "", text) of everything."""
+def text_events(trace, stream, room):
+    """(time, thread, stream or "", text) of everything; names of ops leave that many columns room."""
     for op in trace.ops:
-        yield op.time, op.thread, op.stream, f"{trace.what(op)}  [{trace.how(op)}]"
+        how = f"  [{trace.how(op)}]"
+        what = trace.what(op)
+        yield op.time, op.thread, op.stream, (shortened(what, max(room - len(how), 12)) if room else what) + how
     for s in trace.submits:
         eager = s.held - s.replayed
         parts = []
@@ -43,13 +45,17 @@ def text_events(trace, stream):
 
 
 def write_text(trace, stream, out):
-    out.write(f"# {printable(trace.path)}: process {trace.process}, library "
-              f"{printable(trace.library)}, {plural(len(trace.ops), 'op')}\n"
-              f"# {'ms':>11} {'thread':>8} {'stream':>6}\n")
-    for time, thread, number, text in sorted(text_events(trace, stream), key=lambda e: e[0]):
+    """A line for each event; where a terminal shows them, of the terminal's width."""
+    room = width() - 31 if out.isatty() else None
+    title = (f"# {printable(trace.path)}: process {trace.process}, library {printable(trace.library)}, "
+             f"{plural(len(trace.ops), 'op')}")
+    out.write("".join(f"{line}\n" for line in (wrapped(title, "# ") if room else [title])))
+    out.write(f"# {'ms':>11} {'thread':>8} {'stream':>6}\n")
+    for time, thread, number, text in sorted(text_events(trace, stream, room), key=lambda e: e[0]):
         if stream is None or number == stream:
+            text = printable(text)
             out.write(f"{(time - trace.start) / 1e6:13.4f} {thread:>8} {number:>6} "
-                      f"{printable(text)}\n")
+                      f"{shortened(text, room) if room else text}\n")
 
 
 # -- Chrome trace format ----------------------------------------------------------
@@ -174,7 +180,7 @@ def main(arguments):
         else:
             write_text(trace, given.stream, out)
     if given.chrome not in (None, "-"):
-        print(f"{given.chrome}: {plural(len(trace.ops), 'op')}; open it in https://ui.perfetto.dev")
+        print("\n".join(fitted([f"{given.chrome}: {plural(len(trace.ops), 'op')}; open it in https://ui.perfetto.dev"])))
     for flaw in trace.flaws:
         warn(f"{given.file}: {flaw}")
     return UNUSABLE if trace.end is None else OK

@@ -10,9 +10,10 @@ import sys
 import elf
 import launch
 import options
-from common import Failure, Parser, library, plural, printable
+from common import Failure, Parser, library, plural, printable, wrapped
 
 USABLE, USELESS = 0, 1
+FILES = ("report.file", "trace.file")
 STUB_LIBRARY = 34  # CUDA_ERROR_STUB_LIBRARY
 MIN_DRIVER = 12000  # the oldest that has all the functions that graphs need
 FULL_DRIVER = 12040  # tells a kernel's parameters: replays are faster
@@ -24,7 +25,7 @@ EPILOG = "Status: 0 usable, 1 of no use here or for this program, 2 the program 
 
 
 def say(name, text):
-    print(f"{name + ':':<14} {printable(text)}")
+    print("\n".join(wrapped(f"{name + ':':<14} {printable(text)}", " " * 15)))
 
 
 # -- The machine ------------------------------------------------------------------
@@ -67,8 +68,11 @@ def other_drivers():
                             else r"^\s+libcuda\.so\S* .* => (.*)$", cache, re.M)
     except (OSError, subprocess.SubprocessError):
         pass
-    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-        known = set(re.findall(r"(/\S.*/libcuda\.so\S*)$", maps.read(), re.M))
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+            known = set(re.findall(r"(/\S.*/libcuda\.so\S*)$", maps.read(), re.M))
+    except OSError:  # without /proc it cannot be told which one is loaded
+        return []
     return [path for i, path in enumerate(found) if os.path.realpath(path) not in known
             and os.path.realpath(path) not in map(os.path.realpath, found[:i])]
 
@@ -214,18 +218,13 @@ def check_program(command, path):
 
 # -- Options --------------------------------------------------------------------------
 
-def name_of(command):
-    """The name by which options are for a program: that of the file which is executed at last."""
-    binary, _ = elf.program_of(elf.find(command))
-    return os.path.basename(os.path.realpath(binary.path))
-
-
 def check_options(program):
     """Says what is set for the program of that name; None, or why nothing will be done."""
     file, values, complaints = options.effective(os.environ, program)
     say("configuration", os.path.abspath(file) if file else "no file: defaults")
     for name, (value, where) in sorted(values.items()):
-        say("option", f"{name} = {value}   ({where})")
+        here = f", here {options.expanded(value, os.environ)}" if name in FILES and "%" in value else ""
+        say("option", f"{name} = {value}{here}   ({where})")
     for complaint in complaints:
         say("mistake", f"{complaint}; it does not count")
     if os.environ.get("AUTOGRAPH_DISABLE", "0") not in ("", "0"):
@@ -248,7 +247,7 @@ def main(arguments):
     path = library(given.library)
     say("library", path)
     try:
-        reasons = [check_options(name_of(given.program) if given.program else None),
+        reasons = [check_options(elf.name_of(elf.find(given.program)) if given.program else None),
                    check_program(given.program, path) if given.program else None,
                    check_driver()]
     except Failure as failure:
@@ -257,7 +256,8 @@ def main(arguments):
     print()
     if reasons:
         for reason in reasons:
-            print(f"Not useful: {printable(reason)}.")
+            first, *others = reason.splitlines()
+            print("\n".join([*wrapped(f"Not useful: {printable(first)}.", "  "), *map(printable, others)]))
         return USELESS
     print("Usable." if not given.program else f"Usable: autograph {printable(given.program)}")
     return USABLE

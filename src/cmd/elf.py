@@ -174,6 +174,8 @@ class Elf:
 def find(command):
     """The file that a shell would run. Failure with a shell's status: 127 not there, 126 not to be
     executed."""
+    if not command:
+        raise Failure("the program's name is empty", 127)
     names = [command]
     if "/" not in command:
         names = [os.path.join(d or ".", command)
@@ -216,6 +218,11 @@ def program_of(path):
     raise Failure(f"{scripts[0]}: scripts that name scripts, too many of them")
 
 
+def name_of(path):
+    """The name by which options are for a program: that of the file which is executed at last."""
+    return os.path.basename(os.path.realpath(program_of(path)[0].path))
+
+
 def loaded_libraries(binary):
     """({name: path or None if not found}) as the dynamic linker would load them; no code of the
     program runs."""
@@ -234,25 +241,24 @@ def obstacle(elf, library):
     """Why `library` cannot be preloaded into a program, in a sentence with what to do; or None."""
     ours = Elf(library)
     if (elf.bits, elf.machine) != (ours.bits, ours.machine):
-        return (f"it is a program for {elf.machine} ({elf.bits} bit), the library is for "
-                f"{ours.machine} ({ours.bits} bit)")
+        return (f"it is a program for {elf.machine} ({elf.bits} bit)\n"
+                f"  the library is for {ours.machine} ({ours.bits} bit)")
     if not elf.is_program:
         return "it is a shared library; name the program that loads it"
     if not elf.dynamic:
-        return ("it is static: nothing can be preloaded into it; link it dynamically (cudart may "
-                "stay static)")
+        return ("it is static, so nothing can be preloaded into it\n"
+                "  link it dynamically; cudart may stay static")
     other = next((library for start, library in OTHER_C_LIBRARIES.items()
                   if os.path.basename(elf.interpreter).startswith(start)), None)
     if other:
-        return (f"it is for the C library {other}, and this library works with programs for glibc "
-                f"only; build the program for glibc, or start it without autograph")
+        return (f"it is for the C library {other}, and this library needs glibc\n"
+                f"  build the program for glibc, or start it without autograph")
     missing = missing_version(elf, ours)
     if missing:
-        return (f"its C library is too old: this library needs {missing}; build the library on this "
-                f"system")
+        return f"its C library is too old: this library needs {missing}\n  build the library on this system"
     if raises_privileges(elf.path):
-        return ("it runs with other rights than its user's (setuid, setgid or file capabilities): "
-                "the dynamic linker then ignores LD_PRELOAD")
+        return ("it is setuid, setgid or has capabilities: LD_PRELOAD is ignored\n"
+                + f"  {way_around(elf.path)}")
     return sanitizer_obstacle(elf, library)
 
 
@@ -265,8 +271,8 @@ def sanitizer_obstacle(elf, library):
             UNCHECKED.search(os.environ.get("ASAN_OPTIONS", "")):
         return None
     runtime = loaded_libraries(elf).get(name) or name
-    return (f"it is built with the address sanitizer, whose runtime must be preloaded before the library: "
-            f'LD_PRELOAD="{runtime} {library}" {shlex.quote(elf.path)}')
+    return (f"the address sanitizer is in it, whose runtime must be preloaded first\n"
+            f'  LD_PRELOAD="{runtime} {library}" {shlex.quote(elf.path)}')
 
 
 def missing_version(elf, ours):
@@ -277,6 +283,14 @@ def missing_version(elf, ours):
     except (Failure, struct.error, ValueError):
         return None  # the dynamic linker finds it elsewhere, and says it
     return max(missing, key=lambda name: [int(n) for n in re.findall(r"\d+", name)], default=None)
+
+
+def way_around(path):
+    """What to do instead of preloading a library into a program with other rights than its user's."""
+    name = os.path.basename(path)
+    if name in ("sudo", "su", "doas", "pkexec", "runuser"):
+        return f"let it start autograph: {name} autograph COMMAND"
+    return f"start a copy, which has no such rights: cp {shlex.quote(path)} . && autograph ./{shlex.quote(name)}"
 
 
 def raises_privileges(path):

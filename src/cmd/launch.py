@@ -7,7 +7,7 @@ import sys
 
 import elf
 import options
-from common import Failure, Installation, Parser, library
+from common import COMMANDS, UNUSABLE, Failure, Installation, Parser, library, nearest, warn
 
 EPILOG = """\
 commands of their own (autograph COMMAND --help):
@@ -54,8 +54,8 @@ def settings(given):
 def pattern_path(name):
     """An absolute file name in which only the user's own % are special. Failure for what can be no
     file's: else that would be said when the program ends, and its report be lost."""
-    if not name or os.path.isdir(name):
-        raise Failure(f"'{name}' is {'a directory' if name else 'no name'}: name a file")
+    if os.path.isdir(name):
+        raise Failure(f"'{name}' is a directory: name a file")
     return name if os.path.isabs(name) else os.path.join(os.getcwd().replace("%", "%%"), name)
 
 
@@ -95,6 +95,19 @@ def split_command(arguments, parser):
     return arguments[:i], rest[1:] if rest[:1] == ["--"] else rest
 
 
+def meant(words, command):
+    """What was meant, if the first word of `command` is no program: behind the options in `words`."""
+    if words[-1:] in (["--report"], ["--trace"]) and len(command) > 1:
+        return f"write {words[-1]}={command[0]}"
+    if "/" in command[0]:
+        return None
+    if os.path.isfile(command[0]) and os.access(command[0], os.X_OK):
+        return f"did you mean ./{command[0]}?"
+    near = nearest(command[0], COMMANDS, 0.7)
+    return near and (f"did you mean autograph {near}?" if near != command[0] or not words else
+                     f"the command's name comes first: autograph {near}")
+
+
 def program(command, path):
     """The file to execute, checked: Failure says why the library would have no effect."""
     file = elf.find(command)
@@ -105,6 +118,34 @@ def program(command, path):
     if reason:
         raise Failure(f"{binary.path}: {reason}")
     return file
+
+
+def silence(file, environ):
+    """Why the library does nothing in a program, or None."""
+    if environ.get("AUTOGRAPH_DISABLE", "0") not in ("", "0"):
+        return "AUTOGRAPH_DISABLE is set"
+    name = elf.name_of(file) if os.access(file, os.R_OK) else ""
+    values = options.effective(environ, name)[1]
+    if "general.enable" in values:
+        return "general.enable is false"
+    return f"general.exclude names {name}" if options.is_excluded(values, name) else None
+
+
+def say_silence(given, file, environ):
+    """Warns if a report or a trace is wanted, and the library writes none."""
+    wanted = [name for name in ("report", "trace") if getattr(given, name) is not None]
+    reason = wanted and ("--disable" if given.disable else silence(file, environ))
+    if reason:
+        warn(f"{reason}: there will be no {' and no '.join(wanted)}")
+
+
+def say_set(variables, command, environ):
+    """Shows the command as a shell takes it, and the names of the files to be written."""
+    shown = [f"{k}={shlex.quote(v)}" for k, v in variables.items()] + [shlex.quote(word) for word in command]
+    warn(" ".join(shown))
+    for name in ("AUTOGRAPH_REPORT", "AUTOGRAPH_TRACE_FILE"):
+        if "%" in variables.get(name, ""):
+            warn(f"{name} is {options.expanded(variables[name], environ, os.getpid())}")
 
 
 def main(arguments):
@@ -122,8 +163,8 @@ def main(arguments):
                         help="show what is set, and the library's notes")
     parser.add_argument("--version", action="version", version=f"autograph {Installation.version}")
     # argparse would take the program for the value of an option with an optional one.
-    given, command = split_command(arguments, parser)
-    given = parser.parse_args(given)
+    words, command = split_command(arguments, parser)
+    given = parser.parse_args(words)
     if not command:
         raise Failure("which program? autograph [option]... [--] command [argument]...")
 
@@ -141,15 +182,20 @@ def main(arguments):
         variables.setdefault("AUTOGRAPH_VERBOSE", "1")
     variables["LD_PRELOAD"] = preloaded(path, os.environ)
 
-    file = program(command[0], path)
+    try:
+        file = program(command[0], path)
+    except Failure as failure:  # of the name, unless -- says that a program is meant
+        sure = failure.status == UNUSABLE or arguments[len(words)] == "--"
+        hint = None if sure else meant(words, command)
+        raise Failure(f"{failure}; {hint}" if hint else str(failure), failure.status) from None
+    environ = {**environment(), **variables}
+    say_silence(given, file, environ)
     if given.verbose:
-        shown = " ".join([f"{k}={shlex.quote(v)}" for k, v in variables.items()] +
-                         [shlex.quote(word) for word in command])
-        print(f"autograph: {shown}", file=sys.stderr)
+        say_set(variables, command, environ)
     sys.stdout.flush()
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, and exec keeps it
         signal.signal(ignored, signal.SIG_DFL)
     try:
-        os.execve(file, command, {**environment(), **variables})
+        os.execve(file, command, environ)
     except OSError as e:
         raise Failure(f"{command[0]}: {e.strerror}", 126) from None

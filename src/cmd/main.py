@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """autograph: picks the command. Run from the sources, it uses the build in $AG_BUILD or ./build."""
+import errno
 import importlib
+import io
 import os
 import signal
 import sys
@@ -10,11 +12,7 @@ if __name__ == "__main__":
     sys.dont_write_bytecode = True  # nothing is written into the source tree
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from common import Failure, Installation
-
-# Each command's module; anything else is a program to launch.
-COMMANDS = {name: name for name in ("doctor", "report", "verify", "bench", "compare", "top")}
-COMMANDS["trace"] = "convert"
+from common import COMMANDS, Failure, Installation, warn
 
 
 def dispatch(name, arguments):
@@ -36,8 +34,26 @@ def dispatch(name, arguments):
             sys.stdout.flush()
         except OSError:
             discard()
-        print(f"autograph{' ' + name if name else ''}: {failure}", file=sys.stderr)
+        warn(failure, name)
         return failure.status
+
+
+class Closed(io.TextIOBase):
+    """Standard output where it is closed. Who writes to it hears so, as on a full disk."""
+
+    def __init__(self):
+        super().__init__()
+        self.place = open(os.devnull, "w", encoding="utf-8")  # else the next file gets the number
+        self.written = False
+
+    def write(self, text):
+        self.written = True
+        return len(text)
+
+    def flush(self):
+        if not self.closed and self.written:
+            self.written = False
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
 
 def discard():
@@ -47,8 +63,8 @@ def discard():
 
 def main(arguments):
     name = arguments[0] if arguments and arguments[0] in COMMANDS else ""
-    sys.stdout, sys.stderr = (stream or open(os.devnull, "w", encoding="utf-8")  # closed
-                              for stream in (sys.stdout, sys.stderr))
+    sys.stdout = sys.stdout or Closed()
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # names of others in a locale that lacks their letters
             stream.reconfigure(errors="replace")

@@ -2,12 +2,11 @@
 """The library's options: their table, and the values that a program would be given."""
 import collections
 import ctypes
-import difflib
 import os
 import re
 import stat
 
-from common import Failure, Installation
+from common import Failure, Installation, nearest
 
 Option = collections.namedtuple("Option", "kind section key default least most words help")
 PATH_MAX = 1024
@@ -74,11 +73,9 @@ def mistake(option, value):
 
 def unknown(name, options):
     """A message for a name that is no option."""
-    near = difflib.get_close_matches(name, options, 1, 0.6)
-    if not near:
-        key = name.rpartition(".")[2]
-        near = [n for n in options if n.endswith("." + key)]
-    hint = f"did you mean {near[0]}?" if near else "autograph.ini(5) lists them"
+    key = name.rpartition(".")[2]
+    near = nearest(name, options) or next((n for n in options if n.endswith("." + key)), None)
+    hint = f"did you mean {near}?" if near else "autograph.ini(5) lists them"
     return f"there is no option {name}; {hint}"
 
 
@@ -242,15 +239,35 @@ def effective(environ, program=None):
     for short, name in SHORT.items():
         if short in environ:
             take(name, environ[short], short)
-    sections = {o.section.upper() for o in options.values()}
-    known = {variable(name) for name in options}
-    for name in sorted(environ):
-        parts = name.split("_", 2)
-        if len(parts) == 3 and parts[0] == "AUTOGRAPH" and parts[1] in sections and name not in known:
-            complaints.append(f"environment: there is no option {name}")
+    complaints += unknown_variables(environ, options)
     differ = {n: v for n, v in values.items()
               if normal(options[n], v[0]) != normal(options[n], options[n].default)}
     return path, differ, complaints
+
+
+def unknown_variables(environ, options):
+    """Complaints about variables that look like the library's. (TensorFlow has an AUTOGRAPH_VERBOSITY.)"""
+    sections = {o.section.upper() for o in options.values()}
+    known = {*map(variable, options), *SHORT, "AUTOGRAPH_CONFIG", "AUTOGRAPH_DISABLE"}
+    for name in sorted(environ):
+        prefix, _, rest = name.partition("_")
+        if prefix == "AUTOGRAPH" and name not in known:
+            near = nearest(rest, [n.partition("_")[2] for n in known], 0.8)
+            if near or rest.partition("_")[0] in sections:
+                yield (f"environment: there is no option {name}"
+                       + (f"; did you mean AUTOGRAPH_{near}?" if near else ""))
+
+
+# Where launchers of parallel programs tell the rank: initial.h.
+RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "RANK")
+
+
+def expanded(pattern, environ, process="%p"):
+    """The name of a file that the library writes, as ag_name_expand() makes it."""
+    rank = next((r for r in map(environ.get, RANKS) if r and re.fullmatch("[0-9]+", r)), "0")
+    parts = {"%p": str(process), "%h": os.uname().nodename, "%r": rank, "%%": "%"}
+    name = re.sub("%[phr%]", lambda found: parts[found.group()], pattern)
+    return name if name == "stderr" else os.path.join(os.getcwd(), name)
 
 
 def normal(option, value):

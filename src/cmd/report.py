@@ -100,8 +100,8 @@ def load(path):
     if not isinstance(data, dict) or not isinstance(data.get("ops"), dict):
         raise Failure(f"{path}: is no report of libautograph")
     if data.setdefault("format", 1) not in FORMATS:
-        raise Failure(f"{path}: has format {data['format']}, this command reads up to "
-                      f"{FORMATS[-1]}; use the autograph of the library that wrote it")
+        raise Failure(f"{path}: has format {data['format']}, this command reads up to {FORMATS[-1]}\n"
+                      "  use the autograph of the library that wrote it")
     for name in ("streams", "trace_list", "cuts", "callsites", "regions", "trace_file", "seconds"):
         data.setdefault(name, None)
     data["path"] = path

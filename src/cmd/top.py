@@ -8,7 +8,7 @@ import struct
 import sys
 import time
 
-from common import OK, Failure, Parser, noun, number, plural, printable, share
+from common import OK, Failure, Parser, fitted, noun, number, plural, printable, share
 from tracefile import REASONS
 
 LAYOUT = struct.Struct("<8sIIQQQQ11Q16Q64s256s")
@@ -26,8 +26,8 @@ def find(pid):
     for path in glob.glob(f"/dev/shm/autograph.*.{pid}"):
         if path == f"/dev/shm/autograph.{owner}.{pid}" and os.stat(path).st_uid == owner:
             return path
-    raise Failure(f"process {pid} shows no counters: start it with "
-                  "autograph --set report.live=true (and it must have used CUDA)")
+    raise Failure(f"process {pid} shows no counters\n"
+                  "  start it with autograph --set report.live=true; then it must use CUDA")
 
 
 def own_file(path):
@@ -54,7 +54,7 @@ def read(file, path):
             raise Failure(f"{path}: is not a file of counters")
         if len(data) >= 12 and struct.unpack_from("<I", data, 8)[0] != 1:
             raise Failure(f"{path}: has format {struct.unpack_from('<I', data, 8)[0]}, this command "
-                          "reads format 1; use the autograph of the library that wrote it")
+                          "reads format 1\n  use the autograph of the library that wrote it")
         if len(data) < LAYOUT.size:
             raise Failure(f"{path}: is cut off")
         values = LAYOUT.unpack(data)
@@ -110,7 +110,7 @@ def main(arguments):
             lines = show(given.pid, now, before)
             if sys.stdout.isatty() and not given.once:
                 sys.stdout.write("\x1b[H\x1b[2J")
-            print("\n".join(lines), flush=True)
+            print("\n".join(fitted(lines)), flush=True)
             if given.once:
                 return OK
             before = now

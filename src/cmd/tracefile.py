@@ -71,8 +71,8 @@ class Trace:
                 self._read(file)
         except OSError as e:
             raise Failure(f"{path}: {e.strerror}") from None
-        except (struct.error, UnicodeDecodeError, IndexError) as e:
-            raise Failure(f"{path}: is damaged ({e})") from None
+        except (struct.error, UnicodeDecodeError, IndexError):
+            raise Failure(f"{path}: is damaged") from None
         self._finish()
 
     # -- Reading --------------------------------------------------------------
@@ -86,8 +86,8 @@ class Trace:
         (_, version, size, self.start, self.wall, self.process, self.stored,
          self.library) = HEADER.unpack(head)
         if version != FORMAT:
-            raise Failure(f"{self.path}: has format {version}, this command reads format {FORMAT}; "
-                          "use the autograph of the library that wrote it")
+            raise Failure(f"{self.path}: has format {version}, this command reads format {FORMAT}\n"
+                          "  use the autograph of the library that wrote it")
         self.library = self.library.rstrip(b"\0").decode("utf-8", "replace")
         file.read(max(0, size - len(head)))  # no seek: it may be a pipe
         at = max(size, len(head))

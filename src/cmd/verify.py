@@ -3,20 +3,26 @@
 import difflib
 import os
 import re
+import shlex
 import shutil
+import sys
 import tempfile
 
 import compare
 import launch
+import options
 import runs
+import times
 import tracefile
-from common import DIFFERENT, OK, UNUSABLE, Failure, Parser, pattern, plural, printable, share, shortened
+from common import (DIFFERENT, OK, UNUSABLE, Failure, Parser, fitted, pattern, plural, printable, share,
+                    shortened, width)
 
 EPILOG = """\
 Compared are: how the program ends, its standard output, and each --output FILE, which is put back to
-what it was before each run; with --traces also all that it asked of the GPU (two more runs). When
-something differs, the program runs once more without the library: of what differs then as well, nothing
-can be said.
+what it was before each run; with --traces also all that it asked of the GPU (two more runs, or more if
+their buffer loses records).
+When only times differ, the command that leaves them out is printed. When something else differs, the
+program runs once more without the library: of what differs then as well, nothing can be said.
 Status: 0 the same, 1 different, 2 not to be told.
 """
 BINARY = re.compile(rb"[\0-\x08\x0e-\x1a]")
@@ -97,7 +103,7 @@ def difference(name, a, b):
             out.append("  ...")
             break
         if not line.startswith("@@"):
-            out.append("  " + shortened(printable(line), 120))
+            out.append("  " + shortened(printable(line), width() - 2))
     return out if len(out) > 1 else [f"{name}: line ends differ"]
 
 
@@ -122,6 +128,36 @@ class Result:
         return out
 
 
+def say(*lines):
+    print("\n".join(fitted(lines)))
+
+
+def time_filters(plain, ours, found):
+    """What --filter needs, if `found`, what differs, is times alone; else None."""
+    pairs = [(plain.parts.get(part), ours.parts.get(part)) for part in found]
+    if any(data is None or BINARY.search(data) for pair in pairs for data in pair):
+        return None
+    return times.filters([[data.decode("utf-8", "surrogateescape") for data in pair] for pair in pairs])
+
+
+def say_filters(filters, words, command):
+    """Prints the command once more, with these filters, over as many lines as the terminal needs."""
+    name = sys.argv[0]
+    there = shutil.which("autograph")
+    if there and os.path.exists(name) and os.path.samefile(there, name):
+        name = "autograph"
+    said = [shlex.quote(word) for word in [name, "verify", *words]]
+    said += [f"--filter {shlex.quote(expression)}" for expression in filters] + ["--", *map(shlex.quote, command)]
+    lines = [" "]
+    for word in said:
+        if len(lines[-1]) + len(word) + 3 > width() and lines[-1].strip():
+            lines[-1] += " \\"
+            lines.append("     ")
+        lines[-1] += " " + word
+    say("Only times differ, as in any two runs. To leave them out:")
+    print("\n".join(lines))
+
+
 def main(arguments):
     parser = Parser("verify", usage="autograph verify [option]... -- command [argument]...",
                     description="Compares what a program does with and without the library.",
@@ -133,8 +169,8 @@ def main(arguments):
                         help="leave matches out of what is compared (times, dates); may be repeated")
     parser.add_argument("--traces", action="store_true",
                         help="compare trace files too, of runs with and without graphs")
-    given, command = launch.split_command(arguments, parser)
-    given = parser.parse_args(given)
+    words, command = launch.split_command(arguments, parser)
+    given = parser.parse_args(words)
 
     with tempfile.TemporaryDirectory(prefix="autograph-") as scratch:
         run = runs.Runner(given, command, scratch)
@@ -152,59 +188,83 @@ def main(arguments):
                               f"(it ended with {runs.ending(plain.run.status)})")
         ours = result(True, "ours")
         found = plain.differences(ours)
+        filters = time_filters(plain, ours, found)
+        if filters:
+            say(*(line for lines in found.values() for line in lines))
+            say_filters(filters, words, command)
+            return UNUSABLE
         if found:
             again = plain.differences(result(False, "again"))
             sure = [line for part, lines in found.items() if part not in again for line in lines]
             if not sure:
-                print("\n".join(["Two runs without the library differ as well:",
-                                 *(line for lines in again.values() for line in lines)]))
-                print("Nothing can be said: leave out what changes with --filter REGEX, or fix the "
-                      "program's seeds.")
+                say("Two runs without the library differ as well:",
+                    *(line for lines in again.values() for line in lines),
+                    "Nothing can be said: leave out what changes with --filter REGEX, or fix the program's seeds.")
                 return UNUSABLE
-            print("\n".join(sure))
-            print("Different with the library. Please report it, with the output of autograph "
-                  "doctor and this.")
+            say(*sure, "Different with the library. Please report it, with the output of autograph doctor and this.")
             return DIFFERENT
 
         ops, replayed = runs.totals(ours.run.reports)
         compared = [f"ends with {runs.ending(plain.run.status)}",
                     plural(len(plain.parts["standard output"]), "byte") + " of standard output",
                     *(f"{name} ({plural(len(plain.parts[name]), 'byte')})" for name in given.output)]
-        print("The same: " + ", ".join(compared) + ".")
+        say("The same: " + ", ".join(compared) + ".")
         if not ours.run.reports:
             said = runs.last_lines(ours.run.stderr, 1) if ours.run.status else []
-            print("But the library saw no CUDA in it, or the program ended without its exit: "
-                  + (printable(said[0]) if said else "autograph doctor says what it can see."))
+            say("But the library saw no CUDA in it, or the program ended without its exit: "
+                + (printable(said[0]) if said else "autograph doctor says what it can see."))
             return UNUSABLE
-        print(f"{share(replayed, ops)} of {plural(ops, 'op', ('was', 'were'))} replayed"
-              + ("." if replayed else ": so this says little; autograph report says why."))
+        say(f"{share(replayed, ops)} of {plural(ops, 'op', ('was', 'were'))} replayed"
+            + ("." if replayed else ": so this says little; autograph report says why."))
         return compare_traces(run, outputs) if given.traces else OK
+
+
+class Traced:
+    """Runs with a trace. Where its buffer has lost records, one with a larger buffer follows."""
+
+    LARGER, MOST = 8, 128 << 10  # KiB: each thread has such a buffer
+
+    def __init__(self, run, outputs):
+        self.run, self.outputs = run, outputs
+        default = options.table()["trace.buffer_kb"].default, None
+        self.buffer = int(options.effective(run.environment(True, ""))[1].get("trace.buffer_kb", default)[0])
+
+    def __call__(self, extra):
+        """The trace files of a run with these variables."""
+        while True:
+            self.outputs.restore()
+            runs.progress(f"verify: running with a trace {'of replays' if not extra else ''} ...")
+            done = self.run(True, {**extra, "AUTOGRAPH_TRACE_BUFFER_KB": str(self.buffer)})
+            lost = sum((report.get("trace_file") or {}).get("lost", 0) for report in done.reports)
+            if not lost:
+                return done.traces
+            found = f"{plural(lost, 'record', ('was', 'were'))} lost with trace.buffer_kb={self.buffer}"
+            if self.buffer >= self.MOST:
+                raise Failure(f"{found}: nothing can be said of the traces")
+            self.buffer = min(self.LARGER * self.buffer, self.MOST)
+            say(f"{found}: running again with {self.buffer}.")
 
 
 def compare_traces(run, outputs):
     """Two more runs, whose trace files are compared process by process."""
-    traces = []
-    for extra in (runs.EAGER, {}):
-        outputs.restore()
-        runs.progress(f"verify: running with a trace {'of replays' if not extra else ''} ...")
-        traces.append(run(True, extra).traces)
-    eager, ours = traces
+    traced = Traced(run, outputs)
+    eager, ours = traced(runs.EAGER), traced({})
     if len(eager) != len(ours) or not ours:
-        print(f"{plural(len(eager), 'process')} wrote a trace without graphs, {len(ours)} with: "
-              "nothing can be said of the traces.")
+        say(f"{plural(len(eager), 'process')} wrote a trace without graphs, {len(ours)} with: "
+            "nothing can be said of the traces.")
         return UNUSABLE
     alone = []
     for a in eager:  # processes may have ended in another order
         for b in ours:
             lines, same = judge(a, b)
             if same:
-                print("\n".join(lines))
+                say(*lines)
                 ours.remove(b)
                 break
         else:
             alone.append(a)
     for a, b in zip(alone, ours):
-        print("\n".join(judge(a, b)[0]))
+        say(*judge(a, b)[0])
     return DIFFERENT if alone else OK
 
 
