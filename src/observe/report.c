@@ -408,7 +408,7 @@ static void put_report(struct output *out, const struct ag_account *account)
 /* -- Destination ---------------------------------------------------------- */
 
 /* 0, or the errno of what failed. */
-static int write_to(int fd, const struct ag_account *account)
+static int write_to(int fd, const void *account)
 {
     struct output out = {.fd = fd};
     put_report(&out, account);
@@ -446,10 +446,8 @@ static int write_and_close(int fd, const struct ag_account *account)
 }
 
 /* How a report begins, and how it did before it had a format. */
-static int look(const char *name, struct ag_target *target)
-{
-    return ag_target_look(name, "{\n  \"format\": ", "{\n  \"version\": ", target);
-}
+#define BEGINNING "{\n  \"format\": "
+#define OLDER     "{\n  \"version\": "
 
 static int write_over(const char *name, const struct ag_target *target,
                       const struct ag_account *account)
@@ -465,22 +463,7 @@ static int write_over(const char *name, const struct ag_target *target,
 
 static int replace(const char *name, const struct ag_account *account)
 {
-    char temporary[AG_PATH_MAX + 32];
-    struct ag_target left;
-    snprintf(temporary, sizeof temporary, "%s.%ld.tmp", name, (long)getpid());
-    int error = look(temporary, &left);
-    if (!error && left.exists && unlink(temporary) != 0) /* of a process that had this number */
-        error = errno;
-    left.exists = false;
-    int fd = error ? -1 : ag_target_open(temporary, &left, 0);
-    if (fd < 0)
-        return error ? error : errno;
-    error = write_and_close(fd, account);
-    if (!error && rename(temporary, name) != 0)
-        error = errno;
-    if (error)
-        unlink(temporary);
-    return error;
+    return ag_target_replace(name, BEGINNING, OLDER, write_to, account);
 }
 
 static int replace_or_write_over(const char *name, const struct ag_target *target,
@@ -498,7 +481,7 @@ static int write_file(const char *name, const struct ag_account *account)
 {
     static bool written; /* by this process */
     struct ag_target target;
-    int error = look(name, &target);
+    int error = ag_target_look(name, BEGINNING, OLDER, &target);
     bool exists = target.exists, regular = !exists || S_ISREG(target.st.st_mode);
     /* /dev/stdout and the like may be any file, to which the program writes, too. */
     if (exists && regular && is_of(STDOUT_FILENO, &target.st))

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -93,4 +94,27 @@ int ag_target_open(const char *name, const struct ag_target *target, int flags)
         return -1;
     }
     return fd;
+}
+
+int ag_target_replace(const char *name, const char *ours, const char *older,
+                      int (*write)(int fd, const void *data), const void *data)
+{
+    char temporary[AG_PATH_MAX + 32];
+    struct ag_target left;
+    snprintf(temporary, sizeof temporary, "%s.%ld.tmp", name, (long)getpid());
+    int error = ag_target_look(temporary, ours, older, &left);
+    if (!error && left.exists && unlink(temporary) != 0) /* of a process that had this number */
+        error = errno;
+    left.exists = false;
+    int fd = error ? -1 : ag_target_open(temporary, &left, 0);
+    if (fd < 0)
+        return error ? error : errno;
+    error = write(fd, data);
+    if (close(fd) != 0 && !error)
+        error = errno;
+    if (!error && rename(temporary, name) != 0)
+        error = errno;
+    if (error)
+        unlink(temporary);
+    return error;
 }

@@ -23,4 +23,12 @@ int ag_target_look(const char *name, const char *ours, const char *older, struct
  * errno. */
 int ag_target_open(const char *name, const struct ag_target *target, int flags);
 
+/*
+ * Puts a new file at this name, as a whole, so that nobody reads half of it: `write` writes `data`
+ * to a temporary file beside it. One that is there and begins otherwise stays (EEXIST). Returns 0,
+ * or the errno of what failed, which `write` returns, too.
+ */
+int ag_target_replace(const char *name, const char *ours, const char *older,
+                      int (*write)(int fd, const void *data), const void *data);
+
 #endif
