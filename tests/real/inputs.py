@@ -82,7 +82,7 @@ def image(folder, numbers):
     """A grey image of 502 x 458 with some shapes and much noise, as text."""
     rows = [" ".join(str(int((60 + 80 * ((x // 90 + y // 70) % 2)) * numbers.uniform(0.6, 1.4)))
                      for x in range(458)) for y in range(502)]
-    (folder / "srad").mkdir()
+    (folder / "srad").mkdir(exist_ok=True)
     (folder / "srad/image.pgm").write_text("P2\n458 502\n255\n" + "\n".join(rows) + "\n")
 
 
