@@ -151,7 +151,7 @@ def silicon(cells):
         (path / "Si.txt").write_text("tersoff_1989 1 Si\n1830.8 471.18 2.4799 1.7322 1.1e-6 0.78734 1.0039e5 "
                                      "16.217 -0.59825 2.7 3.0\n", encoding="ascii")
         steps = 20000 if cells < 10 else 1000
-        (path / "run.in").write_text(f"potential Si.txt\nvelocity 300\nensemble nve\ntime_step 1\n"
+        (path / "run.in").write_text(f"potential Si.txt\nvelocity 300 seed 1\nensemble nve\ntime_step 1\n"
                                      f"dump_thermo {steps // 10}\nrun {steps}\n", encoding="ascii")
     return write
 
