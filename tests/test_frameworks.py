@@ -5,6 +5,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -151,3 +152,45 @@ def test_the_list_of_irregular_programs():
     done = subprocess.run([sys.executable, FRAMEWORKS / "irregular", "--only", "none", "--library", sys.executable],
                           capture_output=True, text=True, timeout=helpers.TIMEOUT, check=False)
     assert done.returncode == 2 and "irregular_steps.py has no none" in done.stderr
+
+
+# -- PyTorch in several ways -----------------------------------------------------------
+
+@pytest.fixture(name="variants")
+def variants_without_pytorch(monkeypatch):
+    """The program as a module: what it says of figures needs no PyTorch."""
+    for name in ("torch", "workloads"):
+        monkeypatch.setitem(sys.modules, name, types.SimpleNamespace(SIZES=("tiny",), WORKLOADS={}))
+    spec = importlib.util.spec_from_file_location("variants", FRAMEWORKS / "variants.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name, results, target, outcome", [
+    ("eager + library", [1.00001], 1, "alike"), ("eager + library", [1.001], 1, "DIFFERENT: eager + library"),
+    ("graph", [1.001], 1, "alike"), ("graph", [1.1], 1, "DIFFERENT: graph"),
+    ("graph", [float("nan")], 1, "DIFFERENT: graph"), ("graph", [2], None, "alike"), ("eager + library", [2], None, "DIFFERENT: eager + library"),
+    ("compile + library", [7], 1, "alike")])
+def test_results_of_variants_are_compared(variants, name, results, target, outcome):
+    """With the library nothing may differ; other variants may by a little, and their tokens by more."""
+    made = {column: types.SimpleNamespace(results=own, target=target)
+            for column, own in {"eager": [1.0], name: results}.items()}
+    assert variants.verdict(made) == outcome
+
+
+def test_a_line_of_variants(variants):
+    times = {"eager": [300.0, 100.0, 200.0], "graph": [50.0, 40.0, 60.0]}
+    row = {"workload": "LSTM, training", "times": times, "driver": 0.256, "results": "alike"}
+    assert variants.line(row) == \
+        "| LSTM, training | 200.0 (1.00x) | - | - | - | - | 50.0 (4.00x) | 26 % | alike |"
+    assert variants.line({**row, "driver": None}).endswith("| - | alike |")
+
+
+def test_the_networks_of_variants_run():
+    """A few steps of each on the CPU, where PyTorch is installed."""
+    pytest.importorskip("torch", reason="there is no PyTorch")
+    done = helpers.run([sys.executable, "-P", FRAMEWORKS / "variants.py", "--size", "tiny", "--device", "cpu",
+                        "--rounds", "1"], preload=False, sim=False)
+    rows = [line for line in done.stdout.splitlines()[2:]]
+    assert len(rows) == 13 and all(row.endswith("| alike |") for row in rows)
