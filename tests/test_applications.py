@@ -42,6 +42,19 @@ PRINTED = {
               {"a token": 321.25, "prompt": 7.03}, " w17 w3 w5 w5 w1 w10 w31 w2 w2 w9"),
     "openmm": ("energy after 100 steps: -2.831000e+04 kJ/mol\ntemperature is right\nloop: 1.250000 s\n", {"": 1.25},
                "energy after 100 steps: -2.831000e+04 kJ/mol\ntemperature is right"),
+    "gromacs": ("starting mdrun 'water'\n20000 steps,     40.0 ps.\n\n               Core t (s)   Wall t (s)        (%)\n"
+                "       Time:        3.936        0.492      800.0\n                 (ns/day)    (hour/ns)\n"
+                "Performance:       70.604        0.340\n\nmd.log:\n           Step           Time\n"
+                "              0        0.00000\n\n   Energies (kJ/mol)\n        LJ (SR)   Coulomb (SR)   Coul. recip."
+                "      Potential    Kinetic En.\n   -1.32676e+03   -1.01035e+03    3.59918e+02   -1.97718e+03    "
+                "5.44723e+03\n   Total Energy  Conserved En.    Temperature Pressure (bar)\n    3.47004e+03    "
+                "3.47004e+03    2.99772e+02    8.37591e+03\n\n           Step           Time\n          20000       40.00\n"
+                "               Core t (s)   Wall t (s)        (%)\n       Time:        3.936        0.492      800.0\n"
+                "Finished mdrun on rank 0 Fri Nov 27 14:15:56 2026\n",
+                {"": 0.492}, "3.47004e+03\nFinished mdrun on rank 0"),
+    "lammps": ("Step Temp E_pair E_mol TotEng Press \n       0         1.44   -6.7733681            0   -4.6139081\n"
+               "     100   0.75715334   -5.7581426            0   -4.6226965\nLoop time of 0.929319 on 1 procs for 200 "
+               "steps with 4000 atoms\n\nTotal wall time: 0:00:00\n", {"": 0.929319}, "0.75715334\nTotal wall time"),
     "gpumd": ("Time used for this run = 2.5 second.\nSpeed of this run = 8e+06 atom*step/second.\n\nthermo.out:\n"
               "# dump_thermo 2000\n# columns T KE PE sxx\n    1.5e+02    2.0e+01\n    1.6e+02    2.1e+01\n",
               {"": 2.5}, "    1.5e+02    2.0e+01"),
@@ -73,7 +86,7 @@ def test_the_list_can_be_read():
         for _, pattern, _ in program.get("edits", []):
             re.compile(pattern)
     for name, program in module("run").listed(LIST).items():
-        assert "{size}" not in program["command"] + "".join(program["links"].values()), name
+        assert "{size}" not in "".join([program["command"], *program["links"].values(), *program.get("prepare", [])]), name
         linked = [target.split("/")[0] for target in program["links"].values()]
         assert {*re.findall(r"{data}/([^\s/]+)", program["command"]), *linked} <= set(files), name
 
@@ -147,7 +160,7 @@ def test_a_language_model_is_as_its_format_says(tmp_path, monkeypatch, kind, bit
 
 def test_small_inputs_are_the_same_each_time(tmp_path):
     generated = module("generated.py")
-    for name in ("prompt.txt", "transport-small.mps", "silicon-small"):
+    for name in ("prompt.txt", "transport-small.mps", "silicon-small", "water-small", "melt-small.in"):
         for folder in ("one", "two"):
             generated.make(tmp_path / folder, name)
         one, two = (tmp_path / folder / name for folder in ("one", "two"))
@@ -210,6 +223,27 @@ def test_a_result_is_what_the_checks_find(tmp_path, script, output):
     assert [row["variant"] for row in rows] == ["without", "library"][:len(rows)]
     assert rows[-1]["output"] == output or rows[0]["output"] == output
     assert done.returncode == int(output.startswith("DIFFERENT"))
+
+
+def test_what_has_to_be_prepared_is_prepared_once(tmp_path):
+    """Without the library, in the folder of the file; an application that it fails for is left out."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/app").write_text('#!/bin/sh\nif [ "$1" = make ]; then echo "${LD_PRELOAD:-none}" >>made; exit; fi\n'
+                                      'cat "$1/melt-small.in/made"; echo took 1 s\n')
+    (tmp_path / "bin/app").chmod(0o755)
+    (tmp_path / "list").write_text(
+        "[programs.one]\nkind = 'fake'\ncommand = '{bin}/app {data}'\ncheck = ['none']\ntime = 'took (.*) s'\n"
+        "prepare = ['melt-small.in/made', '{bin}/app make']\n"
+        "[programs.other]\nkind = 'fake'\ncommand = '{bin}/app {data}'\n"
+        "prepare = ['melt-small.in/other', '{bin}/app make']\n")
+    (tmp_path / "data/melt-small.in").mkdir(parents=True)
+    command = [sys.executable, REAL / "run", "--own", "--dir", tmp_path, "--programs", tmp_path / "list", "--runs", "1",
+               "--library", helpers.library(), "--data", tmp_path / "data"]
+    done = subprocess.run(command, timeout=helpers.TIMEOUT,
+                          env=helpers.environment(preload=False), capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout.count("| one |") == 2 and done.stdout.count("equal") == 2, done.stdout
+    assert (tmp_path / "data/melt-small.in/made").read_text() == "none\nnone\n"  # and once by the other, in vain
+    assert "other: " in done.stderr and done.stdout.endswith("or not prepared: other\n")
 
 
 def test_the_first_obstacle_is_the_reports():

@@ -156,6 +156,82 @@ def silicon(cells):
     return write
 
 
+# -- Liquids ---------------------------------------------------------------------
+
+TOPOLOGY = """[ defaults ]
+1 2 yes 0.5 0.8333
+[ atomtypes ]
+OW 8 15.999 0 A 0.315075 0.635968
+HW 1 1.008 0 A 0.1 0
+[ moleculetype ]
+SOL 2
+[ atoms ]
+1 OW 1 SOL OW 1 -0.834
+2 HW 1 SOL HW1 1 0.417
+3 HW 1 SOL HW2 1 0.417
+[ settles ]
+1 1 0.09572 0.15139
+[ exclusions ]
+1 2 3
+2 1 3
+3 1 2
+[ system ]
+water
+[ molecules ]
+SOL {molecules}
+"""
+WAY = """integrator = md
+dt = 0.002
+nsteps = {steps}
+cutoff-scheme = Verlet
+coulombtype = PME
+rcoulomb = 0.9
+rvdw = 0.9
+tcoupl = v-rescale
+tc-grps = System
+tau-t = 0.1
+ref-t = 300
+ld-seed = 1
+gen-vel = yes
+gen-temp = 300
+gen-seed = 1
+nstlist = 100
+nstcalcenergy = 100
+nstenergy = 1000
+nstlog = 1000
+"""
+
+
+def water(edge, steps):
+    """A maker of a folder for GROMACS: EDGE^3 molecules on a lattice, turned in one of two ways."""
+    def write(path, _):
+        path.mkdir()
+        spacing, half, height = 0.3107, 0.0757, 0.0586
+        lines = ["water", f"{3 * edge ** 3}"]
+        for k in range(edge ** 3):
+            x, y, z = k % edge, k // edge % edge, k // edge // edge
+            turn = height if (x + y + z) % 2 else -height
+            for part, (name, along, up) in enumerate((("OW", 0, 0), ("HW1", half, turn), ("HW2", -half, turn))):
+                lines.append(f"{(k + 1) % 100000:5}SOL  {name:>5}{(3 * k + part + 1) % 100000:5}"
+                             f"{x * spacing + along:8.3f}{y * spacing + up:8.3f}{z * spacing:8.3f}")
+        lines.append(" ".join([f"{edge * spacing:.5f}"] * 3))
+        (path / "conf.gro").write_text("\n".join(lines) + "\n", encoding="ascii")
+        (path / "topol.top").write_text(TOPOLOGY.format(molecules=edge ** 3), encoding="ascii")
+        (path / "md.mdp").write_text(WAY.format(steps=steps), encoding="ascii")
+    return write
+
+
+def melt(cells, steps):
+    """A maker of a script for LAMMPS: a crystal of 4 CELLS^3 atoms melts."""
+    def write(path, _):
+        path.write_text(f"units lj\natom_style atomic\nlattice fcc 0.8442\nregion box block 0 {cells} 0 {cells} "
+                        f"0 {cells}\ncreate_box 1 box\ncreate_atoms 1 box\nmass 1 1.0\n"
+                        "velocity all create 1.44 87287 loop geom\npair_style lj/cut 2.5\npair_coeff 1 1 1.0 1.0 2.5\n"
+                        "neighbor 0.3 bin\nneigh_modify delay 0 every 20 check no\nfix 1 all nve\nthermo 100\n"
+                        f"run {steps}\n", encoding="ascii")
+    return write
+
+
 FILES = {
     "llama-8-512-q8_0.gguf": language_model(8, 512, Q8_0),
     "llama-16-1024-f16.gguf": language_model(16, 1024, F16),
@@ -164,6 +240,8 @@ FILES = {
     "prompt.txt": prompt,
     "transport-small.mps": transport(40), "transport-full.mps": transport(1000),
     "silicon-small": silicon(5), "silicon-full": silicon(60),
+    "water-small": water(9, 20000), "water-full": water(40, 2000),
+    "melt-small.in": melt(10, 20000), "melt-full.in": melt(100, 300),
 }
 
 
