@@ -449,6 +449,11 @@ void ag_config_load(void (*complain)(const char *mistake))
     errno = ENOENT; /* as after a look for files */
 }
 
+const char *ag_config_off(void)
+{
+    return ag_opt.general_enable ? NULL : "general.enable is false";
+}
+
 void ag_log(enum ag_log_level level, const char *format, ...)
 {
     (void)level;
