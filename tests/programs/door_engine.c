@@ -14,6 +14,7 @@
 #include "engine/engine.h"
 #include "graph/setting.h"
 #include "observe/log.h"
+#include "observe/verbose.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -458,6 +459,11 @@ void ag_log(enum ag_log_level level, const char *format, ...)
 {
     (void)level;
     (void)format;
+}
+
+enum ag_log_level ag_verbose_level(void)
+{
+    return AG_LOG_NOTE;
 }
 
 /* -- Trace file: never on ------------------------------------------------- */
