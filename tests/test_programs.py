@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Options for some programs only: sections [program:NAME], and programs that are left alone."""
 import pathlib
+import random
 import shutil
 import sys
 import tempfile
@@ -80,6 +81,21 @@ def test_options_of_other_programs_are_not_looked_at(ini):
     env = ini("[program:other]\ntrace.hott = 5\ntrace.hot = x\n")
     assert both(env) == ({}, [])
     assert len(command.effective({"AUTOGRAPH_CONFIG": str(env["AUTOGRAPH_CONFIG"])}, NAME)[2]) == 2
+
+
+LINES = ["[trace]", "[program:probe]", "[program:p*]", "[program:other]", "[program:pr[a-z]be]", "[program:]",
+         "[program:a[b]", "[program:/x]", "[PROGRAM:pro?e] ; c ]", "[program:probe", "[program:probe] x",
+         "[ program:probe]", "[program: probe]", "[x]", "hot = 5", "trace.hot = 6", "trace.hot=8 ;x", "trace.unroll : 32",
+         "unroll=16", "[", "[]", "[;]", "[program:a;b]", "[program:a ;b]", "  [program:probe]", "TRACE.HOT=11", "trace.hot",
+         "=", "trace.hot=zz", "general.exclude=probe", "; c", f"[program:{'y' * 190}]", "\ufeff[program:probe]",
+         "[trace] ; ]", "[tra]ce]", "[program:pro\\be]", "\t[trace]\r", "[program:probe]\r", "trace.hot\t=\t9"]
+
+
+@pytest.mark.parametrize("seed", range(helpers.by_scale(2, 4, 40)))
+def test_files_are_read_as_autograph_doctor_reads_them(ini, seed):
+    chance = random.Random(seed)
+    for _ in range(25):
+        both(ini("\n".join(chance.choices(LINES, k=chance.randint(1, 9)))))
 
 
 # -- Programs that are left alone ---------------------------------------------------

@@ -346,7 +346,8 @@ static char *get_line(char *line, int size, void *stream)
         n = 0;
     }
     line[n] = '\0';
-    begin_section(s, line);
+    bool marked = s->line == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0; /* as UTF-8 */
+    begin_section(s, line + (marked ? 3 : 0));
     return line;
 }
 

@@ -79,9 +79,8 @@ static size_t content(const char *line)
 
 enum ag_program_head ag_program_head(const char *line, char name[AG_PROGRAM_BYTES])
 {
-    static const char prefix[] = "[program:", mark[] = "\xef\xbb\xbf"; /* of UTF-8 */
+    static const char prefix[] = "[program:";
     const size_t from = sizeof prefix - 1;
-    line += strncmp(line, mark, sizeof mark - 1) == 0 ? sizeof mark - 1 : 0;
     if (*line != '[')
         return AG_HEAD_NONE;
     size_t end = content(line);
