@@ -134,6 +134,7 @@ def test_a_mistake_in_the_list():
     _, complaints = options({"AUTOGRAPH_GENERAL_EXCLUDE": "a[b, /bin/c"})
     assert complaints == ['general.exclude: "a[b" stands for no program: a bracket is not closed',
                           'general.exclude: "/bin/c" stands for no program: a name has no slash']
+    assert command.effective({"AUTOGRAPH_GENERAL_EXCLUDE": "a[b, /bin/c", "AUTOGRAPH_CONFIG": ""})[2] == complaints
 
 
 def test_verbose_says_that_a_program_is_excluded(ini):

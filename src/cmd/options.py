@@ -158,10 +158,14 @@ def pattern_mistake(pattern):
     return "a bracket is not closed" if "[" in rest else None
 
 
+def excluded(values):
+    """The patterns of general.exclude; `values` as effective() gives them."""
+    return [p for p in re.split("[ \t,]+", values.get("general.exclude", ("",))[0]) if p]
+
+
 def is_excluded(values, name):
-    """Whether general.exclude names the program; `values` as effective() gives them."""
-    patterns = re.split("[ \t,]+", values.get("general.exclude", ("",))[0])
-    return any(is_program(p, name) for p in patterns if pattern_mistake(p) is None)
+    """Whether general.exclude names the program."""
+    return any(is_program(p, name) for p in excluded(values) if pattern_mistake(p) is None)
 
 
 def lines(path):
@@ -240,6 +244,8 @@ def effective(environ, program=None):
         if short in environ:
             take(name, environ[short], short)
     complaints += unknown_variables(environ, options)
+    complaints += [f'general.exclude: "{p}" stands for no program: {pattern_mistake(p)}'
+                   for p in excluded(values) if pattern_mistake(p)]
     differ = {n: v for n, v in values.items()
               if normal(options[n], v[0]) != normal(options[n], options[n].default)}
     return path, differ, complaints
