@@ -11,6 +11,7 @@ observe_sources = \
 	src/observe/name.c src/observe/name.h \
 	src/observe/target.c src/observe/target.h \
 	src/observe/observer.c src/observe/observer.h src/observe/patience.c src/observe/patience.h src/observe/thread.c src/observe/thread.h \
+	src/observe/profile.c src/observe/profile.h \
 	src/observe/range.c src/observe/range.h \
 	src/observe/region.c src/observe/region.h \
 	src/observe/report.c src/observe/report.h \

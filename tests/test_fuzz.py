@@ -56,6 +56,14 @@ def test_fresh_programs(part, tmp_path):
     assert f"{end - first} programs" in done.stdout
 
 
+def test_programs_that_are_known(tmp_path):
+    """From the same run before, and from one of other programs: to the library all are one program."""
+    bench = fuzzing.Bench(env={fuzzing.PROFILE: tmp_path / "profile"})
+    first, again, others = (fuzzing.campaign(bench, seed=seed, count=100) for seed in (1, 1, 1001))
+    assert not first.failures + again.failures + others.failures
+    assert again.share() > 1.2 * first.share() and others.traces > 0
+
+
 # -- The fuzzer -----------------------------------------------------------------
 
 def test_finds_a_swap_and_shrinks_it(tmp_path):

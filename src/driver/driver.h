@@ -102,10 +102,11 @@
     X(cuGraphUpload)                                                                               \
     X(cuGraphLaunch)
 
-/* Those that may be missing: of drivers after 12.0, or for the report alone. */
+/* Those that may be missing: of drivers after 12.0, or for report and profile alone. */
 #define AG_DRIVER_NEWER_FUNCTIONS(X)                                                               \
     X(cuDeviceGetMemPool)                                                                          \
     X(cuDeviceGetName)                                                                             \
+    X(cuDriverGetVersion)                                                                          \
     X(cuFuncGetModule)                                                                             \
     X(cuFuncGetName)                                                                               \
     X(cuFuncGetParamInfo)                                                                          \

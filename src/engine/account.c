@@ -98,6 +98,20 @@ static const char *name_of(const struct ag_step *step)
     return ag_keep(name);
 }
 
+/* The keys of the ops; NULL: some op has none, or no memory. */
+static const uint64_t *keys_of(const struct ag_trace *trace)
+{
+    uint64_t *keys = malloc(trace->length * sizeof *keys);
+    uint32_t i = 0;
+    while (keys != NULL && i < trace->length &&
+           (keys[i] = ag_known_key(&trace->step[i].node->op)) != 0)
+        i++;
+    if (i == trace->length)
+        return keys;
+    free(keys);
+    return NULL;
+}
+
 static void count_name(struct ag_trace_account *account, const char *name)
 {
     uint32_t i = 0;
@@ -138,6 +152,8 @@ void ag_account_trace(struct ag_stream *stream, struct ag_trace *trace, const st
     account->number = trace->number;
     account->stream = stream->id.number;
     account->length = trace->length;
+    account->context = stream->id.context;
+    account->keys = *ag_opt.trace_profile ? keys_of(trace) : NULL;
     for (uint32_t i = 0; i < trace->length; i++)
         count_name(account, name_of(&trace->step[i]));
     trace->account = account;
@@ -166,8 +182,16 @@ void ag_account_replay(const struct ag_stream *stream, const struct ag_trace *tr
    variance of what it found. */
 static _Atomic uint64_t duel_ns[2], duel_variance;
 
-void ag_account_duel(const struct ag_duel *duel)
+void ag_account_duel(const struct ag_context *context, const struct ag_duel *duel, bool lost)
 {
+    for (struct ag_trace_account *trace = atomic_load(&traces); trace != NULL;
+         trace = trace->next) {
+        uint64_t replays = atomic_load_explicit(&trace->replays, memory_order_relaxed);
+        if (trace->context != context || trace->judged == replays)
+            continue;
+        trace->judged = replays;
+        atomic_store_explicit(&trace->lost, lost, memory_order_relaxed);
+    }
     for (unsigned i = 0; i < 2; i++)
         atomic_store_explicit(&duel_ns[i], (uint64_t)(duel->mean_ns[i] + 0.5),
                               memory_order_relaxed);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the engine keeps for the exit report beyond its counters, while somebody wants one: what cut
- * sequences, and what each trace was made of. Those that tell are called through AG_ACCOUNT() only.
+ * What the engine keeps for the exit report and the profile beyond its counters, while somebody
+ * wants one: what cut sequences, and what each trace was made of. Those that tell are called
+ * through AG_ACCOUNT() only.
  *
  * The functions at the end gather the accounts of all streams.
  */
@@ -11,10 +12,10 @@
 #include "engine/stream.h"
 #include "observe/account.h"
 
-/* A duel is over. Told in any case. */
-void ag_account_duel(const struct ag_duel *duel);
+/* A duel of the context is over; `lost`: its traces were slower. Told in any case. */
+void ag_account_duel(const struct ag_context *context, const struct ag_duel *duel, bool lost);
 
-/* Whether a report is wanted; constant once CUDA is initialised. */
+/* Whether a report or a profile is wanted; constant once CUDA is initialised. */
 extern bool ag_accounting;
 
 #define AG_ACCOUNT(call)                                                                           \

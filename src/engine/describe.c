@@ -129,6 +129,7 @@ static const struct ag_layout nothing;
 static const struct ag_layout memset_layout = {
     sizeof(struct ag_memset_arguments),
     2,
+    0,
     {{offsetof(struct ag_memset_arguments, dst), 8},
      {offsetof(struct ag_memset_arguments, value), 4}},
 };
@@ -193,6 +194,7 @@ bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *ca
 static const struct ag_layout copy_layout = {
     sizeof(struct ag_copy_arguments),
     4,
+    0,
     {{offsetof(struct ag_copy_arguments, dst), 8},
      {offsetof(struct ag_copy_arguments, src), 8},
      {offsetof(struct ag_copy_arguments, dst_buffer), 8},
@@ -333,6 +335,7 @@ bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,
 static const struct ag_layout event_layout = {
     sizeof(struct ag_event_arguments),
     2,
+    0,
     {{offsetof(struct ag_event_arguments, event), 8},
      {offsetof(struct ag_event_arguments, serial), 8}},
 };
@@ -355,7 +358,7 @@ bool ag_describe_event(struct ag_described *to, const struct ag_event_call *call
 
 /* -- Values in memory -------------------------------------------------------- */
 
-static const struct ag_layout value_layout = {8, 1, {{0, 8}}};
+static const struct ag_layout value_layout = {8, 1, 0, {{0, 8}}};
 
 bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call,
                        struct ag_answers **answers)

@@ -23,17 +23,23 @@ static inline void ag_eager_taken(struct ag_node *node)
                            &node->op.shape[AG_KERNEL_BLOCK]);
 }
 
+/* The driver has taken the last op, if this thread issued it: its call is over. */
+static inline void ag_eager_settle(struct ag_stream *stream)
+{
+    const struct ag_eager *eager = &stream->eager;
+    if (eager->last != NULL && __builtin_expect(!eager->last->taken, 0) &&
+        eager->thread == &ag_self)
+        ag_eager_taken(eager->last);
+}
+
 /* The last op that went out eagerly is at this node; NULL: the op has none. The driver has taken
    the op before it, which has not been forgotten, if this thread issued it: the call of another
    thread may still be under way, and fail. */
 static inline void ag_eager_is(struct ag_stream *stream, struct ag_node *node)
 {
-    struct ag_eager *eager = &stream->eager;
-    if (eager->last != NULL && __builtin_expect(!eager->last->taken, 0) &&
-        eager->thread == &ag_self)
-        ag_eager_taken(eager->last);
-    eager->last = node;
-    eager->thread = &ag_self;
+    ag_eager_settle(stream);
+    stream->eager.last = node;
+    stream->eager.thread = &ag_self;
 }
 
 /* The last op has failed, its node goes, or whether it fails says nothing of any other. */

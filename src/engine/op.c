@@ -173,6 +173,18 @@ static bool leaves(struct ag_stream *stream, const struct ag_op *op)
            ag_recorder_cuts(rec, op) || ag_recorder_restarts(rec, op);
 }
 
+/* Whether the open sequence, which goes out eagerly, ends before this op whatever becomes of it. */
+static bool ends_before(struct ag_stream *stream, const struct ag_op *op)
+{
+    struct ag_recorder *rec = &stream->recorder;
+    if (ag_recorder_cuts(rec, op))
+        return true;
+    if (LIKELY(!ag_recorder_awaits(rec->cursor)))
+        return false;
+    ag_eager_settle(stream);
+    return ag_recorder_completes(rec, op);
+}
+
 bool ag_op_step(struct ag_stream *stream, bool described, struct ag_described *call)
 {
     struct ag_recorder *rec = &stream->recorder;
@@ -182,7 +194,7 @@ bool ag_op_step(struct ag_stream *stream, bool described, struct ag_described *c
         return false;
     }
     struct ag_node *predicted = predict(rec, &call->op);
-    if (rec->cursor->depth != 0 && !ag_sequence_holds(stream) && ag_recorder_cuts(rec, &call->op))
+    if (rec->cursor->depth != 0 && !ag_sequence_holds(stream) && ends_before(stream, &call->op))
         ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
     while (!hold(stream, predicted, call)) {
         bool ends = stream->seq.held != 0 ? leaves(stream, &call->op)

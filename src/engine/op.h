@@ -66,9 +66,11 @@ bool ag_op_loops(struct ag_stream *stream);
 static inline bool ag_op_ends(struct ag_stream *stream, const struct ag_node *node)
 {
     const struct ag_recorder *rec = &stream->recorder;
+    if (ag_recorder_awaits(node))
+        return false;
     return (ag_turns_are_eager(stream) ? ag_recorder_ends(rec, node)
                                        : ag_recorder_full(rec, node)) ||
-           (ag_recorder_looks(node) && ag_op_loops(stream));
+           (ag_recorder_looks(node) && !ag_recorder_knows(node) && ag_op_loops(stream));
 }
 
 /* The op goes out eagerly, as the op at `node`, which came here the last time too: what
@@ -78,7 +80,8 @@ static inline bool ag_op_record_again(struct ag_stream *stream, struct ag_node *
 {
     struct ag_recorder *rec = &stream->recorder;
     if (rec->cursor->depth == 0 || ag_sequence_holds(stream) || ag_recorder_rests(rec) ||
-        ag_recorder_cuts(rec, &node->op) || !ag_op_is_eligible(stream, current))
+        ag_recorder_cuts(rec, &node->op) || ag_recorder_awaits(rec->cursor) ||
+        !ag_op_is_eligible(stream, current))
         return false;
     rec->cursor = node;
     stream->counters.ops++;

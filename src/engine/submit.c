@@ -8,6 +8,7 @@
 #include "engine/branch.h"
 #include "engine/clock.h"
 #include "engine/credit.h"
+#include "engine/eager.h"
 #include "engine/execs.h"
 #include "engine/failure.h"
 #include "engine/hot.h"
@@ -228,11 +229,21 @@ static void note_eager(struct ag_stream *stream, bool barrier, enum ag_reason re
     AG_ACCOUNT(account_eager(stream, barrier, reason));
 }
 
+/* The sequence may be a known one. Behind a barrier it is known that its last op has been taken. */
+static void prepare_known(struct ag_stream *stream, bool barrier)
+{
+    stream->recorder.owes = ag_context_owes(stream->id.context) > ag_opt.graph_credit_ms * 1000000;
+    if (barrier)
+        ag_eager_settle(stream);
+}
+
 /* Tells all who count the ops of a sequence. Returns its leaf if the sequence has become hot; else
    NULL. */
 static struct ag_node *close_sequence(struct ag_stream *stream, bool barrier, enum ag_reason reason)
 {
     struct ag_recorder *rec = &stream->recorder;
+    if (UNLIKELY(ag_known_any))
+        prepare_known(stream, barrier);
     ag_pace_ended(stream, rec->cursor->depth, barrier);
     struct ag_node *hot = ag_recorder_end(rec, barrier, ag_credit_hot(stream, rec->cursor),
                                           (uint32_t)ag_opt.trace_min_length);
@@ -241,9 +252,13 @@ static struct ag_node *close_sequence(struct ag_stream *stream, bool barrier, en
     return hot;
 }
 
-/* The leaf of which a trace is to be made; NULL: of none. */
-static struct ag_node *decide(struct ag_node *hot, struct ag_node *variant)
+/* The leaf of which a trace is to be made; NULL: of none. A known sequence may rest instead. */
+static struct ag_node *decide(struct ag_stream *stream, struct ag_node *hot,
+                              struct ag_node *variant)
 {
+    bool lost = hot != NULL && UNLIKELY(hot->known != NULL) && hot->known->lost;
+    if (lost && ag_turns_rest(stream))
+        return NULL;
     return hot != NULL ? hot : variant;
 }
 
@@ -273,7 +288,7 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
     ag_issuer_counts(stream);
     if (stream->id.live) {
         struct ag_node *hot = close_sequence(stream, barrier, reason);
-        struct ag_node *leaf = decide(hot, variant);
+        struct ag_node *leaf = decide(stream, hot, variant);
         if (leaf != NULL)
             make(stream, leaf);
     }

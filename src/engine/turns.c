@@ -46,7 +46,7 @@ static void end_duel(struct ag_stream *stream, enum ag_duel_verdict verdict)
     struct ag_turns *turns = &stream->id.context->turns;
     bool lost = verdict == AG_DUEL_EAGER;
     stream->counters.duels++;
-    ag_account_duel(&turns->duel);
+    ag_account_duel(stream->id.context, &turns->duel, lost);
     ag_log(AG_LOG_NOTE, "holding %s after %u pairs: %.0f ns for an op, %.0f without",
            lost                      ? "does not pay"
            : verdict == AG_DUEL_HELD ? "pays"
@@ -96,6 +96,24 @@ static void rest(struct ag_stream *stream)
     stream->turn.began = ag_issuer_issued(stream);
     ag_recorder_paid(&stream->recorder, 0); /* or it would soon let all kinds of ops pass */
     ag_recorder_rest(&stream->recorder, ops, ~stream->turn.known);
+}
+
+bool ag_turns_rest(struct ag_stream *stream)
+{
+    struct ag_turns *turns = &stream->id.context->turns;
+    if (!ag_opt.trace_duel || atomic_load(&turns->leader) != NULL)
+        return false;
+    if (!atomic_exchange(&turns->busy, true)) {
+        if (atomic_load(&turns->lost) == 0) {
+            atomic_store(&turns->rest, ag_backoff_next(&turns->rests, AG_DUEL_REST));
+            atomic_store(&turns->lost, 1);
+            ag_log(AG_LOG_NOTE, "holding did not pay in an earlier run");
+        }
+        atomic_store(&turns->busy, false);
+    }
+    if (atomic_load(&turns->lost) != stream->turn.lost)
+        rest(stream);
+    return stream->turn.rests;
 }
 
 /* Nobody else does this now. A leader that has not come for long is another thread from now on. */

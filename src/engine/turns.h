@@ -58,6 +58,11 @@ static inline void ag_turns_submitted(struct ag_stream *stream, uint32_t ops, ui
 /* A first trace of a sequence has been made: the loop may be a new one. */
 void ag_turns_made(struct ag_stream *stream);
 
+/* A known sequence has come that was faster without graphs. Counts as the context's first duel,
+   which is lost. Whether the stream rests for it: else a duel has been lost before, and it is
+   judged anew. */
+bool ag_turns_rest(struct ag_stream *stream);
+
 /* Whether an op with this mark passes, where it did not look like one that does: in a rest after a
    lost duel, in which the kinds of ops are learnt. */
 bool ag_turns_pass(struct ag_stream *stream, uint64_t mark);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Everything that tells of the run: report, trace file, live counters. Starts what the options ask
- * for, and feeds it from the engine's accounts.
+ * Everything that tells of the run: report, trace file, live counters, profile. Starts what the
+ * options ask for, and feeds it from the engine's accounts.
  */
 #include "engine/watch.h"
 
 #include "config/config.h"
 #include "engine/account.h"
 #include "engine/engine.h"
+#include "engine/learnt.h"
 #include "observe/callsite.h"
 #include "observe/live.h"
 #include "observe/log.h"
@@ -26,13 +27,16 @@ static bool live, observed, traced;
 static void report(bool complete)
 {
     struct ag_account account;
-    if (!*ag_opt.report_file && !ag_opt.log_verbose)
+    bool learnt = complete && *ag_opt.trace_profile;
+    if (!*ag_opt.report_file && !ag_opt.log_verbose && !learnt)
         return;
     ag_account_gather(&account);
     account.complete = complete;
     account.stopped = ag_engine_stopped();
     account.seconds = (double)(ag_tracefile_clock() - began) * 1e-9;
     ag_report_write(&account);
+    if (learnt)
+        ag_learnt_write(&account);
     if (complete)
         ag_verbose_end(&account, ag_engine_has_context());
     ag_account_free(&account);
@@ -68,7 +72,7 @@ static struct ag_observer tracer = {.thread.name = "ag-tracer",
 /* Starts the threads that tell. False: the system gives none, and what tells nothing is closed. */
 static bool start_observers(bool file)
 {
-    bool any = file || live || ag_opt.report_signal || *ag_opt.report_file || ag_opt.log_verbose;
+    bool any = file || live || ag_opt.report_signal || ag_accounting || ag_opt.log_verbose;
     observed = any && ag_observer_start(&observer);
     traced = file && observed && ag_observer_start(&tracer);
     if (observed == any && traced == file)
@@ -84,7 +88,9 @@ static bool start_observers(bool file)
 void ag_watch_start(void)
 {
     began = ag_tracefile_clock();
-    ag_accounting = *ag_opt.report_file != 0;
+    ag_accounting = *ag_opt.report_file || *ag_opt.trace_profile;
+    if (*ag_opt.trace_profile)
+        ag_learnt_read();
     ag_callsite_prepare();
     ag_range_open();
     /* Before anything shows from outside that the signal may be sent. */

@@ -101,6 +101,16 @@ static bool lay_out(CUfunction func, struct ag_layout *layout)
     return true;
 }
 
+/* The hash of the function's name; 0: nobody wants it, or the driver does not tell. */
+static uint64_t hash_of_name(CUfunction func)
+{
+    const char *name = NULL;
+    if (!*ag_opt.trace_profile || ag_real.cuFuncGetName == NULL ||
+        ag_real.cuFuncGetName(&name, func) != CUDA_SUCCESS || name == NULL)
+        return 0;
+    return ag_hash(1, name, (uint32_t)strlen(name));
+}
+
 /* Who owns it; what the driver does not tell stays NULL. */
 static void find_owners(struct entry *entry)
 {
@@ -146,6 +156,7 @@ static struct entry *describe(CUfunction handle, CUcontext ctx)
     entry->function.kernel = kernel;
     entry->function.kept = kept;
     entry->function.layout.count = count;
+    entry->function.layout.name = hash_of_name(func);
     find_owners(entry);
     if (ask_settings(&entry->function) && lay_out(func, &entry->function.layout))
         return entry;

@@ -29,6 +29,11 @@ struct ag_trace_account {
     uint32_t number, length;
     _Atomic uint32_t stream; /* the last one that it was made or replayed for */
     _Atomic uint64_t replays, patches;
+    const uint64_t
+        *keys; /* of its ops, for the profile; NULL: nobody wants them, or one has none */
+    const void *context;
+    uint64_t judged;   /* `replays` at the last duel of the context */
+    _Atomic bool lost; /* that duel was lost */
     struct {
         const char *name; /* NULL: further kernels */
         uint32_t count;

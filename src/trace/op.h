@@ -26,6 +26,7 @@ enum ag_op_kind {
 struct ag_layout {
     uint32_t size;  /* bytes of the whole buffer */
     uint32_t count; /* arguments */
+    uint64_t name;  /* of a kernel: hash of its name; 0: not known, or nobody wants it */
     struct ag_field {
         uint32_t offset;
         uint32_t size;

@@ -201,7 +201,8 @@ struct ag_node *ag_recorder_step(struct ag_recorder *rec, const struct ag_op *op
     struct ag_node *node = ag_recorder_find(rec, op);
     if (node == NULL && !ag_recorder_rests(rec) && !is_full(rec)) {
         uint64_t path = ag_path(rec->cursor->path, op->structure);
-        bool novel = !rec->rounds && (unseen || rec->tree.used >= AG_NODES_FREE) &&
+        bool known = !unseen && ag_node_leads_to(rec->cursor, op) != NULL;
+        bool novel = !rec->rounds && !known && (unseen || rec->tree.used >= AG_NODES_FREE) &&
                      !ag_tree_met(&rec->tree, path);
         if (unseen || novel)
             return step_unseen(rec, op, path);
@@ -285,6 +286,7 @@ static struct ag_node *append_one(struct ag_tree *tree, struct ag_node *node, st
     if (found == NULL || !ag_node_arguments(found))
         return NULL;
     (void)ag_node_reshape(found, &next->op);
+    found->taken |= next->taken;
     if (next->params != NULL)
         ag_node_store(found, next->params);
     return found;
@@ -318,11 +320,13 @@ join(struct ag_recorder *rec, struct ag_node *first, struct ag_node *next, uint3
 
 /* The last ops of the sequence at `node` are a round of a loop. Returns the last node of as many
    rounds as there may be, which is hot; NULL: there is none. */
-__attribute__((noinline)) static struct ag_node *unroll(struct ag_recorder *rec,
-                                                        struct ag_node *node, uint32_t period)
+__attribute__((noinline)) static struct ag_node *
+unroll(struct ag_recorder *rec, struct ag_node *node, uint32_t period, uint32_t min_length)
 {
     struct ag_node *round[AG_LOOK_LAST], *last = &rec->tree.root;
     uint32_t length = node->depth < rec->unroll ? node->depth : rec->unroll;
+    if (node->known != NULL && node->known->make > length)
+        length = node->known->make < rec->max_length ? node->known->make : rec->max_length;
     rec->anchor = 0;
     rec->rounds = node == &rec->unseen;
     if (rec->rounds || !ag_node_is_good(node))
@@ -330,7 +334,48 @@ __attribute__((noinline)) static struct ag_node *unroll(struct ag_recorder *rec,
     take_round(node, period, round);
     for (uint32_t i = 0; last != NULL && i < length / period * period; i++)
         last = append_one(&rec->tree, last, round[i % period]);
-    return last != NULL && last->trace == NULL && ag_node_is_good(last) ? last : NULL;
+    if (last != NULL && last->known != NULL)
+        ag_known_meet(last->known);
+    return last != NULL && last->trace == NULL && last->weight >= min_length &&
+                   ag_node_is_good(last)
+               ? last
+               : NULL;
+}
+
+/* A known sequence has come, and gets a trace. */
+static void come(struct ag_recorder *rec, struct ag_node *node)
+{
+    node->came = true;
+    rec->misled = 0;
+    ag_known_meet(node->known);
+}
+
+bool ag_recorder_completes(struct ag_recorder *rec, const struct ag_op *op)
+{
+    struct ag_node *node = rec->cursor;
+    const struct ag_known *known = node->known;
+    if (!ag_recorder_awaits(node))
+        return false;
+    if (known->make > node->depth && node->taken && !rec->owes &&
+        ag_op_is_like(&ag_node_head(node)->op, op)) {
+        rec->period = node->depth;
+        come(rec, node);
+        return true;
+    }
+    return known->ends &&
+           (!known->goes_on || node->depth >= rec->limit || ag_known_next(known, op) == NULL);
+}
+
+bool ag_recorder_meets(struct ag_recorder *rec, const struct ag_op *op)
+{
+    if (rec->misled >= AG_KNOWN_MISLED || ag_node_leads_to(rec->cursor, op) != NULL)
+        return false;
+    const struct ag_known *head = ag_known_next(NULL, op);
+    if (head == NULL || head->most < AG_LOOK_FIRST)
+        return false;
+    rec->misled++;
+    rec->anchor = 0; /* the op is the next one */
+    return true;
 }
 
 /* One more sequence has ended at a node; whether it is hot. */
@@ -361,10 +406,23 @@ static bool is_novel(struct ag_recorder *rec, const struct ag_node *node)
     return unseen ? !ag_tree_met(&rec->tree, ag_path(node->path, 0)) : node->ends == 0;
 }
 
-/* A sequence has ended at a node without a trace. Returns the node that is hot now, or NULL. */
-__attribute__((noinline)) static struct ag_node *learn(struct ag_recorder *rec,
-                                                       struct ag_node *node, bool barrier,
-                                                       uint32_t hot, uint32_t min_length)
+/* The last node of this path at which a known sequence ends that has not come before; NULL: none.
+ */
+static struct ag_node *find_known(struct ag_recorder *rec, struct ag_node *node,
+                                  uint32_t min_length)
+{
+    for (; node->parent != NULL; node = node->parent)
+        if (ag_recorder_awaits(node) && node->known->ends && node->taken &&
+            node->weight >= min_length) {
+            come(rec, node);
+            return node;
+        }
+    return NULL;
+}
+
+/* The node that is hot because sequences have ended there; NULL: none. */
+static struct ag_node *find_hot(struct ag_recorder *rec, struct ag_node *node, bool barrier,
+                                uint32_t hot, uint32_t min_length)
 {
     bool unseen = node == &rec->unseen, novel = is_novel(rec, node);
     bool part = !barrier && rec->irregular != 0;
@@ -377,6 +435,18 @@ __attribute__((noinline)) static struct ag_node *learn(struct ag_recorder *rec,
         found = node;
     if (found == NULL)
         found = forks;
+    return found != NULL && ag_node_is_good(found) ? found : NULL;
+}
+
+/* A sequence has ended at a node without a trace. Returns the node that is hot now, or NULL. */
+__attribute__((noinline)) static struct ag_node *learn(struct ag_recorder *rec,
+                                                       struct ag_node *node, bool barrier,
+                                                       uint32_t hot, uint32_t min_length)
+{
+    struct ag_node *found = find_hot(rec, node, barrier, hot, min_length);
+    if (found != NULL || __builtin_expect(!ag_known_any, 1) || rec->owes)
+        return found;
+    found = find_known(rec, node == &rec->unseen ? node->parent : node, min_length);
     return found != NULL && ag_node_is_good(found) ? found : NULL;
 }
 
@@ -406,7 +476,7 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     if (node->depth == 0)
         return NULL;
     if (period != 0)
-        return unroll(rec, node, period);
+        return unroll(rec, node, period, min_length);
     if (node->trace == NULL)
         return learn(rec, node, barrier, hot, min_length);
     return before != NULL && rec->fruitless == node->depth ? join(rec, before, node, hot) : NULL;

@@ -29,6 +29,9 @@
  * A stream is irregular where sequences hardly ever come again. It is looked at again and again,
  * since all that a program does before its loop is new, too.
  *
+ * A sequence that is known (known.h) is hot the first time that it ends, and its loop after one
+ * round. Where an op begins one the open sequence ends.
+ *
  * The recorder rests, longer each time, where recording does not pay:
  *  - the tree is full, and little of it was of use;
  *  - a part of the tree is full, and nothing has become a trace at all;
@@ -77,6 +80,8 @@ struct ag_recorder {
     uint32_t fruitless; /* ops since the last replay */
     uint64_t useful;    /* ops replayed since the tree was last pruned */
     uint32_t strange;   /* ops of sequences that had not come before, less those of others */
+    bool owes;          /* graphs have cost so much that known sequences count as others */
+    uint32_t misled;    /* known sequences in a row of which no more than a part came */
     uint32_t irregular; /* ops for which the stream counts as irregular; 0: it does not */
     struct ag_node unseen; /* the cursor in a sequence that has gone where none has before */
 };
@@ -135,6 +140,24 @@ static inline bool ag_recorder_is_unseen(const struct ag_recorder *rec)
     return rec->cursor == &rec->unseen;
 }
 
+/* Whether the path to this node, which goes out eagerly, is on the way of known sequences, or at
+   the end of one that has not come before. */
+static inline bool ag_recorder_knows(const struct ag_node *node)
+{
+    return __builtin_expect(node->known != NULL, 0) && !node->came && node->trace == NULL;
+}
+
+/* Whether a known sequence, or a round of one, ends at this node. A trace is made of it once its
+   last op has been launched: before the next op, or at a barrier. */
+static inline bool ag_recorder_awaits(const struct ag_node *node)
+{
+    return ag_recorder_knows(node) && node->known->make != 0;
+}
+
+/* Whether the open sequence, which goes out eagerly, is a known one and ends before this op. To be
+   called once for an op: a round is made a trace of as many as are known. */
+bool ag_recorder_completes(struct ag_recorder *rec, const struct ag_op *op);
+
 /* Whether any open sequence ends at this node. */
 static inline bool ag_recorder_full(const struct ag_recorder *rec, const struct ag_node *node)
 {
@@ -185,15 +208,22 @@ static inline struct ag_node *ag_recorder_find(struct ag_recorder *rec, const st
     return ag_recorder_is_unseen(rec) ? NULL : ag_tree_find(&rec->tree, rec->cursor, op);
 }
 
-/* Whether the open sequence ends before this op, since the stream is irregular, it would go where
-   none has gone before, and the op begins a trace. */
+/* Whether the open sequence, which is no known one, ends before this op, which begins a long one.
+   (Short ones begin behind a barrier or a trace.) If none has come whole for some times in a row
+   they are those of another program. */
+bool ag_recorder_meets(struct ag_recorder *rec, const struct ag_op *op);
+
+/* Whether the open sequence ends before this op, since it would go where none has gone before, and
+   the op begins a trace in an irregular stream, or a known sequence. */
 static inline bool ag_recorder_restarts(struct ag_recorder *rec, const struct ag_op *op)
 {
-    if (rec->irregular == 0 || rec->run < rec->unroll || rec->cursor->depth == 0 ||
+    bool irregular = rec->irregular != 0 && rec->run >= rec->unroll;
+    if ((!irregular && !ag_known_any) || rec->cursor->depth == 0 ||
         ag_recorder_find(rec, op) != NULL)
         return false;
     const struct ag_node *head = ag_tree_find(&rec->tree, &rec->tree.root, op);
-    return head != NULL && ag_node_leads(head) && head->bad == 0;
+    return (irregular && head != NULL && ag_node_leads(head) && head->bad == 0) ||
+           (ag_known_any && ag_recorder_meets(rec, op));
 }
 
 /* Moves the cursor over an op: to its node, to a new node, or to `unseen`. NULL: there is no room

@@ -149,6 +149,7 @@ struct ag_node *ag_tree_add(struct ag_tree *tree, struct ag_node *parent, const 
     node->path = ag_path(parent->path, op->structure);
     node->depth = parent->depth + 1;
     node->weight = (uint16_t)(parent->weight + ag_op_weight(op));
+    node->known = ag_node_leads_to(parent, op);
     if (tree->used > tree->mask)
         more_buckets(tree);
     struct ag_node **bucket = bucket_of(tree, parent, op->structure);

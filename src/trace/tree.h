@@ -10,7 +10,7 @@
 #ifndef AG_TREE_H
 #define AG_TREE_H
 
-#include "trace/op.h"
+#include "trace/known.h"
 
 struct ag_trace; /* the owner's; see ag_node.trace */
 
@@ -31,6 +31,7 @@ struct ag_node {
     uint8_t bad; /* its call has failed: no trace may contain it for now. AG_BAD_SHAPE: because of
                     its shape */
     bool taken;  /* the driver has taken an eager call with its present shape; the owner's */
+    bool came;   /* its known sequence has come, and was to get a trace; the recorder's */
     uint8_t failures; /* times that no graph could be made of the path to here; the owner's */
     uint16_t late;    /* how often what is held up to here is late, in points; the recorder's */
 
@@ -42,6 +43,8 @@ struct ag_node {
     uint64_t then; /* where there is a trace: the path of the sequence that came behind it */
     uint32_t ends; /* sequences that ended here since the last look, or times in a row of `then` */
     uint16_t ways; /* sequences through here that ended where none had, and led to no trace */
+
+    const struct ag_known *known; /* its place on the way of known sequences; NULL: there is none */
 
     struct ag_node *bucket; /* next in the same bucket, or in the free list */
 };
@@ -73,6 +76,16 @@ void ag_tree_free(struct ag_tree *tree);
 
 /* The child of `node` with this structure, or NULL. */
 struct ag_node *ag_tree_find(struct ag_tree *tree, struct ag_node *node, const struct ag_op *op);
+
+/* The place that the child for an op has, or would have, on the way of known sequences; NULL: none.
+ */
+static inline const struct ag_known *ag_node_leads_to(const struct ag_node *node,
+                                                      const struct ag_op *op)
+{
+    if (__builtin_expect(!ag_known_any, 1) || (node->known == NULL && node->depth != 0))
+        return NULL;
+    return ag_known_next(node->known, op);
+}
 
 /* Adds such a child; NULL when the tree is full or memory has run out. */
 struct ag_node *ag_tree_add(struct ag_tree *tree, struct ag_node *node, const struct ag_op *op);

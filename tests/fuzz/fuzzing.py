@@ -18,6 +18,7 @@ import programs  # noqa: E402
 
 STALL = 60  # seconds without a line: it hangs
 DEAD = ("crash", "hang")
+PROFILE = "AUTOGRAPH_TRACE_PROFILE"  # in a setting: a name in the scratch directory
 
 
 class Bench:
@@ -49,6 +50,8 @@ class Bench:
             if self.library:
                 runtime = helpers.sanitizer_runtime()
                 env["LD_PRELOAD"] = ":".join(p for p in (runtime, self.library) if p)
+            if PROFILE in env:
+                env[PROFILE] = self.path(env[PROFILE])
         env.pop("PRELOAD_DELAY_US", None)
         command = [self.binary, *(["--gpu"] if self.gpu else []), *map(str, arguments)]
         process = subprocess.Popen(
@@ -60,6 +63,10 @@ class Bench:
         """Both sides, side by side; on a GPU one behind the other, since it is late with what it is given where two
         processes share it, and times of events get shorter."""
         sides = []
+        if PROFILE in setting:  # a first run writes it; there may be one of other programs, in the same file
+            writer = self.start(arguments, True, setting, f"{tag}first-")
+            while writer.running():
+                time.sleep(0.01)
         for preload in (False, True):
             sides.append(self.start(arguments, preload, setting, tag))
             while self.gpu and sides[-1].running():
@@ -190,6 +197,8 @@ def setting(number, gpu=False):
         result["CUDA_DEVICE_MAX_CONNECTIONS"] = chance.randint(1, 4)
     if not gpu and chance.random() < 0.25:  # so slow that duels come soon, and are lost
         result |= {"AGSIM_GRAPH_LAUNCH_US": 200, "AUTOGRAPH_TRACE_DUEL": "true"}
+    if number % 8 == 3:  # sequences are known: those of this chunk, and of chunks before
+        result[PROFILE] = "profile"
     return result
 
 

@@ -9,7 +9,7 @@
 
 enum { HOT = 3, LEAST = 2 };
 
-static const struct ag_layout two_words = {16, 2, {{0, 8}, {8, 4}}};
+static const struct ag_layout two_words = {16, 2, 0, {{0, 8}, {8, 4}}};
 
 /* An op named by a number. */
 static struct ag_op op_of(unsigned name)

@@ -10,7 +10,7 @@
 #define UNROLL     16
 #define MAX_LENGTH 32
 
-static const struct ag_layout no_arguments = {0, 0};
+static const struct ag_layout no_arguments = {0, 0, 0};
 static void *kernels[1000]; /* their addresses are functions */
 
 static struct ag_op kernel(unsigned number)

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the next run of the program is to know (trace.profile): the sequences whose traces were
+ * replayed, and which of them were faster without graphs.
+ */
+#ifndef AG_LEARNT_H
+#define AG_LEARNT_H
+
+#include "observe/account.h"
+
+/* After CUDA was initialised: reads the profile. Its sequences are known from now on. */
+void ag_learnt_read(void);
+
+/* At exit: writes the profile, if anything has been learnt. */
+void ag_learnt_write(const struct ag_account *account);
+
+#endif

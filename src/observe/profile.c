@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading and writing the profile. */
+#include "observe/profile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "config/config.h"
+#include "observe/log.h"
+#include "observe/name.h"
+#include "observe/target.h"
+
+#define MAGIC "AGPROFILE 1\n"
+#define END   "end 0123456789abcdef\n" /* the last line has a hash of all before it */
+
+enum {
+    MOST_BYTES = 4 << 20, /* of a file: more than AG_PROFILE_MOST sequences take */
+    LINE_ROOM = 64,       /* bytes of a line but for its keys, at most */
+    KEY_ROOM = 17,        /* of a key, with the blank before it */
+};
+
+/* FNV-1a. */
+static uint64_t hash_of(const char *text, size_t size)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
+    return hash;
+}
+
+/* -- Reading ----------------------------------------------------------------- */
+
+/* The bytes of an open file, with a zero behind them; NULL: errno. */
+static char *contents(int fd, size_t *size)
+{
+    struct stat st;
+    char *text = NULL;
+    *size = 0;
+    if (fstat(fd, &st) != 0)
+        return NULL;
+    errno = S_ISREG(st.st_mode) ? EFBIG : EEXIST;
+    if (S_ISREG(st.st_mode) && st.st_size <= MOST_BYTES)
+        text = malloc((size_t)st.st_size + 1);
+    if (text == NULL)
+        return NULL;
+    while (*size < (size_t)st.st_size) {
+        ssize_t n = read(fd, text + *size, (size_t)st.st_size - *size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            free(text);
+            return NULL;
+        }
+        if (n == 0)
+            break;
+        *size += (size_t)n;
+    }
+    text[*size] = '\0';
+    return text;
+}
+
+/* The file's text; NULL: errno. */
+static char *load(size_t *size)
+{
+    char name[AG_PATH_MAX];
+    errno = ENAMETOOLONG;
+    if (!ag_name_expand(ag_opt.trace_profile, name))
+        return NULL;
+    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* a FIFO has no writer */
+    char *text = fd >= 0 ? contents(fd, size) : NULL;
+    int error = errno;
+    if (fd >= 0)
+        close(fd); /* it was only read */
+    errno = error;
+    return text;
+}
+
+/* The number at *text, in base `base`, before a byte of `end`; moves on behind that byte. */
+static bool number(const char **text, int base, char end, uint64_t *value)
+{
+    char *behind;
+    if (strspn(*text, "0123456789abcdef") == 0)
+        return false;
+    errno = 0;
+    *value = strtoull(*text, &behind, base);
+    bool good = errno == 0 && *behind == end;
+    *text = behind + 1;
+    return good;
+}
+
+static bool word(const char **text, const char *expected)
+{
+    size_t length = strlen(expected);
+    bool good = strncmp(*text, expected, length) == 0;
+    *text += good ? length : 0;
+    return good;
+}
+
+/* A line "sequence REPLAYS held|lost OPS KEY ...". */
+static bool parse_line(const char **text, uint64_t **keys, uint32_t most,
+                       struct ag_profile_sequence *sequence)
+{
+    uint64_t length;
+    if (!word(text, "sequence ") || !number(text, 10, ' ', &sequence->replays))
+        return false;
+    sequence->lost = word(text, "lost ");
+    if ((!sequence->lost && !word(text, "held ")) || !number(text, 10, ' ', &length) || length == 0)
+        return false;
+    sequence->keys = *keys;
+    for (uint64_t i = 1; i <= length; i++)
+        if (!number(text, 16, i == length ? '\n' : ' ', (*keys)++))
+            return false;
+    sequence->length = length <= most ? (uint32_t)length : 0;
+    return true;
+}
+
+/* The lines up to `end`. False: they are none that the library has written. */
+static bool parse(const char *text, const char *end, uint32_t most, struct ag_profile *profile)
+{
+    uint64_t *all = malloc((size_t)(end - text + KEY_ROOM) / 2 * sizeof *all), *keys = all;
+    profile->sequences = calloc(AG_PROFILE_MOST, sizeof *profile->sequences);
+    bool good = all != NULL && profile->sequences != NULL;
+    while (good && text < end && profile->count < AG_PROFILE_MOST) {
+        struct ag_profile_sequence *sequence = &profile->sequences[profile->count];
+        good = parse_line(&text, &keys, most, sequence);
+        profile->count += good && sequence->length != 0;
+    }
+    if (good && profile->count != 0)
+        return true;
+    free(all);
+    free(profile->sequences);
+    *profile = (struct ag_profile){.count = 0};
+    return good;
+}
+
+/* The first word of the first line in which two texts differ. */
+static int differing(const char *identity, const char *text)
+{
+    const char *line = identity;
+    for (; *identity != '\0' && *identity == *text; identity++, text++)
+        if (*identity == '\n')
+            line = identity + 1;
+    ag_log(AG_LOG_NOTE, "the profile %.900s is not used: it is of another %.*s",
+           ag_opt.trace_profile, (int)strcspn(line, " "), line);
+    return 0;
+}
+
+/* 0, or the errno of what is wrong with it. */
+static int take(const char *text, size_t size, const char *identity, uint32_t most,
+                struct ag_profile *profile)
+{
+    size_t head = strlen(MAGIC), body = size - strlen(END);
+    char end[sizeof END];
+    if (size == 0)
+        return 0;
+    if (strncmp(text, MAGIC, head) != 0)
+        return EEXIST;
+    if (size < head + strlen(END))
+        return EBADMSG;
+    snprintf(end, sizeof end, "end %016" PRIx64 "\n", hash_of(text, body));
+    if (strcmp(text + body, end) != 0)
+        return EBADMSG;
+    if (strncmp(text + head, identity, strlen(identity)) != 0)
+        return differing(identity, text + head);
+    if (!parse(text + head + strlen(identity), text + body, most, profile))
+        return EBADMSG;
+    ag_log(AG_LOG_NOTE, "the profile %.900s knows %u sequences", ag_opt.trace_profile,
+           profile->count);
+    return 0;
+}
+
+bool ag_profile_read(const char *identity, uint32_t most, struct ag_profile *profile)
+{
+    int saved = errno, error = 0;
+    size_t size;
+    *profile = (struct ag_profile){.count = 0};
+    char *text = load(&size);
+    if (text != NULL)
+        error = take(text, size, identity, most, profile);
+    else if (errno != ENOENT)
+        error = errno;
+    free(text);
+    errno = error;
+    if (error == EBADMSG)
+        ag_log(AG_LOG_ALWAYS, "the profile %.900s is damaged, and not used", ag_opt.trace_profile);
+    else if (error == EEXIST)
+        ag_log(AG_LOG_ALWAYS, "the profile %.900s is not used: the file there is none, and stays",
+               ag_opt.trace_profile);
+    else if (error)
+        ag_log(AG_LOG_ALWAYS, "the profile %.900s cannot be read: %m", ag_opt.trace_profile);
+    errno = saved;
+    return error == 0 || error == EBADMSG;
+}
+
+/* -- Writing ------------------------------------------------------------------ */
+
+/* The text, ended by a zero, for the caller to free; NULL: no memory. */
+static char *text_of(const char *identity, const struct ag_profile *profile)
+{
+    uint32_t count = profile->count < AG_PROFILE_MOST ? profile->count : AG_PROFILE_MOST;
+    size_t room = sizeof MAGIC + strlen(identity) + sizeof END;
+    for (uint32_t i = 0; i < count; i++)
+        room += LINE_ROOM + KEY_ROOM * (size_t)profile->sequences[i].length;
+    char *text = malloc(room), *to = text;
+    if (text == NULL)
+        return NULL;
+    to += sprintf(to, "%s%s", MAGIC, identity);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct ag_profile_sequence *sequence = &profile->sequences[i];
+        to += sprintf(to, "sequence %" PRIu64 " %s %" PRIu32, sequence->replays,
+                      sequence->lost ? "lost" : "held", sequence->length);
+        for (uint32_t k = 0; k < sequence->length; k++)
+            to += sprintf(to, " %016" PRIx64, sequence->keys[k]);
+        *to++ = '\n';
+    }
+    sprintf(to, "end %016" PRIx64 "\n", hash_of(text, (size_t)(to - text)));
+    return text;
+}
+
+static int write_text(int fd, const void *text)
+{
+    return ag_write_all(fd, text, strlen(text));
+}
+
+/* 0, or the errno of what failed. */
+static int replace(const char *name, const char *text)
+{
+    struct ag_target target;
+    int error = ag_target_look(name, MAGIC, NULL, &target);
+    if (!error && target.exists && !S_ISREG(target.st.st_mode))
+        error = EEXIST;
+    return error ? error : ag_target_replace(name, MAGIC, NULL, write_text, text);
+}
+
+void ag_profile_write(const char *identity, const struct ag_profile *profile)
+{
+    int saved = errno, error = ENAMETOOLONG;
+    char name[AG_PATH_MAX], *text = text_of(identity, profile);
+    if (text == NULL)
+        error = ENOMEM;
+    else if (ag_name_expand(ag_opt.trace_profile, name))
+        error = replace(name, text);
+    free(text);
+    errno = error;
+    if (error == EEXIST)
+        ag_log(AG_LOG_ALWAYS,
+               "the profile %.900s is not written: the file there is none of yours, and stays",
+               ag_opt.trace_profile);
+    else if (error)
+        ag_log(AG_LOG_ALWAYS, "the profile %.900s cannot be written: %m", ag_opt.trace_profile);
+    errno = saved;
+}
