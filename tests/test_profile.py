@@ -150,6 +150,8 @@ def test_a_short_run_forgets_nothing(tmp_path):
     before = (tmp_path / "profile").read_bytes()
     run(tmp_path / "profile", steps(4, 0))
     assert (tmp_path / "profile").read_bytes() == before
+    run(tmp_path / "profile", steps(4, 40))
+    assert sorted(replays for replays, *_ in Profile(tmp_path / "profile").sequences) == [37, 37]
 
 
 def test_shapes_that_are_arguments_are_not_in_a_key(tmp_path):
