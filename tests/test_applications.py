@@ -4,6 +4,7 @@ inputs can be made; and tests/real/run --own and tests/real/build do what such a
 import importlib.machinery
 import importlib.util
 import json
+import math
 import random
 import re
 import shutil
@@ -40,6 +41,10 @@ PRINTED = {
               "(    0.01 ms per token, 72830.73 tokens per second)\ncommon_perf_print:        eval time =     "
               "321.25 ms /   511 runs   (    0.63 ms per token,  1590.66 tokens per second)\n",
               {"a token": 321.25, "prompt": 7.03}, " w17 w3 w5 w5 w1 w10 w31 w2 w2 w9"),
+    "whisper": (" w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11\n\nwhisper_print_timings:   encode time =    40.25 ms /     4 runs "
+                "(    10.06 ms per run)\nwhisper_print_timings:   decode time =   812.50 ms /   876 runs "
+                "(     0.93 ms per run)\n",
+                {"decode": 812.5, "encode": 40.25}, " w1 w2 w3 w4 w5 w6 w7 w8 w9 w10"),
     "openmm": ("energy after 100 steps: -2.831000e+04 kJ/mol\ntemperature is right\nloop: 1.250000 s\n", {"": 1.25},
                "energy after 100 steps: -2.831000e+04 kJ/mol\ntemperature is right"),
     "gromacs": ("starting mdrun 'water'\n20000 steps,     40.0 ps.\n\n               Core t (s)   Wall t (s)        (%)\n"
@@ -156,6 +161,32 @@ def test_a_language_model_is_as_its_format_says(tmp_path, monkeypatch, kind, bit
         end, shapes[name] = -(-int(size) // 32) * 32 + end, shape
     assert shapes["blk.1.ffn_down.weight"] == (512, 256) and shapes["output.weight"] == (256, 512)
     assert len(data) == -(-at // 32) * 32 + end
+
+
+def test_a_speech_model_is_as_its_format_says(tmp_path, monkeypatch):
+    """Read again by the words of the format, to the file's last byte."""
+    generated = module("generated.py")
+    for name, value in (("SPEECH_WORDS", 300), ("SPEECH_TOKENS", 320), ("SPEECH_LENGTH", 8)):
+        monkeypatch.setattr(generated, name, value)
+    generated.speech_model(2, 64)(tmp_path / "model.bin", random.Random(1))
+    data = (tmp_path / "model.bin").read_bytes()
+    (magic, tokens, length, width, heads, layers, *_), at = fields(data, "12i", 0)
+    assert (magic, tokens, length, width, heads, layers) == (0x67676d6c, 320, 8, 64, 1, 2)
+    (mels, frequencies), at = fields(data, "2i", at)
+    (words,), at = fields(data, "i", at + 4 * mels * frequencies)
+    for _ in range(words):
+        (size,), at = fields(data, "I", at)
+        at += size
+    shapes = {}
+    while at < len(data):
+        (dimensions, size, kind), at = fields(data, "3i", at)
+        shape, at = fields(data, f"{dimensions}i", at)
+        name, at = data[at:at + size].decode(), at + size
+        shapes[name] = shape
+        at += math.prod(shape) * (2 if kind == 1 else 4)
+    # 15 tensors for a layer that listens, 24 for one that speaks, and those at both ends.
+    assert at == len(data) and len(shapes) == 2 * 15 + 2 * 24 + 11
+    assert shapes["decoder.blocks.1.cross_attn.value.bias"] == (64,) and shapes["encoder.conv1.weight"] == (3, 80, 64)
 
 
 def test_small_inputs_are_the_same_each_time(tmp_path):

@@ -3,6 +3,7 @@
 
 make(folder, name) makes a file that is not there yet. All are random numbers from a fixed seed.
 """
+import array
 import math
 import random
 import struct
@@ -72,6 +73,13 @@ def size_of(shape, kind):
     return math.prod(shape) // elements * size
 
 
+def repeat(file, numbers, piece, size, step):
+    """Writes SIZE bytes of the piece, each time from another place."""
+    while size > 0:
+        start = numbers.randrange(len(piece) // step // 2) * step
+        size -= file.write(piece[start:start + size])
+
+
 def language_model(layers, width, kind):
     """A maker of a model with random weights and a vocabulary of made-up words."""
     def write(path, numbers):
@@ -96,13 +104,10 @@ def language_model(layers, width, kind):
             file.write(b"GGUF" + struct.pack("<IQQ", 3, len(listed), len(entries)) + b"".join(entries + listed))
             file.write(bytes(-file.tell() % ALIGNMENT))
             for _, shape, own in tensors(layers, width, kind):
-                left = size_of(shape, own)
                 if own == F32_TENSOR:
                     file.write(struct.pack("<f", 1.0) * shape[0])
-                    left = 0
-                while left > 0:                       # from another block each time
-                    start = numbers.randrange(PIECE // BLOCKS[own][1] // 2) * BLOCKS[own][1]
-                    left -= file.write(piece[start:start + left])
+                else:
+                    repeat(file, numbers, piece, size_of(shape, own), BLOCKS[own][1])
                 file.write(bytes(-file.tell() % ALIGNMENT))
     return write
 
@@ -110,6 +115,76 @@ def language_model(layers, width, kind):
 def prompt(path, numbers):
     """510 letters: with the tokens that begin a text and a word, 512 tokens."""
     path.write_text("".join(numbers.choices(LETTERS, k=510)), encoding="ascii")
+
+
+# -- Speech, as whisper.cpp reads it ---------------------------------------------
+
+SPEECH_WORDS, SPEECH_TOKENS, SPEECH_LENGTH, TEXT_LENGTH, MELS, FREQUENCIES = 50257, 51864, 1500, 448, 80, 201
+
+
+def attention(name, width, kind):
+    """Name, shape and kind of the tensors of an attention; the keys have no bias."""
+    for part in ("query", "key", "value", "out"):
+        yield f"{name}.{part}.weight", (width, width), kind
+        if part != "key":
+            yield f"{name}.{part}.bias", (width,), F32_TENSOR
+
+
+def norm(name, width):
+    yield f"{name}.weight", (width,), F32_TENSOR
+    yield f"{name}.bias", (width,), F32_TENSOR
+
+
+def speech_tensors(layers, width, kind):
+    for side, length in (("encoder", SPEECH_LENGTH), ("decoder", TEXT_LENGTH)):
+        yield f"{side}.positional_embedding", (width, length), F32_TENSOR
+        for k in range(layers):
+            block = f"{side}.blocks.{k}"
+            for part in ("attn", "cross_attn")[:1 if side == "encoder" else 2]:
+                yield from norm(f"{block}.{part}_ln", width)
+                yield from attention(f"{block}.{part}", width, kind)
+            yield from norm(f"{block}.mlp_ln", width)
+            for part, shape in (("0", (width, 4 * width)), ("2", (4 * width, width))):
+                yield f"{block}.mlp.{part}.weight", shape, kind
+                yield f"{block}.mlp.{part}.bias", shape[1:], F32_TENSOR
+        yield from norm(f"{side}.ln_post" if side == "encoder" else f"{side}.ln", width)
+    for k, inputs in (("1", MELS), ("2", width)):
+        yield f"encoder.conv{k}.weight", (3, inputs, width), F16
+        yield f"encoder.conv{k}.bias", (1, width), F32_TENSOR
+    yield "decoder.token_embedding.weight", (width, SPEECH_TOKENS), kind
+
+
+def speech_model(layers, width):
+    """A maker of a model with random weights and a vocabulary of made-up words."""
+    def write(path, numbers):
+        words = [" ", *(f" w{k}" for k in range(SPEECH_WORDS - 1))]
+        heads = width // 64
+        small = array.array("f", (numbers.uniform(-0.1, 0.1) for _ in range(1 << 14)))
+        weights = blocks(numbers, F16, width)
+        with open(path, "wb") as file:
+            file.write(struct.pack("<12i", 0x67676d6c, SPEECH_TOKENS, SPEECH_LENGTH, width, heads, layers, TEXT_LENGTH,
+                                   width, heads, layers, MELS, 1))
+            file.write(struct.pack("<2i", MELS, FREQUENCIES) + (small * 2)[:MELS * FREQUENCIES].tobytes())
+            file.write(struct.pack("<i", len(words)))
+            file.writelines(struct.pack("<I", len(word)) + word.encode() for word in words)
+            for name, shape, kind in speech_tensors(layers, width, F16):
+                file.write(struct.pack(f"<3i{len(shape)}i", len(shape), len(name), kind, *shape) + name.encode())
+                repeat(file, numbers, weights if kind == F16 else small.tobytes(), size_of(shape, kind), 4)
+    return write
+
+
+def tone(path, numbers):
+    """Two minutes of a voice that changes its height, as samples of 16 bits."""
+    count, rate = 120 * 16000, 16000
+    phase, samples = 0.0, array.array("h")
+    for k in range(count):
+        if k % 4000 == 0:
+            step = numbers.uniform(100, 900) * 2 * math.pi / rate
+        phase += step
+        samples.append(int(8000 * math.sin(phase)))
+    header = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + 2 * count, b"WAVE", b"fmt ", 16, 1, 1, rate, 2 * rate, 2,
+                         16, b"data", 2 * count)
+    path.write_bytes(header + samples.tobytes())
 
 
 # -- Linear programs -------------------------------------------------------------
@@ -238,6 +313,7 @@ FILES = {
     "llama-24-2048-q4_0.gguf": language_model(24, 2048, Q4_0),
     "llama-28-3072-q4_0.gguf": language_model(28, 3072, Q4_0),
     "prompt.txt": prompt,
+    "whisper-small.bin": speech_model(4, 384), "whisper-full.bin": speech_model(32, 1280), "tone.wav": tone,
     "transport-small.mps": transport(40), "transport-full.mps": transport(1000),
     "silicon-small": silicon(5), "silicon-full": silicon(60),
     "water-small": water(9, 20000), "water-full": water(40, 2000),
