@@ -66,10 +66,10 @@ PRINTED = {
     "cupdlpx": ("Solution Summary\n  Status        : OPTIMAL\n  Iterations    : 1000\n  Solve time    : 0.5 sec\n"
                 "  Primal obj    : 1234.5\n\ntransport-small_summary.txt:\nTermination Reason: OPTIMAL\n"
                 "Runtime (sec): 5.123000e-01\nIterations Count: 1000\n", {"": 0.5123}, "OPTIMAL\n1234.5"),
-    "hypre": ("=============================================\nPCG Solve:\n"
-              "=============================================\nPCG Solve:\n  wall clock time = 0.012345 seconds\n"
-              "  wall MFLOPS     = 0.000000\n\n\nIterations = 9\nFinal Relative Residual Norm = 2.345678e-09\n",
-              {"": 0.012345}, "9\n2.345678e-09"),
+    "hypre": ("=============================================\nSolve phase times:\n"
+              "=============================================\nBoomerAMG Solve:\n"
+              "  wall clock time = 0.012345 seconds\n  wall MFLOPS     = 0.000000\n\n\nBoomerAMG Iterations = 300\n"
+              "Final Relative Residual Norm = 2.345678e-16\n", {"": 0.012345}, "300\ne-1"),
     "cvode": ("At t = 1.00   max.norm(u) =  5.925586e-05   nst =  143\n\nFinal Statistics.. \n\nnst     =   143\n", None,
               "5.925586e-05\n143"),
     "nest-gpu": ("Building time: 1.5\nSimulation time: 2.25\n\ntest_brunel_net.dat:\n99.900000\t-70.1\n"
