@@ -95,31 +95,28 @@ def test_a_difference_is_found_soon():
 
 
 @pytest.mark.parametrize("lost, said", [
-    ([0], ""), ([5, 0], "5 records were lost with trace.buffer_kb=64: running again with 512.\n"),
-    ([9] * 4 + [1, 0], "1 record was lost with trace.buffer_kb=131072")])
+    ([0], ""), ([5, 0], "5 records were lost with trace.buffer_kb=2048: running again with 16384.\n"),
+    ([9] * 2 + [1, 0], "1 record was lost with trace.buffer_kb=131072")])
 def test_a_buffer_that_loses_records_gets_larger(lost, said, capsys):
     """Up to a bound; what has once been too small is not tried again."""
     verify, runs, buffers = commands.module("verify"), commands.module("runs"), []
 
-    class Run:
-        def environment(self, *_):
-            return {"AUTOGRAPH_CONFIG": "", "AUTOGRAPH_TRACE_BUFFER_KB": "64"}
-
-        def __call__(self, with_library, extra):
-            assert with_library and extra.get("AUTOGRAPH_GRAPH_EXECS", "0") == "0"
-            buffers.append(int(extra["AUTOGRAPH_TRACE_BUFFER_KB"]))
-            trace = {"lost": lost[min(len(buffers), len(lost)) - 1]}
-            return runs.Run(0, 1.0, None, None, [{"trace_file": trace}, {"trace_file": None}], [str(len(buffers))])
+    def run(with_library, extra):
+        assert with_library and extra.get("AUTOGRAPH_GRAPH_EXECS", "0") == "0"
+        buffers.append(int(extra.get("AUTOGRAPH_TRACE_BUFFER_KB", 2048)))
+        report = {"trace_file": {"lost": lost[min(len(buffers), len(lost)) - 1]},
+                  "options": {} if buffers[-1] == 2048 else {"trace.buffer_kb": buffers[-1]}}
+        return runs.Run(0, 1.0, None, None, [{"trace_file": None}, report], [str(len(buffers))])
 
     class Outputs:
         def restore(self):
             pass
 
-    traced = verify.Traced(Run(), Outputs())
+    traced = verify.Traced(run, Outputs())
     if said.startswith("1 record"):
         with pytest.raises(commands.module("common").Failure, match=said):
             traced(runs.EAGER)
-        assert buffers == [64, 512, 4096, 32768, 131072]
+        assert buffers == [2048, 16384, 131072]
         return
     assert traced(runs.EAGER) == [str(len(lost))] and capsys.readouterr().out == said
     assert traced({}) == [str(len(lost) + 1)] and buffers[-1] == buffers[-2]

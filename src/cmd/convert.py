@@ -172,8 +172,8 @@ def main(arguments):
         spare(given.chrome, [given.file])
     trace = tracefile.Trace(given.file)
     if given.stream is not None and given.stream not in trace.streams:
-        raise Failure(f"{given.file}: has no stream {given.stream}; its streams are "
-                      f"{', '.join(map(str, sorted(trace.streams))) or 'none'}")
+        streams = shortened(", ".join(map(str, sorted(trace.streams))), 30) or "none"
+        raise Failure(f"{given.file}: has no stream {given.stream}; its streams are {streams}")
     with destination(given.chrome) as out:
         if given.chrome:
             write_chrome(trace, out)

@@ -225,24 +225,26 @@ class Traced:
     LARGER, MOST = 8, 128 << 10  # KiB: each thread has such a buffer
 
     def __init__(self, run, outputs):
-        self.run, self.outputs = run, outputs
-        default = options.table()["trace.buffer_kb"].default, None
-        self.buffer = int(options.effective(run.environment(True, ""))[1].get("trace.buffer_kb", default)[0])
+        self.run, self.outputs, self.larger = run, outputs, {}
 
     def __call__(self, extra):
         """The trace files of a run with these variables."""
         while True:
             self.outputs.restore()
             runs.progress(f"verify: running with a trace {'of replays' if not extra else ''} ...")
-            done = self.run(True, {**extra, "AUTOGRAPH_TRACE_BUFFER_KB": str(self.buffer)})
-            lost = sum((report.get("trace_file") or {}).get("lost", 0) for report in done.reports)
+            done = self.run(True, {**extra, **self.larger})
+            lost = [r for r in done.reports if (r.get("trace_file") or {}).get("lost")]
             if not lost:
                 return done.traces
-            found = f"{plural(lost, 'record', ('was', 'were'))} lost with trace.buffer_kb={self.buffer}"
-            if self.buffer >= self.MOST:
-                raise Failure(f"{found}: nothing can be said of the traces")
-            self.buffer = min(self.LARGER * self.buffer, self.MOST)
-            say(f"{found}: running again with {self.buffer}.")
+            default = options.table()["trace.buffer_kb"].default
+            size = int(lost[0].get("options", {}).get("trace.buffer_kb", default))
+            records = sum(report["trace_file"]["lost"] for report in lost)
+            said = f"{plural(records, 'record', ('was', 'were'))} lost with trace.buffer_kb={size}"
+            if size >= self.MOST:
+                raise Failure(f"{said}: nothing can be said of the traces")
+            size = min(self.LARGER * size, self.MOST)
+            self.larger = {"AUTOGRAPH_TRACE_BUFFER_KB": str(size)}
+            say(f"{said}: running again with {size}.")
 
 
 def compare_traces(run, outputs):
