@@ -63,6 +63,7 @@ def machine(tmp_path):
             for end in ends:
                 os.close(end)
             assert done.returncode == status, done.stdout + done.stderr
+            assert max(map(len, (done.stdout + done.stderr).splitlines()), default=0) <= 100
             return done
     return Machine()
 
@@ -140,7 +141,7 @@ def test_each_purpose_gets_what_it_needs(machine, purpose, missing):
     script = (SCRIPTS / "setup").read_text()
     assert " /usr/bin/python3;" in script
     done = machine.setup(1, purpose, text=script.replace(" /usr/bin/python3;", ";"), CC="cc", PYTHON="false-python")
-    assert done.stderr.startswith(f"setup: missing: {missing} (no package manager")
+    assert done.stderr.startswith(f"setup: missing: {missing}\n  install them: there is no package manager")
 
 
 def test_a_word_that_setup_does_not_know(machine):
