@@ -217,7 +217,7 @@ def test_the_file_s_stranger_writes_nothing(tmp_path):
     assert "passed over" in done.stderr and len(done.stderr.splitlines()) == 1
     (tmp_path / "autograph.ini").chmod(0o644)
     done = helpers.run(LOOP, env=env, cwd=tmp_path)
-    assert "and stays" in done.stderr and len(done.stderr.splitlines()) == 1
+    assert "no report of yours" in done.stderr and len(done.stderr.splitlines()) == 1
     assert victim.read_text() == "mine"
 
 

@@ -43,6 +43,6 @@ def test_without_descriptors_of_its_own_there_is_no_trace(tmp_path):
                        env={"AUTOGRAPH_TRACE_FILE": tmp_path / "trace",
                             "AUTOGRAPH_REPORT": tmp_path / "report"})
     (line,) = done.stderr.splitlines()
-    assert "is not written: it needs a thread with descriptors of its own" in line
+    assert "is not written: close_range and unshare are refused here" in line
     assert not (tmp_path / "trace").exists()
     assert json.loads((tmp_path / "report").read_text())["trace_file"]["error"]

@@ -156,7 +156,7 @@ def test_an_older_report_is_replaced(tmp_path):
 
 def left_alone(done, file, before):
     (line,) = done.stderr.splitlines()
-    assert line.endswith("is not written: the file there is not a report of yours, and stays")
+    assert line.endswith("is not written: the file there is no report of yours")
     assert file.read_bytes() == before
 
 

@@ -58,6 +58,16 @@ def test_the_messages_are_found():
     assert any("is for the C library" in text for text in found) and any("no regular" in text for text in found)
 
 
+def test_messages_of_the_library_are_short():
+    """Those that are printed unasked."""
+    found = []
+    for path in sorted((helpers.SOURCE / "src").rglob("*.c")):
+        for call in re.findall(r"ag_log\(\s*AG_LOG_(?:ALWAYS|WARNING),(.*?)\);", path.read_text(), re.S):
+            text = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', call))
+            found.append("libautograph[12345]: " + re.sub(r"%(\.\d+)?s", PLACE, text).replace("%%", "%"))
+    assert len(found) > 15 and [text for text in found if len(text) > MOST_COLUMNS] == []
+
+
 def fits(shown, columns):
     """Each line is as wide as the terminal at most, but for a word that is too long for that."""
     long = [line for line in shown.splitlines()

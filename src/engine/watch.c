@@ -77,8 +77,7 @@ static bool start_observers(bool file)
     traced = file && observed && ag_observer_start(&tracer);
     if (observed == any && traced == file)
         return true;
-    ag_log(AG_LOG_ALWAYS, "trace file, live counters and reports are missing: the system gives "
-                          "the library no thread");
+    ag_log(AG_LOG_ALWAYS, "no trace, no live counters and no reports: the system gives no thread");
     ag_tracefile_child();
     if (!observed)
         ag_live_close();

@@ -249,8 +249,7 @@ void ag_profile_write(const char *identity, const struct ag_profile *profile)
     free(text);
     errno = error;
     if (error == EEXIST)
-        ag_log(AG_LOG_ALWAYS,
-               "the profile %.900s is not written: the file there is none of yours, and stays",
+        ag_log(AG_LOG_ALWAYS, "the profile %.900s is not written: the file there is none of yours",
                ag_opt.trace_profile);
     else if (error)
         ag_log(AG_LOG_ALWAYS, "the profile %.900s cannot be written: %m", ag_opt.trace_profile);

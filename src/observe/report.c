@@ -514,10 +514,8 @@ void ag_report_write(const struct ag_account *account)
         error = write_file(file = name, account);
     errno = error;
     if (error == EEXIST)
-        ag_log(
-            AG_LOG_ALWAYS,
-            "the report %.900s is not written: the file there is not a report of yours, and stays",
-            file);
+        ag_log(AG_LOG_ALWAYS,
+               "the report %.900s is not written: the file there is no report of yours", file);
     else if (error)
         ag_log(AG_LOG_ALWAYS, "the report %.900s cannot be written: %m", file);
     errno = saved;

@@ -438,18 +438,13 @@ void ag_tracefile_complain(void)
     const char *name = errno == ENAMETOOLONG ? ag_opt.trace_file : path;
     if (kind == TAKEN)
         ag_log(AG_LOG_ALWAYS,
-               "the trace %.900s is being written by another process: %%p in its name makes "
-               "one for each",
-               name);
+               "another process writes the trace %.900s: %%p in its name makes one each", name);
     else if (kind == OTHER)
         ag_log(AG_LOG_ALWAYS,
-               "the trace %.900s is not written: the file there is not a trace of yours, and stays",
-               name);
+               "the trace %.900s is not written: the file there is no trace of yours", name);
     else if (kind == SHARED)
         ag_log(AG_LOG_ALWAYS,
-               "the trace %.900s is not written: it needs a thread with descriptors of its own, "
-               "which neither close_range (Linux 5.9) nor unshare gives here",
-               name);
+               "the trace %.900s is not written: close_range and unshare are refused here", name);
     else if (kind == UNWRITABLE)
         ag_log(AG_LOG_ALWAYS, "the trace %.900s cannot be written: %m", name);
     else if (kind == FULL)

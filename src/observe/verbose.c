@@ -28,8 +28,8 @@ static void say_why(const struct ag_account *account)
     else if (ag_opt.graph_execs == 0)
         ag_log(AG_LOG_ALWAYS, "no graph was made: graph.execs is 0");
     else if (account->barred)
-        ag_log(AG_LOG_ALWAYS, "no graph was made: a stream has attributes, or a context that is "
-                              "beyond the library");
+        ag_log(AG_LOG_ALWAYS,
+               "no graph was made: the attributes or the context of a stream rule it out");
     else if (c->errors != 0)
         ag_log(AG_LOG_ALWAYS, "no graph was made: calls of the library into the driver failed");
     else
