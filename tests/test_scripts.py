@@ -107,18 +107,20 @@ def lacking(machine):
     return machine
 
 
-@pytest.mark.parametrize("answer", ["n\n", "\n", "\x04", "yonder\n"])
-def test_who_does_not_agree_gets_nothing_installed(lacking, answer):
-    done = lacking.setup(1, answer=answer)
-    assert "setup: install these dnf packages: automake? [y/N]" in done.stdout and "by sudo" in done.stdout
-    assert done.stderr == "setup: nothing was installed; missing: automake\n"
-    assert not [c for c in lacking.calls() if c.startswith(("dnf", "sudo"))]
+def test_who_does_not_agree_gets_nothing_installed(lacking):
+    for answer in ("n\n", "\n", "\x04", "yonder\n"):
+        done = lacking.setup(1, answer=answer)
+        assert "setup: install these dnf packages: automake? [y/N]" in done.stdout and "by sudo" in done.stdout
+        assert done.stderr == "setup: nothing was installed; missing: automake\n"
+        assert not [c for c in lacking.calls() if c.startswith(("dnf", "sudo"))]
 
 
-@pytest.mark.parametrize("answer", ["y\n", "YES\n"])
-def test_who_agrees_is_asked_for_a_password(lacking, answer):
-    lacking.setup(0, answer=answer)
-    assert lacking.calls()[-2:] == ["sudo dnf install -y automake", "dnf install -y automake"]
+def test_who_agrees_is_asked_for_a_password(lacking):
+    for answer in ("y\n", "YES\n"):
+        lacking.setup(0, answer=answer)
+        assert lacking.calls()[-2:] == ["sudo dnf install -y automake", "dnf install -y automake"]
+        lacking.log.unlink()
+        lacking.without("automake")
 
 
 def test_nobody_is_asked_in_a_script(lacking):
@@ -130,9 +132,7 @@ def test_nobody_is_asked_in_a_script(lacking):
     assert lacking.calls()[-2] == "sudo dnf install -y automake"
 
 
-@pytest.mark.parametrize("purpose, missing", [
-    ("build", "inih"), ("demo", "inih uthash"), ("all", "inih uthash valgrind pytest")])
-def test_each_purpose_gets_what_it_needs(machine, purpose, missing):
+def test_each_purpose_gets_what_it_needs(machine):
     machine.without("valgrind")
     machine.add("cc", "exit 1")  # no header is there
     machine.add("false-python", "exit 1")
@@ -140,8 +140,10 @@ def test_each_purpose_gets_what_it_needs(machine, purpose, missing):
         machine.add(python, '[ "$1" != -c ]')
     script = (SCRIPTS / "setup").read_text()
     assert " /usr/bin/python3;" in script
-    done = machine.setup(1, purpose, text=script.replace(" /usr/bin/python3;", ";"), CC="cc", PYTHON="false-python")
-    assert done.stderr.startswith(f"setup: missing: {missing}\n  install them: there is no package manager")
+    script = script.replace(" /usr/bin/python3;", ";")
+    for purpose, missing in (("build", "inih"), ("demo", "inih uthash"), ("all", "inih uthash valgrind pytest")):
+        done = machine.setup(1, purpose, text=script, CC="cc", PYTHON="false-python")
+        assert done.stderr.startswith(f"setup: missing: {missing}\n  install them: there is no package manager")
 
 
 def test_a_word_that_setup_does_not_know(machine):
