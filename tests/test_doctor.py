@@ -259,7 +259,7 @@ WITHOUT_PROC = ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root
 @helpers.unsanitized
 def test_a_machine_without_proc(tmp_path):
     """A chroot, say. There is a verdict, and reports have the name by which the program was started."""
-    if helpers.run([*WITHOUT_PROC, "true"], preload=False, status=None).returncode != 0:
+    if not shutil.which("unshare") or helpers.run([*WITHOUT_PROC, "true"], preload=False, status=None).returncode:
         pytest.skip("this user may not make a place without /proc")
     command = helpers.build_dir() / "autograph"
     env = {"LD_PRELOAD": None, **helpers.HELD}
