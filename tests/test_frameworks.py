@@ -170,13 +170,35 @@ def variants_without_pytorch(monkeypatch):
 @pytest.mark.parametrize("name, results, target, outcome", [
     ("eager + library", [1.00001], 1, "alike"), ("eager + library", [1.001], 1, "DIFFERENT: eager + library"),
     ("graph", [1.001], 1, "alike"), ("graph", [1.1], 1, "DIFFERENT: graph"),
-    ("graph", [float("nan")], 1, "DIFFERENT: graph"), ("graph", [2], None, "alike"), ("eager + library", [2], None, "DIFFERENT: eager + library"),
+    ("graph", [float("nan")], 1, "DIFFERENT: graph"), ("graph", [2], None, "alike"),
+    ("eager + library", [2], None, "DIFFERENT: eager + library"),
     ("compile + library", [7], 1, "alike")])
 def test_results_of_variants_are_compared(variants, name, results, target, outcome):
     """With the library nothing may differ; other variants may by a little, and their tokens by more."""
     made = {column: types.SimpleNamespace(results=own, target=target)
             for column, own in {"eager": [1.0], name: results}.items()}
     assert variants.verdict(made) == outcome
+
+
+@pytest.mark.parametrize("name, pauses", [("eager", 1), ("eager + library", 0), ("compile + library", 0), ("graph", 1)])
+def test_the_library_is_in_use_where_a_variant_says_so(variants, monkeypatch, name, pauses):
+    """As the program begins with a pause, and pauses add up."""
+    depth, seen = [1], []
+
+    def count(by):
+        return lambda: depth.__setitem__(0, max(0, depth[0] + by))
+
+    monkeypatch.setattr(variants.in_turn, "switches", lambda: (count(1), count(-1)))
+    monkeypatch.setattr(variants, "WARM", {"tiny": 4})
+    variant = object.__new__(variants.Variant)
+    options = types.SimpleNamespace(size="tiny", device="cpu")
+    vars(variant).update(name=name, options=options, results=[], times=[], target=None, optimizer=None,
+                         step=lambda: seen.append(depth[0]) or types.SimpleNamespace(item=int))
+    variant.warm()
+    assert variant.results == [0] * 4 and depth == [1]
+    variant.measure()
+    assert len(variant.times) == 1 and depth == [1]
+    assert seen == [pauses] * (4 + variants.STEPS["tiny"])
 
 
 def test_a_line_of_variants(variants):

@@ -15,7 +15,9 @@ but for the order of sums; other variants may differ by 2 %. Ends with 1 if any 
 not work is left out, and the reason is said.
 """
 import argparse
+import contextlib
 import copy
+import ctypes
 import json
 import math
 import os
@@ -102,38 +104,39 @@ class Variant:
     def warm(self):
         """The same number of steps for all: what has been captured counts those before. Of tokens all are
         results, of losses the last, of outputs the sum."""
-        self.in_use()
-        while len(self.results) < WARM[self.options.size]:
-            self.results.append(self.outcome(self.step()))
-        if self.optimizer:
-            self.results = [float(self.results[-1])]
-        elif self.target is not None:
-            self.results = [self.step().double().abs().sum().item()]
-        in_turn.switches()[0]()
+        with self.in_use():
+            while len(self.results) < WARM[self.options.size]:
+                self.results.append(self.outcome(self.step()))
+            if self.optimizer:
+                self.results = [float(self.results[-1])]
+            elif self.target is not None:
+                self.results = [self.step().double().abs().sum().item()]
 
+    @contextlib.contextmanager
     def in_use(self):
-        pause, resume = in_turn.switches()
-        (resume if "library" in self.name else pause)()
+        """The library is paused except here. Pauses nest, so each has one end."""
+        pause, resume = in_turn.switches() if "library" in self.name else (lambda: None, lambda: None)
+        resume()
+        try:
+            yield
+        finally:
+            pause()
 
     def wait(self):
         if self.options.device == "cuda":
             torch.cuda.synchronize()
 
     def measure(self):
-        self.in_use()
-        us, _ = in_turn.measure(self.whole, STEPS[self.options.size], self.wait)
-        in_turn.switches()[0]()
+        with self.in_use():
+            us, _ = in_turn.measure(self.whole, STEPS[self.options.size], self.wait)
         self.times.append(us)
-
-
-def preloaded():
-    return "libautograph" in os.environ.get("LD_PRELOAD", "")
 
 
 def possible(device):
     if device != "cuda":
         return COLUMNS[:1]
-    return [name for name in COLUMNS if preloaded() or "library" not in name]
+    loaded = hasattr(ctypes.CDLL(None), "autograph_pause")
+    return [name for name in COLUMNS if loaded or "library" not in name]
 
 
 def difference(one, other):
@@ -157,7 +160,6 @@ def verdict(variants):
 
 def driver_share(variant):
     """Of the CPU time of eager steps, less waits: what the profiler saw in calls of CUDA."""
-    variant.in_use()
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as profile:
         for _ in range(STEPS[variant.options.size]):
@@ -189,7 +191,11 @@ def row_of(name, training, options):
     for _ in range(options.rounds):
         for variant in random.sample(list(variants.values()), len(variants)):
             variant.measure()
-    share = driver_share(variants["eager"]) if options.device == "cuda" else None
+    try:
+        share = driver_share(variants["eager"]) if options.device == "cuda" else None
+    except RuntimeError as problem:
+        share = None
+        left.append(f"driver: {problem}")
     return {"workload": f"{name}, {'training' if training else 'inference'}", "size": options.size,
             "times": {column: variant.times for column, variant in variants.items()}, "driver": share,
             "results": verdict(variants), "left": left}
@@ -213,6 +219,7 @@ def main():
     options = parser.parse_args()
     if unknown := set(options.names) - set(workloads.WORKLOADS):
         parser.error(f"there is no {', '.join(sorted(unknown))}: {', '.join(workloads.WORKLOADS)}")
+    in_turn.switches()[0]()     # but for where a variant has it in use
     torch.set_float32_matmul_precision("high")
     head = ["workload", *COLUMNS, "driver", "results"]
     print(f"| {' | '.join(head)} |\n{'| --- ' * len(head)}|", flush=True)
