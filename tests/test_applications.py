@@ -296,7 +296,7 @@ some = {{ {origin} }}
 repository = "some"
 path = "."
 edits = [["text", 'one', 'two']]
-build = ["mkdir -p {{build}}; cp text {{build}}/edited", "echo arch {{arch}} jobs {{jobs}} >>{{build}}/edited", "{last}"]
+build = ["mkdir -p {{build}}; cp text {{build}}/edited", "echo {{gpu}} {{arch}} jobs {{jobs}} >>{{build}}/edited", "{last}"]
 command = "{{bin}}/app"
 """
 NPM = """#!/bin/sh
@@ -343,7 +343,7 @@ def test_builds_by_commands_from_a_package(listed, origin):
 
     done = build("cp {build}/edited {bin}/app")
     assert (done.returncode, done.stdout) == (0, "1/1 app: built\n"), done.stdout + done.stderr
-    assert (listed / "to/bin/app").read_text() == "two\narch 90 jobs 3\n"
+    assert (listed / "to/bin/app").read_text() == "two\nsm_90 90 jobs 3\n"
     assert build("cp {build}/edited {bin}/app").stdout == "1/1 app: built\n"  # edits what came, not what it has edited
     (listed / "to/bin/app").unlink()
     done = build("true")
