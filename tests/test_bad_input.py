@@ -40,8 +40,8 @@ def damaged(data, seed):
 
 def test_traces(tmp_path):
     """They are read, or refused; what was read can be shown and compared."""
-    tracefile, convert, compare, page = map(commands.module,
-                                            ("tracefile", "convert", "compare", "page"))
+    tracefile, convert, compare, timeline = map(commands.module,
+                                                ("tracefile", "convert", "compare", "timeline"))
     good, path = tracefiles.example().data(), tmp_path / "t"
     refused = 0
     for seed in range(ROUNDS):
@@ -55,7 +55,7 @@ def test_traces(tmp_path):
         out = io.StringIO()
         convert.write_chrome(trace, out)
         json.loads(out.getvalue())
-        page.timeline(trace)
+        timeline.show(trace)
         try:
             compare.judge(trace, trace)
         except Failure:
@@ -65,7 +65,7 @@ def test_traces(tmp_path):
 
 def test_reports(tmp_path):
     report, page = map(commands.module, ("report", "page"))
-    good, path = json.dumps(test_report_command.second_format()).encode(), tmp_path / "r"
+    good, path = json.dumps(test_report_command.third_format()).encode(), tmp_path / "r"
     refused = 0
     for seed in range(ROUNDS):
         path.write_bytes(damaged(good, seed))
@@ -89,9 +89,9 @@ def test_reports_with_other_types(tmp_path, value):
             if isinstance(data[key], (dict, list)):
                 yield from places(data[key])
 
-    number = len(list(places(test_report_command.second_format())))
+    number = len(list(places(test_report_command.third_format())))
     for i in range(number):
-        data = test_report_command.second_format()
+        data = test_report_command.third_format()
         inner, key = list(places(data))[i]
         inner[key] = value
         (tmp_path / "r").write_text(json.dumps(data))

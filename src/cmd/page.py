@@ -1,268 +1,296 @@
 # SPDX-License-Identifier: MIT
-"""The report as one HTML file: no script, nothing loaded from elsewhere, light and dark."""
+"""The report as one HTML file: no script, nothing loaded from elsewhere, light and dark, for a phone and on paper."""
 import html
+import re
 
 import report
-import tracefile
-from common import Failure, count, duration, noun, plural, printable, share
+import timeline
+import verdict
+from common import Failure, count, duration, plural, printable, share
 
-STYLE = """
-:root { color-scheme: light dark; --back: #fff; --text: #1c2127; --soft: #5f6b7a; --line: #dde2e8;
-        --card: #f5f7f9; --good: #16866b; --held: #c9463d; --eager: #d9a02b; --call: #6b5bd2; }
+LIGHT = """--back: #fff; --text: #1c2127; --soft: #5a6675; --line: #d9dfe6; --card: #f4f6f8;
+  --good: #16866b; --held: #c9463d; --eager: #d9a02b; --call: #6b5bd2; --rest: #a9b4c0;"""
+STYLE = ":root { color-scheme: light dark; " + LIGHT + """ }
 @media (prefers-color-scheme: dark) {
-  :root { --back: #14181d; --text: #e6e9ed; --soft: #98a3b0; --line: #303842; --card: #1c2229;
-          --good: #35b893; --held: #ee6e66; --eager: #e3b04b; --call: #9b8df0; } }
-body { margin: 0 auto; max-width: 70rem; padding: 1.5rem; background: var(--back);
-       color: var(--text); font: 15px/1.45 system-ui, "DejaVu Sans", sans-serif; }
-h1 { font-size: 1.3rem; margin: 0; overflow-wrap: anywhere; }
-h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
-p { margin: .3rem 0; } .soft { color: var(--soft); }
+  :root { --back: #14181d; --text: #e6e9ed; --soft: #a3aebb; --line: #323b46; --card: #1c2229;
+          --good: #35b893; --held: #ee6e66; --eager: #e3b04b; --call: #9b8df0; --rest: #66717e; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 64rem; padding: 1.5rem; background: var(--back);
+       color: var(--text); font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; }
+h1 { font-size: 1.6rem; margin: 0 0 .3rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.1rem; margin: 2.2rem 0 .5rem; }
+p { margin: .3rem 0; } .soft { color: var(--soft); } .verdict { font-size: 1.15rem; }
 hr { border: 0; border-top: 1px solid var(--line); margin: 3rem 0; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: .7rem;
-         margin: 1rem 0; }
-.card { background: var(--card); border: 1px solid var(--line); border-radius: 6px;
-        padding: .6rem 1rem; }
-.card b { display: block; font-size: 1.5rem; font-weight: 600; }
+abbr[title] { text-decoration: underline dotted var(--soft); text-underline-offset: .2em; cursor: help; }
+.tiles { display: grid; grid-template-columns: repeat(3, 1fr); gap: .8rem; margin: 1.2rem 0; }
+.tile, .next { background: var(--card); border: 1px solid var(--line); border-radius: 8px;
+               padding: .7rem 1rem; }
+.tile b { display: block; font-size: 1.9rem; line-height: 1.3; font-weight: 600; }
+.tile small { display: block; color: var(--soft); }
+.next { border-left: 4px solid var(--call); }
+pre { margin: .4rem 0 0; padding: .4rem .7rem; background: var(--card); border-radius: 4px;
+      white-space: pre-wrap; overflow-wrap: anywhere; }
+.next pre { background: var(--back); }
+pre, code { font: .9em ui-monospace, "DejaVu Sans Mono", monospace; } code { overflow-wrap: anywhere; }
+.cause { margin: .9rem 0 1.2rem; }
+.cause > div { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 th { text-align: left; color: var(--soft); font-weight: 500; white-space: nowrap; }
 th, td { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 .n { width: 1%; text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
-code { font: .9em ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
-code.one { white-space: nowrap; }
-.bar { display: flex; min-width: 7rem; height: .8rem; margin-top: .3rem; background: var(--line);
-       border-radius: 3px; overflow: hidden; }
-.bar i { display: block; background: var(--good); } .bar i.bad { background: var(--held); }
-.key { display: inline-block; width: .8rem; height: .8rem; border-radius: 2px; margin: 0 .3rem 0 1rem;
+.bar { display: flex; height: .7rem; margin: .35rem 0; background: var(--line); border-radius: 3px;
+       overflow: hidden; }
+td .bar { min-width: 5rem; } .bar.all { height: 1.4rem; margin: .6rem 0; }
+.bar i { display: block; flex: none; }
+.keys { list-style: none; padding: 0; margin: .4rem 0; } .keys li { margin: .15rem 0; }
+.key { display: inline-block; width: .8rem; height: .8rem; border-radius: 2px; margin-right: .45rem;
        vertical-align: -.08rem; }
-svg { display: block; width: 100%; height: auto; } svg text { fill: var(--soft); font-size: 11px; }
-.good { fill: var(--good); background: var(--good); }
-.held { fill: var(--held); background: var(--held); }
-.eager { fill: var(--eager); background: var(--eager); }
-.call { fill: var(--call); background: var(--call); }
-.axis { stroke: var(--line); }
+.inline li { display: inline-block; margin-right: 1.2rem; }
+.lane { display: grid; grid-template-columns: 5.5rem 1fr; align-items: end; color: var(--soft);
+        font-size: .8rem; margin-top: .4rem; }
+.lane svg { display: block; width: 100%; border-bottom: 1px solid var(--line); }
+.ticks { display: flex; justify-content: space-between; }
+dl { columns: 22rem; } dt { font-weight: 600; break-after: avoid; } dd { margin: 0 0 .4rem; color: var(--soft); }
+.good { fill: var(--good); background: var(--good); } .held { fill: var(--held); background: var(--held); }
+.eager { fill: var(--eager); background: var(--eager); } .call { fill: var(--call); background: var(--call); }
+.rest { fill: var(--rest); background: var(--rest); }
+.blank { background: var(--back); border: 1px solid var(--line); }
+@media (max-width: 40rem) {
+  body { padding: 1rem; font-size: 14px; }
+  .tiles { gap: .5rem; } .tile { padding: .5rem .6rem; } .tile b { font-size: 1.25rem; }
+  .tile small { font-size: .75rem; }
+  th, td { padding-right: .5rem; } .wide { display: none; }
+  .lane { grid-template-columns: 1fr; } }
+@media print {
+  :root { color-scheme: light; """ + LIGHT + """ }
+  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+  body { max-width: none; padding: 0; font-size: 10pt; }
+  h2 { break-after: avoid; } .tile, .next, .cause, .lane, .scroll, dd { break-inside: avoid; }
+  .scroll { overflow: visible; break-before: avoid; } abbr[title] { text-decoration: none; } }
 """
+
+WORDS = {
+    "operation": "Something for the GPU to do in a stream: a kernel, a memset, a copy, a record of an event or a wait.",
+    "graph": "A CUDA graph: operations that came several times in one order, and are launched by a single call.",
+    "launches": "Launches of graphs. Each takes the place of the launches of all its operations.",
+    "replayed": "Launched as a part of a graph.",
+    "first rounds": "A graph is made of work that has come before, so its first rounds are launched as always.",
+    "trials": "Now and then the library launches everything as the program does, to see which way is faster.",
+    "not watched": "Where nothing repeats, or graphs are no faster, the library looks away for a while.",
+    "not repeated": "Work that came too seldom for a graph, as before and behind a loop. Nothing is wrong with it.",
+    "patches": "Arguments that had changed since a graph's last launch, and were set in the graph.",
+    "patched": "An argument had changed since a graph's last launch, and was set in the graph.",
+    "ops": "Operations: kernels, memsets, copies, records of events and waits for them.",
+    "stream": "A CUDA stream: its operations run in the order in which the program launches them.",
+    "kind": "Blocking streams wait for the legacy default stream, and it for them. Non-blocking streams do not.",
+    "saved": "Time that launches would have taken longer than graphs, less the time for making the graphs.",
+    "region": "A part of the program to which it gave a name with autograph_region_begin().",
+    "samples": "The library looks where in the program each N-th of these calls comes from (report.callsites).",
+    "side exit": "The program left a sequence that the library held back: its operations went out one by one.",
+    "duel": "A trial of both ways in turn. The way that is faster stays.",
+}
 
 
 def escape(text):
     return html.escape(printable(text))
 
 
-def bar(part, bad=False):
-    kind = ' class="bad"' if bad else ""
-    return f'<div class="bar"><i{kind} style="width:{100 * part:.1f}%"></i></div>'
+def word(name):
+    """A technical word, which tells on hover what it means."""
+    means = WORDS.get(name) or WORDS.get(name[:-1])
+    return f'<abbr title="{escape(means)}">{escape(name)}</abbr>' if means else escape(name)
 
 
-def rows_of(header, rows, right=()):
-    """A table; cells are HTML already."""
+def explained(text, *names):
+    """The text, as HTML; the first of each of these words tells what it means."""
+    text = escape(text)
+    for name in names:
+        text = re.sub(rf"\b{name}s?\b", lambda found: word(found[0]), text, count=1)
+    return text
+
+
+def bar(*parts, kind=""):
+    """Parts are (share, class)."""
+    inner = "".join(f'<i class="{c}" style="width:{100 * part:.1f}%"></i>' for part, c in parts)
+    return f'<div class="bar {kind}">{inner}</div>'
+
+
+def rows_of(header, rows, right=(), wide=()):
+    """A table; cells are HTML already. Columns in `wide` are left out on a narrow screen."""
     def line(tag, cells):
-        return "<tr>" + "".join(f'<{tag}{" class=n" if i in right else ""}>{c}</{tag}>'
-                                for i, c in enumerate(cells)) + "</tr>"
-    return ('<div class="scroll"><table>' + line("th", header)
+        classes = (" ".join(["n"] * (i in right) + ["wide"] * (i in wide)) for i in range(len(cells)))
+        return "<tr>" + "".join(f'<{tag}{f" class={chr(34)}{c}{chr(34)}" if c else ""}>{cell}</{tag}>'
+                                for c, cell in zip(classes, cells)) + "</tr>"
+    return ('<div class="scroll"><table>' + line("th", [word(h) for h in header])
             + "".join(line("td", r) for r in rows) + "</table></div>")
+
+
+# -- On top -----------------------------------------------------------------------
+
+UNKNOWN = "\u2013"
+TILES = (("Faster", "How many times as long the run would have taken without graphs, as trials in this run showed."),
+         ("In graphs", "The share of the program's operations that went out in graphs."),
+         ("Time saved", WORDS["saved"]))
+
+
+def gain(data):
+    """What two tiles say: how much faster, and how much time; each a figure and what stands below it."""
+    found = verdict.saving(data)
+    if found is None:
+        why = ("nothing went out in graphs" if not data["ops"]["replayed"] else
+               "the driver is simulated" if verdict.is_simulated(data) else "autograph bench -- ./app measures it")
+        return (UNKNOWN, why), (UNKNOWN, why)
+    if not found.measured:
+        return ((UNKNOWN, "autograph bench -- ./app measures it"),
+                (f"< {duration(found.high)}", f"{verdict.of_the_run(data, found.high)} of the time without, at most; "
+                                              f"by the costs of an {verdict.MEASURED}"))
+    if found.high <= 0:
+        return ("1.00x", "graphs saved nothing here"), ("0", "graphs saved nothing here")
+    low, times, high = (f"{verdict.faster(data, max(0, us)):.2f}x" for us in found[:3])
+    part = verdict.of_the_run(data, found.us)
+    return ((times, f"{low} to {high}" if low != high else "times as fast as without"),
+            (duration(max(0, found.us)), f"{verdict.interval(found.low, found.high)}; {part} of the time without"))
+
+
+def tiles(data):
+    ops, (fast, time) = data["ops"], gain(data)
+    part = (share(ops["replayed"], ops["total"]) if ops["total"] else UNKNOWN, f"of {plural(ops['total'], 'operation')}")
+    return '<div class="tiles">' + "".join(
+        f'<div class="tile"><abbr title="{escape(means)}">{name}</abbr><b>{escape(value)}</b>'
+        f"<small>{escape(below)}</small></div>"
+        for (name, means), (value, below) in zip(TILES, (fast, part, time))) + "</div>"
+
+
+def next_box(data):
+    step = verdict.next_step(data)
+    if not step:
+        return ""
+    code = f"<pre>{escape(step[1])}</pre>" if step[1] else ""
+    return f'<div class="next"><b>Next:</b> {escape(step[0])}{code}</div>'
 
 
 # -- Parts ------------------------------------------------------------------------
 
-def cards(data):
-    ops = data["ops"]
-    us = report.saved(data)
-    counted = [(ops["total"], "op"), (data["replays"], "graph launch"), (data["traces"], "trace"),
-               (data["patches"], "patch")]
-    shown = [(share(ops["replayed"], ops["total"]), "of ops replayed"),
-             *((count(n), noun(n, word)) for n, word in counted)]
-    if us is not None:
-        shown.insert(1, (duration(us), "saved (estimate)"))
-    if data.get("duels"):
-        shown.append((count(data["duels"]), f"{noun(data['duels'], 'duel')}, {count(data['duels_lost'])} lost"))
-    if data["errors"]:
-        shown.append((count(data["errors"]), noun(data["errors"], "error")))
-    return '<div class="cards">' + "".join(
-        f'<div class="card"><b>{a}</b>{b}</div>' for a, b in shown) + "</div>"
+def key(kind, words, means):
+    return f'<li><span class="key {kind}"></span>{word(words)}: {escape(means)}</li>'
+
+
+def went(data):
+    """All ops, by what became of them."""
+    total = data["ops"]["total"]
+    if not total:
+        return ""
+    blamed = sum(c.ops or 0 for c in verdict.obstacles(data))
+    rows = [("good", data["ops"]["replayed"], "replayed", "launched as a part of a graph")]
+    if blamed:
+        rows.append(("held", blamed, "kept out by calls", "see below"))
+    rows += [("rest", n, name, why) for n, name, why in verdict.elsewhere(data)]
+    return ("<h2>Where the operations went</h2>"
+            + bar(*((n / total, kind) for kind, n, *_ in rows), kind="all") + '<ul class="keys">'
+            + "".join(key(kind, name, f"{count(n)} ({share(n, total)}), {why}") for kind, n, name, why in rows)
+            + "</ul>")
+
+
+def cause(data, found):
+    numbers = ", ".join(([] if found.ops is None else [plural(found.ops, "operation")])
+                        + ([plural(found.calls, "time")] if found.calls else []))
+    part = 0 if found.ops is None else found.ops / data["ops"]["total"]
+    told = found == verdict.first(data)
+    return (f'<div class="cause"><div><code>{escape(found.name)}</code><span class="soft">{numbers}</span></div>'
+            + bar((part, "held"))
+            + (f"<p>{escape(found.todo)}</p>" + (f"<pre>{escape(found.code)}</pre>" if found.code else "")
+               if not told else '<p class="soft">See "Next" above.</p>') + "</div>")
+
+
+def stands(data):
+    found, general = verdict.obstacles(data), verdict.in_general(data)
+    text = "".join(f"<p>{escape(line)}</p>" for line in general)
+    if found:
+        text += ('<p class="soft">Operations that were not replayed for a call, and how often the call ended a '
+                 "sequence.</p>")
+    elif not general:
+        text += "<p>Nothing.</p>" if data["ops"]["total"] else "<p>Nothing was launched.</p>"
+    return "<h2>What stands in the way</h2>" + text + "".join(cause(data, c) for c in found[:30])
 
 
 def streams(data):
     rows = []
     for s in sorted(data["streams"], key=lambda s: -s["ops"]):
-        rows.append([count(s["number"]), escape(report.words(s["kind"])), count(s["ops"]),
+        rows.append([count(s["number"]), escape(verdict.words(s["kind"])), count(s["ops"]),
                      share(s["replayed"], s["ops"]),
-                     bar(s["replayed"] / s["ops"] if s["ops"] else 0), count(s["replays"]),
+                     bar((s["replayed"] / s["ops"] if s["ops"] else 0, "good")), count(s["replays"]),
                      count(s["traces"])])
     return "<h2>Streams</h2>" + rows_of(
-        ["stream", "kind", "ops", "replayed", "", "launches", "traces"], rows, (0, 2, 3, 5, 6))
+        ["stream", "kind", "ops", "replayed", "", "launches", "graphs"], rows, (0, 2, 3, 5, 6), (4, 6))
 
 
 def traces(data):
+    saving = verdict.saving(data)
     most = max((t["saved_us"] for t in data["trace_list"]), default=0) or 1
+    header = ["graph", "stream", "ops", "launches", "patches", *(["saved", ""] if saving else []), "what"]
     rows = []
     for t in report.replayed_traces(data)[:100]:
         rows.append([count(t["number"]), count(t["stream"]), count(t["length"]),
-                     count(t["replays"]), count(t["patches"]), duration(t["saved_us"]),
-                     bar(max(0, t["saved_us"]) / most),
+                     count(t["replays"]), count(t["patches"]),
+                     *([duration(t["saved_us"]), bar((max(0, t["saved_us"]) / most, "good"))] if saving else []),
                      f"<code>{escape(report.kernels(data, t, 6))}</code>"])
     left = report.others(data, 100)
-    return "<h2>Traces</h2>" + rows_of(
-        ["trace", "stream", "ops", "replays", "patches", "saved", "", "what"],
-        rows, (0, 1, 2, 3, 4, 5)) + (
+    return "<h2>Graphs</h2>" + (rows_of(header, rows, range(6 if saving else 5), (1, 4, 6) if saving else (1, 4))
+                                if rows else "") + (
             f'<p class="soft">and {plural(left, "other")}, which did less or nothing</p>' if left else "")
-
-
-def stands(data):
-    found = report.obstacles(data)
-    head = "<h2>What stands in the way</h2>"
-    if not found or data["ops"]["total"] == 0:
-        return head + f"<p>{escape(report.stands(data)[0])}</p>"
-    with_ops = found[0][0] is not None
-    weight = [f[0] if with_ops else f[1] for f in found]
-    rows = [[*([count(f[0])] if with_ops else []), count(f[1]) if f[1] else "",
-             bar(w / (weight[0] or 1), bad=True), f'<code class="one">{escape(f[2])}</code>',
-             escape(f[3])] for f, w in zip(found[:30], weight)]
-    header = [*(["ops lost"] if with_ops else []), "times", "", "because of", "what to do"]
-    head += "".join(f"<p>{escape(line)}</p>" for line in report.stopped(data) + report.little(data))
-    return head + rows_of(header, rows, (0, 1) if with_ops else (0,))
 
 
 def callsites(data):
     rows = []
     for c in sorted(data["callsites"], key=lambda c: -c["samples"])[:30]:
-        rows.append([count(c["samples"]), f"<code>{escape(c['function'] or '?')}</code>",
+        rows.append([count(c["samples"]), f"<code>{escape(verdict.name_of(c['function'] or '?'))}</code>",
                      f"<code>{escape(report.place(data, c))}</code>"])
     return "<h2>Where these calls come from</h2>" + rows_of(["samples", "call", "from"], rows, (0,))
 
 
 def regions(data):
     rows = [[escape(r["name"]), count(r["count"]), f"{r['seconds']:.3f}", count(r["ops"]),
-             share(r["replayed"], r["ops"]), bar(r["replayed"] / r["ops"] if r["ops"] else 0)]
+             share(r["replayed"], r["ops"]), bar((r["replayed"] / r["ops"] if r["ops"] else 0, "good"))]
             for r in data["regions"]]
     return "<h2>Regions</h2>" + rows_of(["region", "times", "seconds", "ops", "replayed", ""], rows,
-                                        (1, 2, 3, 4))
-
-
-# -- Timeline -----------------------------------------------------------------------
-
-WIDTH, LEFT, ROW, COLUMNS = 1000, 90, 46, 300
-KEYS = (("good", "replayed"), ("held", "held, then one by one"), ("eager", "eager"),
-        ("call", "calls that cut sequences"))
-
-
-def class_of(op):
-    return "good" if op.replayed else "eager" if op.submit is None else "held"
-
-
-def rect(x, y, w, h, kind, title=None):
-    inner = f"<title>{escape(title)}</title></rect>" if title else "</rect>"
-    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" class="{kind}">{inner}'
-
-
-def svg(height, parts, label):
-    return (f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(label)}">'
-            + "".join(parts) + "</svg>")
-
-
-def overview(trace):
-    """The whole run: ops of each stream over time, by how they were submitted."""
-    begin, end = trace.ops[0].time, trace.ops[-1].time + 1
-    numbers = sorted({op.stream for op in trace.ops})[:12]
-    bins = {n: [dict.fromkeys(("good", "held", "eager"), 0) for _ in range(COLUMNS)] for n in numbers}
-    for op in trace.ops:
-        if op.stream in bins:
-            bins[op.stream][(op.time - begin) * COLUMNS // (end - begin)][class_of(op)] += 1
-    most = max(sum(b.values()) for row in bins.values() for b in row)
-    step = (WIDTH - LEFT) / COLUMNS
-    parts = []
-    for i, n in enumerate(numbers):
-        base = (i + 1) * ROW
-        parts.append(f'<text x="0" y="{base - 4}">stream {n}</text>'
-                     f'<line x1="{LEFT}" x2="{WIDTH}" y1="{base}" y2="{base}" class="axis"/>')
-        for column, kinds in enumerate(bins[n]):
-            y = base
-            for kind in ("good", "held", "eager"):
-                h = kinds[kind] * (ROW - 8) / most
-                if h:
-                    y -= h
-                    parts.append(rect(LEFT + column * step, y, step, h, kind))
-    bottom = len(numbers) * ROW + 16
-    span = (end - begin) / 1e3
-    for k, anchor in enumerate(("start", "middle", "middle", "middle", "end")):
-        parts.append(f'<text x="{LEFT + (WIDTH - LEFT) * k / 4:.0f}" y="{bottom}" '
-                     f'text-anchor="{anchor}">{duration(span * k / 4) if k else 0}</text>')
-    return svg(bottom + 6, parts, "ops over time")
-
-
-def moment(trace, most=160):
-    """A short time in the last quarter, op by op, with the launches that submitted them."""
-    at = max(0, len(trace.ops) * 3 // 4 - most // 2)
-    ops = trace.ops[at:at + most]
-    begin, end = ops[0].time, max(ops[-1].time, ops[0].time + 1000)
-    end += (end - begin) // 50
-    scale = (WIDTH - LEFT) / (end - begin)
-    numbers = sorted({op.stream for op in ops})[:8]
-    parts = []
-
-    def x(time):
-        return LEFT + (min(max(time, begin), end) - begin) * scale
-
-    for i, n in enumerate(numbers):
-        top = i * ROW
-        parts.append(f'<text x="0" y="{top + 16}">stream {n}</text>'
-                     f'<text x="0" y="{top + 34}">submitted</text>')
-        for op in ops:
-            if op.stream == n:
-                parts.append(rect(x(op.time), top + 6, max(1.5, (op.took or 0) * scale), 13,
-                                  class_of(op), f"{trace.what(op)}: {trace.how(op)}"))
-        for s in trace.submits:
-            if s.stream == n and begin <= s.time <= end:
-                parts.append(rect(x(s.time), top + 24, max(2, s.took * scale), 13,
-                                  "good" if s.replayed else "held",
-                                  f"{plural(s.replayed, 'op')} by trace {s.trace}, {s.patches} patched, "
-                                  f"{s.held - s.replayed} one by one: "
-                                  f"{tracefile.name_of(tracefile.REASONS, s.reason)}"))
-    top = len(numbers) * ROW
-    parts.append(f'<text x="0" y="{top + 16}">calls</text>')
-    for b in trace.barriers:
-        if begin <= b.time <= end:
-            parts.append(rect(x(b.time), top + 6, max(1.5, b.took * scale), 13, "call",
-                              trace.string(b.name)))
-    parts.append(f'<text x="{LEFT}" y="{top + 38}">0</text><text x="{WIDTH}" y="{top + 38}" '
-                 f'text-anchor="end">{duration((end - begin) / 1e3)}</text>')
-    return svg(top + 44, parts, "some ops in detail")
-
-
-def timeline(trace):
-    if trace is None:
-        return ('<h2>Timeline</h2><p class="soft">For a timeline, run the program with '
-                "<code>autograph --report --trace</code>.</p>")
-    if not trace.ops:
-        return '<h2>Timeline</h2><p class="soft">The trace file has no ops in it.</p>'
-    keys = "".join(f'<span class="key {c}"></span>{t}' for c, t in KEYS)
-    flaws = "".join(f'<p class="soft">The trace file: {escape(f)}.</p>' for f in trace.flaws)
-    return (f"<h2>Timeline</h2><p class=soft>{keys}</p>{overview(trace)}"
-            f"<h2>A moment of it</h2>{moment(trace)}{flaws}")
+                                        (1, 2, 3, 4), (5,))
 
 
 # -- Page ---------------------------------------------------------------------------
 
 def body(data, trace):
-    facts = [f"process {data.get('pid', '?')}", f"libautograph {data.get('version', '?')}"]
-    if data["seconds"]:
-        facts.append("ran for " + duration(data["seconds"] * 1e6))
-    if data.get("config"):
-        facts.append(f"options from {data['config']}")
-    facts += [f"{k} = {v}" for k, v in (data.get("options") or {}).items()]
-    parts = [f"<h1>{escape(data.get('program', '?'))}</h1>",
-             f'<p class="soft">{escape(", ".join(facts))}</p>', cards(data), stands(data)]
-    parts += [part(data) for part, name in ((callsites, "callsites"), (streams, "streams"),
-                                            (traces, "trace_list"), (regions, "regions"))
+    parts = [f"<h1>{escape(report.program(data))}</h1>",
+             f'<p class="verdict">{explained(verdict.verdict(data), "operation", "graph")}</p>',
+             tiles(data), next_box(data)]
+    if data.get("complete") is False:
+        parts.append('<p class="soft">The program goes on: this is how it stood.</p>')
+    parts += [went(data), stands(data)]
+    if data["callsites"]:
+        parts.append(callsites(data))
+    if trace or data["ops"]["total"]:
+        parts.append(timeline.show(trace))
+    parts += [part(data) for part, name in ((streams, "streams"), (traces, "trace_list"), (regions, "regions"))
               if data[name]]
-    return "".join(parts) + timeline(trace)
+    facts = (explained(fact, "operation", "patched", "side exit", "duel") for fact in report.facts(data))
+    parts.append("<h2>Run</h2>" + "".join(f'<p class="soft">{fact}</p>' for fact in facts))
+    return "".join(parts)
 
 
-def write(name, bodies):
+def words(text):
+    """The words that the page explains on hover, for who has no pointer."""
+    return ("<h2>Words</h2><dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(means)}</dd>"
+                                           for name, means in sorted(WORDS.items())
+                                           if f'title="{escape(means)}"' in text) + "</dl>")
+
+
+def write(name, title, bodies):
     """Writes the page of one or more reports."""
+    inner = "<hr>".join(bodies)
     text = ('<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>libautograph</title><style>{STYLE}</style></head><body>"
-            + "<hr>".join(bodies) + "</body></html>\n")
+            f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"
+            + inner + words(inner) + "</body></html>\n")
     try:
         with open(name, "w", encoding="utf-8") as file:
             file.write(text)

@@ -12,7 +12,8 @@
 enum { POOL_ASKED = 64 }; /* allocations, behind which a program has set its pool up */
 
 static const char *_Atomic gpus[AG_GPUS]; /* by device: kept names, or NULL */
-static _Atomic uint64_t pool_allocations;
+static _Atomic uint64_t pool_allocations, pool_behind_waits;
+static _Atomic uint32_t last_waits;     /* of the thread that allocated last */
 static _Atomic int64_t pool_keeps = -1; /* bytes; less than 0: not known */
 
 void ag_facts_gpu(CUdevice device)
@@ -25,11 +26,13 @@ void ag_facts_gpu(CUdevice device)
         atomic_store(&gpus[device], ag_keep(name));
 }
 
-void ag_facts_allocated(void)
+void ag_facts_allocated(uint32_t waits)
 {
     CUdevice device;
     CUmemoryPool pool;
     cuuint64_t bytes;
+    if (atomic_exchange(&last_waits, waits) != waits)
+        atomic_fetch_add(&pool_behind_waits, 1);
     if (atomic_fetch_add(&pool_allocations, 1) + 1 != POOL_ASKED ||
         ag_real.cuDeviceGetMemPool == NULL || ag_real.cuMemPoolGetAttribute == NULL)
         return;
@@ -43,6 +46,7 @@ void ag_facts_allocated(void)
 void ag_facts_gather(struct ag_account *account)
 {
     account->pool_allocations = atomic_load(&pool_allocations);
+    account->pool_behind_waits = atomic_load(&pool_behind_waits);
     account->pool_keeps = atomic_load(&pool_keeps);
     for (unsigned i = 0; i < AG_GPUS; i++)
         if ((account->gpus[account->gpu_count] = atomic_load(&gpus[i])) != NULL)

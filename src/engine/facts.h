@@ -4,14 +4,16 @@
 #define AG_FACTS_H
 
 #include <cuda.h>
+#include <stdint.h>
 
 #include "observe/account.h"
 
 /* The library meets a context on this device. Asks for the device's name, if a report is wanted. */
 void ag_facts_gpu(CUdevice device);
 
-/* The program has allocated stream-ordered memory of its current device's pool. */
-void ag_facts_allocated(void);
+/* The program has allocated stream-ordered memory of its current device's pool. So many times the
+   thread has waited for the GPU so far. */
+void ag_facts_allocated(uint32_t waits);
 
 void ag_facts_gather(struct ag_account *account);
 

@@ -49,7 +49,7 @@ void ag_engine_allocates(CUstream handle, bool ptsz)
 void ag_engine_allocated(CUstream handle, bool ptsz)
 {
     if (__builtin_expect(ag_accounting, 0) && strcmp(ag_cause, "cuMemAllocFromPoolAsync") != 0)
-        ag_facts_allocated();
+        ag_facts_allocated(ag_done.waits);
     if (ag_stream_name(handle, ptsz) != CU_STREAM_PER_THREAD || !ag_anything_held())
         return;
     struct ag_stream *stream = ag_stream_peek(handle, ptsz, ag_context_current());

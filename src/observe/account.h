@@ -76,12 +76,13 @@ struct ag_account {
     double duel_variance;       /* of the difference between these, relative to their average */
     const char *gpus[AG_GPUS];  /* names of the devices that had a context */
     uint32_t gpu_count;
-    uint64_t pool_allocations; /* of stream-ordered memory, of the device's pool */
-    int64_t pool_keeps;        /* bytes that this keeps at a wait; less than 0: not known */
-    uint64_t graph_memory_kb;  /* of the device, that graphs have taken in one context at most */
-    bool partial;              /* a stream was in use, and its last numbers are missing */
-    bool barred;               /* nothing is ever held in one of the streams */
-    const char *stopped;       /* why nothing is held; NULL: ops may be held */
+    uint64_t pool_allocations;  /* of stream-ordered memory, of the device's pool */
+    uint64_t pool_behind_waits; /* of these, first ones behind a wait of the host */
+    int64_t pool_keeps;         /* bytes that this keeps at a wait; less than 0: not known */
+    uint64_t graph_memory_kb;   /* of the device, that graphs have taken in one context at most */
+    bool partial;               /* a stream was in use, and its last numbers are missing */
+    bool barred;                /* nothing is ever held in one of the streams */
+    const char *stopped;        /* why nothing is held; NULL: ops may be held */
     double seconds;
     bool complete; /* the process ends */
 };

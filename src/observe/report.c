@@ -229,8 +229,8 @@ static void put_gpus(struct output *out, const struct ag_account *account)
         put(out, i ? ", " : "");
         put_string(out, account->gpus[i]);
     }
-    put(out,
-        "],\n  \"pool\": {\"allocations\": %" PRIu64 ", \"keeps\": ", account->pool_allocations);
+    put(out, "],\n  \"pool\": {\"allocations\": %" PRIu64, account->pool_allocations);
+    put(out, ", \"behind_waits\": %" PRIu64 ", \"keeps\": ", account->pool_behind_waits);
     if (account->pool_keeps < 0)
         put(out, "null},\n");
     else

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* observe_pool.c gives|keeps|own: steps that allocate stream-ordered memory, from the device's pool as
- * it is or set to keep its memory, or from a pool of the program's own. */
+/* observe_pool.c gives|keeps|own: steps that allocate stream-ordered memory, use it, free it and
+ * wait. It is of the device's pool as that is, of the device's pool set to keep its memory, or of a
+ * pool that the program names. */
 #include <string.h>
 
 #include "sim_test.h"
+
+enum { N = 32 };
 
 int main(int argc, char **argv)
 {
@@ -25,6 +28,7 @@ int main(int argc, char **argv)
             OK(cuMemAllocFromPoolAsync(&memory, 1024, pool, stream));
         else
             OK(cuMemAllocAsync(&memory, 1024, stream));
+        OK(launch_mix(memory, N, 7, stream));
         OK(cuMemFreeAsync(memory, stream));
         OK(cuStreamSynchronize(stream));
     }

@@ -102,6 +102,7 @@ static void write_report(void)
         .gpus = {"A \"GPU\""},
         .gpu_count = 1,
         .pool_allocations = 70,
+        .pool_behind_waits = 60,
         .pool_keeps = 4096,
         .graph_memory_kb = 200,
         .stopped = "no reason",

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+"""What keeps work out of graphs, and what to change in the program: a sentence, and a line of code or "" where
+there is nothing to do."""
+
+# By driver function (beginning of its name), then by reason. The first that fits counts.
+ADVICE = [
+    ("cuMemcpyHtoD", "A copy of more than 1 KiB of pageable memory is in no graph: pin the memory.",
+     "cudaMallocHost(&buffer, bytes);"),
+    ("cuMemcpyDtoH", "A copy to the host ends a graph: copy less often, and to pinned memory.",
+     "if (step % 100 == 0) cudaMemcpyAsync(to, from, bytes, kind, stream);"),
+    ("cuMemcpyAsync", "A copy to the host, or of more than 1 KiB of pageable memory, is in no graph: pin it.",
+     "cudaMallocHost(&buffer, bytes);"),
+    ("cuMemcpy2DAsync", "A copy to the host, of arrays or of pageable memory is in no graph: pin it.",
+     "cudaMallocHost(&buffer, bytes);"),
+    ("cuMemcpy3DAsync", "A copy to the host, of arrays or of pageable memory is in no graph: pin it.",
+     "cudaMallocHost(&buffer, bytes);"),
+    ("cuMemcpyPeer", "A copy between GPUs ends a graph: copy once, at the end of an iteration.",
+     "cudaMemcpyPeerAsync(to, 1, from, 0, bytes, stream);  // once"),
+    ("cuMemcpy", "The host waits for this copy: copy asynchronously, with pinned memory.",
+     "cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream);"),
+    ("cuMemsetD", "A graph sets memory of the device, within one allocation: other memory ends it.",
+     "cudaMalloc(&buffer, bytes);  // in place of managed or host memory"),
+    ("cuMemAllocAsync", "Allocate before the loop, and use the memory again.",
+     "cudaMallocAsync(&buffer, bytes, stream);  // once, before the loop"),
+    ("cuMemFreeAsync", "Free behind the loop.", "cudaFreeAsync(buffer, stream);  // behind the loop"),
+    ("cuMemAlloc", "An allocation ends all graphs: allocate before the loop, or in stream order.",
+     "cudaMallocAsync(&buffer, bytes, stream);"),
+    ("cuMemFree", "A free ends all graphs: free behind the loop, or in stream order.",
+     "cudaFreeAsync(buffer, stream);"),
+    ("cuMemHostAlloc", "Allocate pinned memory before the loop.", "cudaMallocHost(&buffer, bytes);  // once"),
+    ("cuMemPrefetch", "Prefetch before the loop.",
+     "cudaMemPrefetchAsync(buffer, bytes, device, stream);  // once"),
+    ("cuStreamSynchronize", "A wait ends a graph: wait once in an iteration, not behind each step.",
+     "cudaStreamSynchronize(stream);  // once, behind the last kernel"),
+    ("cuCtxSynchronize", "A wait for the whole device ends all graphs: wait for one stream, once in an iteration.",
+     "cudaStreamSynchronize(stream);  // in place of cudaDeviceSynchronize()"),
+    ("cuEventSynchronize", "A wait ends a graph: wait once in an iteration, not behind each step.",
+     "cudaEventSynchronize(event);  // once, behind the last kernel"),
+    ("cuEventQuery", "Each question submits what is held: wait in place of asking in a loop.",
+     "cudaEventSynchronize(event);"),
+    ("cuStreamQuery", "Each question submits what is held: wait in place of asking in a loop.",
+     "cudaStreamSynchronize(stream);"),
+    ("cuEventElapsedTime", "Times that are read in the loop end graphs: read them behind it.",
+     "cudaEventElapsedTime(&ms, start, stop);  // behind the loop"),
+    ("cuEventCreate", "Create events before the loop, and use them again.",
+     "cudaEventCreateWithFlags(&event, cudaEventDisableTiming);  // once"),
+    ("cuEventDestroy", "Destroy events behind the loop.", "cudaEventDestroy(event);  // behind the loop"),
+    ("cuStreamCreate", "Create streams before the loop.", "cudaStreamCreate(&stream);  // once"),
+    ("cuStreamDestroy", "Destroy streams behind the loop.", "cudaStreamDestroy(stream);  // behind the loop"),
+    ("cuStreamWaitEvent", "Streams wait for each other here: let them wait less often, with more work between.",
+     "cudaStreamWaitEvent(stream, event, 0);  // once for many kernels"),
+    ("cuEventRecord", "A record of an event with timing ends a graph: events that only order work need none.",
+     "cudaEventCreateWithFlags(&event, cudaEventDisableTiming);"),
+    ("cuLaunchHostFunc", "A host function ends a graph: call one at the end of an iteration.",
+     "cudaLaunchHostFunc(stream, f, data);  // behind the last kernel"),
+    ("cuStreamAddCallback", "A callback ends a graph: add one at the end of an iteration.",
+     "cudaLaunchHostFunc(stream, f, data);  // behind the last kernel"),
+    ("cuLaunchKernel", "The first launch of a kernel, or one with attributes that no graph has: nothing to do.", ""),
+    ("cuGraphLaunch", "This is the program's own graph, which runs as it is: nothing to do.", ""),
+    ("cuGraph", "The program makes graphs of its own: make them before the loop.",
+     "cudaGraphInstantiate(&exec, graph, 0);  // once"),
+    ("cuModule", "Code is loaded in the loop: load it at the start.", "CUDA_MODULE_LOADING=EAGER autograph ./app"),
+    ("cuLibrary", "Code is loaded in the loop: load it at the start.", "CUDA_MODULE_LOADING=EAGER autograph ./app"),
+    ("cuFuncSet", "Set a kernel's attributes before the loop.",
+     "cudaFuncSetAttribute(kernel, attribute, value);  // once"),
+    ("cuKernelSet", "Set a kernel's attributes before the loop.",
+     "cudaFuncSetAttribute(kernel, attribute, value);  // once"),
+    ("autograph_", "The program asked for it: nothing to do.", ""),
+    ("side_exit", "The operations change from one iteration to the next: nothing to do if they must.", ""),
+    ("stream_barrier", "A call that can be in no graph: move it to the end of the iteration.",
+     "cudaStreamSynchronize(stream);  // such calls from here on"),
+    ("host_wait", "A wait ends a graph: wait once in an iteration, not behind each step.",
+     "cudaStreamSynchronize(stream);  // once, behind the last kernel"),
+    ("barrier", "Allocate, create and load before the loop.", "cudaMalloc(&buffer, bytes);  // once"),
+    ("legacy_order", "The default stream and other streams wait for each other: make streams that do not.",
+     "cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);"),
+    ("watchdog", "The program is slow between launches: let operations wait longer, unless it watches memory.",
+     "autograph --set hold.bound_us=3000 ./app"),
+    ("event", "Events of held work are asked about or used again: use several in turn.",
+     "cudaEventRecord(events[step % 8], stream);"),
+    ("capture", "The program captures graphs of its own: nothing to do.", ""),
+    ("destroy", "Destroy streams and contexts behind the loop.", "cudaStreamDestroy(stream);  // behind the loop"),
+    ("attributes", "Set attributes of functions and streams before the loop.",
+     "cudaFuncSetAttribute(kernel, attribute, value);  // once"),
+    ("failure", "The driver refused a graph: please report it, with what this prints.",
+     "autograph --set log.level=3 ./app"),
+    ("exit", "The program ended: nothing to do.", ""),
+    ("request", "The program asked for it (autograph_flush, autograph_pause): nothing to do.", ""),
+    ("sequence_end", "A loop began anew, or a graph was full: nothing to do.", ""),
+    ("shared_queue", "There are more streams than queues of the device: use fewer streams, or more queues.",
+     "CUDA_DEVICE_MAX_CONNECTIONS=32 autograph ./app"),
+]
+
+POOL = ("The memory pool gives its memory back at each wait, and the next step waits for new memory: let it keep all.",
+        "uint64_t all = UINT64_MAX; cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all);")
+
+# Options that keep work eager where they are less, or more, than this.
+LEAST = {"graph.execs": 256, "graph.memory_mb": 64, "graph.free_execs": 24, "graph.credit_ms": 8,
+         "trace.memory": 16384, "trace.max_length": 128, "hold.bound_us": 300}
+MOST = {"trace.hot": 3, "trace.min_length": 1}
+
+
+def advice(function, reason):
+    """(sentence, line of code) for a driver function, which may be None, and a reason."""
+    for key, text, code in ADVICE:
+        if function and function.startswith(key):
+            return text, code
+    return next(((text, code) for key, text, code in ADVICE if key == reason), ("", ""))
+
+
+def holds_back(name, value):
+    """Whether this value of an option keeps more work eager than the option's default."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return value < LEAST.get(name, value) or value > MOST.get(name, value)
