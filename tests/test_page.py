@@ -86,8 +86,7 @@ def test_the_page_explains_its_words_colours_and_blanks(shown, tmp_path):
     hover = dict((b, a) for a, b in re.findall('<abbr title="([^"]+)">([^<]+)</abbr>', text))
     assert {"Faster", "In graphs", "Time saved", "operations", "graphs", "replayed", "first rounds", "trials",
             "not watched", "not repeated", "stream", "kind", "ops", "launches", "patches", "region", "samples", "duel",
-            "side exits",
-            "held, then one by one", "eager", "calls", "blank"} <= set(hover)
+            "side exits", "held, then one by one", "eager", "calls", "blank"} <= set(hover)
     assert all(len(means) > 20 for means in hover.values())
     classes = set(re.findall('<rect [^>]*class="([a-z]+)"', text)) | {"blank"}
     assert classes == set(re.findall('<li><span class="key ([a-z]+)"></span><abbr', text.split("Timeline")[1]))

@@ -69,6 +69,7 @@ def test_content(tmp_path):
         "options": {"report.file": str(file)},
         "ops": {"total": 1000, "replayed": 900, "eager": 100},
         "replays": 15,
+        "waited": 3,
         "patches": 8,
         "updates": 5,
         "updates_refused": {name: i + 1 for i, name in enumerate(

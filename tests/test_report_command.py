@@ -198,10 +198,10 @@ def test_ops_that_no_call_is_to_blame_for(shown, tmp_path):
     assert rows(lines)[1][:3] == ["50", "9", "cuMemcpyHtoDAsync"]
     tail = lines[lines.index("These were not replayed either, and no call is to blame:") + 1:]
     assert [row[:2] for row in (re.split(r"\s{2,}|: ", line) for line in tail if line[0].isdigit())] == [
-        ["200", "first rounds"], ["100", "trials"], ["50", "not watched"], ["650", "not repeated"]]
+        ["200", "first rounds"], ["100", "trials"], ["50", "not watched"], ["10", "other calls"], ["650", "not repeated"]]
     shown(data, "--html", tmp_path / "p")
     bars = re.findall(r'<i class="held" style="width:([\d.]+)%"', (tmp_path / "p").read_text())
-    assert bars == ["5.0", "2.5", "2.0", "0.5"], "all calls together, and each of them, of all operations"
+    assert bars == ["4.5", "2.5", "2.0"], "all calls together, and each of them, of all operations"
 
 
 def test_nothing_stands_in_the_way_of_first_rounds(shown):
@@ -254,6 +254,15 @@ def test_a_call_that_makes_graphs_short(shown):
     assert sections(done.stdout)["What stands in the way"] == ["Nothing."]
 
 
+def test_waits_behind_graphs_that_had_gone_out(shown):
+    """They have cut nothing; with the cuts that other waits made they are not named twice."""
+    ops = {"total": 10000, "replayed": 10000, "eager": 0}
+    cuts = [{"function": "cuStreamSynchronize", "reason": "host_wait", "calls": 2400, "ops": 0}]
+    for some, named in ([], ["waits for the GPU"]), (cuts, ["cuStreamSynchronize"]):
+        lines = sections(shown(third_format(ops=ops, cuts=some, replays=2500, waited=2500)).stdout)
+        assert [row[2] for row in rows(lines["What stands in the way"])[2:] if len(row) > 2] == named
+
+
 def test_every_advice_has_a_line_of_code():
     """Or says that there is nothing to do; each reason has one."""
     advice = commands.module("advice")
@@ -276,11 +285,22 @@ def test_options_in_the_table_of_advice_are_options():
 
 @pytest.mark.parametrize("function, code", [
     ("cuMemcpyHtoDAsync_v2", "cudaMallocHost"), ("cuEventRecord", "cudaEventDisableTiming"),
-    ("cuStreamSynchronize", "cudaStreamSynchronize(stream);  // once"), ("cuMemAllocAsync", "once, before the loop"),
+    ("cuStreamSynchronize", "if (step % 100 == 0) cudaStreamSynchronize(stream);"), ("cuMemAllocAsync", "once, before the loop"),
     ("cuMemcpyDtoHAsync_v2", "if (step % 100 == 0)"), ("cuCtxSynchronize", "cudaStreamSynchronize")])
 def test_advice_names_what_to_change(shown, function, code):
     done = shown(third_format(cuts=[{"function": function, "reason": "host_wait", "calls": 50, "ops": 90}]))
     assert code in re.sub(r"\s+", " ", done.stdout).replace("; //", ";  //")
+
+
+@pytest.mark.parametrize("word, code", [
+    ("timed", "cudaEventCreateWithFlags(&event, cudaEventDisableTiming);"), ("grid", None),
+    ("allocate", "cudaMemPoolAttrReleaseThreshold, &all);"),
+    ("waits_for_each", "if (step % 100 == 0) cudaStreamSynchronize(stream);")])
+def test_advice_to_programs(tmp_path, word, code):
+    """Steps that are regular but for what the word says; all of the last one is replayed."""
+    autograph("--report=r", compiled.program("irregular"), word, 1, cwd=tmp_path)
+    text = first_words(autograph("report", "r", cwd=tmp_path))
+    assert text.endswith(f" {code}") if code else "Next:" not in text
 
 
 # -- Terminal -----------------------------------------------------------------------

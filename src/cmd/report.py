@@ -39,7 +39,7 @@ def load(path):
         raise Failure(f"{path}: has format {data['format']}, this command reads up to {FORMATS[-1]}\n"
                       "  use the autograph of the library that wrote it")
     for name in ("streams", "trace_list", "cuts", "callsites", "regions", "trace_file", "seconds", "gpus",
-                 "pool", "eager_ops"):
+                 "pool", "eager_ops", "waited"):
         data.setdefault(name, None)
     data["path"] = path
     data["names"] = shown(path, lambda: demangle(
@@ -62,7 +62,9 @@ def kernels(data, entry, most=3):
     """The ops of a trace, most frequent first."""
     parts = []
     for k in sorted(entry["kernels"], key=lambda k: (not k["name"], -k["count"])):
-        name = "others" if not k["name"] else k["name"] if k["name"] in OTHER_OPS else brief_name(data["names"][k["name"]])
+        name = k["name"] or "others"
+        if name not in (*OTHER_OPS, "others"):
+            name = brief_name(data["names"][name])
         parts.append(f"{k['count']} {name}" if k["count"] > 1 else name)
     left = len(parts) - most
     return ", ".join(parts[:most]) + (f" and {left} more" if left > 0 else "")

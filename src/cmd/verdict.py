@@ -9,9 +9,10 @@ from common import duration, plural, share
 
 MEASURED = "H200"  # the GPU whose costs the library estimates with
 SIMULATED = "Simulated"
-ENOUGH = 16  # ops of a graph, on the average: longer ones save little more
-MUCH, LITTLE, TINY = 0.05, 0.02, 0.001  # of the ops
+ENOUGH = 8  # ops of a graph, on the average: longer ones save little more
+MUCH, LITTLE, TINY = 0.05, 0.02, 0.005  # of the ops
 SHORT_RUN = 1000  # ops
+POOL_WAITS = 16  # allocations behind waits: fewer cost little
 NO_CAUSES = ("sequence_end", "exit")
 OLD_VARIANCE = 0.0225  # of duels in reports that do not say: that of a single pair
 
@@ -129,6 +130,9 @@ def causes(data):
         name = name_of(function) if function else words(reason)
         ops, calls = rows.get(name, (0, 0))[:2]
         rows[name] = (ops + cut["ops"], calls + cut["calls"], name, *advice(function, reason))
+    waits = data["waited"] or 0  # those whose graph had gone out before have cut nothing
+    if waits > 4 * sum(c["calls"] for c in data["cuts"] if c["reason"] == "host_wait"):
+        rows["waits"] = (0, waits, "waits for the GPU", *advice(None, "host_wait"))
     return sorted((Cause(*row) for row in rows.values()), key=lambda c: (-c.ops, -c.calls))
 
 
@@ -170,7 +174,7 @@ def elsewhere(data):
     blamed = {False: 0, True: 0}
     for cause in causes(data):
         blamed[cause in shown] += cause.ops
-    named.append((blamed[False], "other calls", "each kept out fewer than one in a thousand"))
+    named.append((blamed[False], "other calls", "each kept out fewer than one in two hundred"))
     left = ops["eager"] - blamed[True] - sum(n for n, *_ in named)
     if forbidden(data):
         named.append((left, "not allowed", "the library had stopped" if stopped(data) else ", ".join(options(data))))
@@ -192,7 +196,7 @@ def in_general(data):
 def pool(data):
     """Advice on the memory pool, (what, code), or None."""
     found = data["pool"] or {}
-    return POOL if found.get("keeps") == 0 and found["behind_waits"] > ENOUGH else None
+    return POOL if found.get("keeps") == 0 and found["behind_waits"] > POOL_WAITS else None
 
 
 # -- The verdict ------------------------------------------------------------------------

@@ -168,9 +168,10 @@ static void add(_Atomic uint64_t *to, uint64_t n)
                           memory_order_relaxed);
 }
 
-void ag_account_replay(const struct ag_stream *stream, const struct ag_trace *trace,
-                       uint64_t patches)
+void ag_account_replay(struct ag_stream *stream, const struct ag_trace *trace, uint64_t patches)
 {
+    stream->counters.waited += stream->cuts.waits != ag_done.waits;
+    stream->cuts.waits = ag_done.waits;
     if (trace->account == NULL)
         return;
     atomic_store_explicit(&trace->account->stream, stream->id.number, memory_order_relaxed);
@@ -213,6 +214,7 @@ static void add_counters(struct ag_counters *sum, const struct ag_counters *more
     sum->evictions += more->evictions;
     sum->duels += more->duels;
     sum->duels_lost += more->duels_lost;
+    sum->waited += more->waited;
     sum->first_rounds += more->first_rounds;
     sum->trials += more->trials;
     sum->errors += more->errors;

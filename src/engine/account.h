@@ -40,8 +40,7 @@ void ag_account_trial(struct ag_stream *stream, uint64_t ops);
 void ag_account_trace(struct ag_stream *stream, struct ag_trace *trace, const struct ag_node *leaf);
 
 /* The trace has been replayed in the stream, which set the arguments of so many nodes. */
-void ag_account_replay(const struct ag_stream *stream, const struct ag_trace *trace,
-                       uint64_t patches);
+void ag_account_replay(struct ag_stream *stream, const struct ag_trace *trace, uint64_t patches);
 
 /* -- All streams; no lock may be held ------------------------------------------ */
 

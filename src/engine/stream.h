@@ -201,7 +201,8 @@ struct ag_refusals {
 struct ag_cuts {
     struct ag_cut cut[AG_CUTS];
     uint32_t count;
-    uint64_t told; /* eager ops of which it is known why they were */
+    uint32_t waits; /* of the thread by the last replay: ag_done.waits */
+    uint64_t told;  /* eager ops of which it is known why they were */
 };
 
 /* account.c: the counters when somebody peeked. */

@@ -56,6 +56,7 @@ struct ag_counters {
     uint64_t ops;      /* ops that the program issued */
     uint64_t replayed; /* of these, submitted by a graph launch */
     uint64_t replays;  /* graph launches */
+    uint64_t waited;   /* of these, the first ones behind a wait of the host */
     uint64_t patches;  /* nodes whose arguments were set before a replay */
     uint64_t updates;  /* execs updated as a whole from their source graph */
     uint64_t refusals[AG_REFUSAL_COUNT];

@@ -380,7 +380,7 @@ static void put_report(struct output *out, const struct ag_account *account)
     put(out, ", \"replayed\": %" PRIu64, c->replayed);
     put(out, ", \"eager\": %" PRIu64 "},\n", c->ops - c->replayed);
     put_eager(out, c);
-    put(out, "  \"replays\": %" PRIu64 ",\n", c->replays);
+    put(out, "  \"replays\": %" PRIu64 ",\n  \"waited\": %" PRIu64 ",\n", c->replays, c->waited);
     put(out, "  \"patches\": %" PRIu64 ",\n", c->patches);
     put(out, "  \"updates\": %" PRIu64 ",\n", c->updates);
     put(out, "  \"updates_refused\": {");

@@ -112,6 +112,7 @@ static void write_report(void)
     struct ag_counters c = {.ops = 1000,
                             .replayed = 900,
                             .replays = 15,
+                            .waited = 3,
                             .patches = 8,
                             .updates = 5,
                             .traces = 2,
