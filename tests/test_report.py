@@ -48,6 +48,8 @@ def test_content(tmp_path):
         "stopped": "no reason",
         "seconds": 1.5,
         "complete": True,
+        "partial": True,
+        "barred": True,
         "streams": [{"number": 3, "kind": "blocking", "lives": 2, "ops": 1000, "replayed": 900,
                      "replays": 15, "traces": 2}],
         "trace_list": [

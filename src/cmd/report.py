@@ -5,13 +5,12 @@ import glob
 import json
 import os
 import subprocess
-import textwrap
 
 import page
 import tracefile
 import verdict
 from common import (OK, Failure, Parser, brief_name, count, demangle, duration, plural, printable,
-                    share, shortened, spare, table, width)
+                    share, shortened, spare, table, width, wrapped)
 
 EPILOG = """\
 Without FILE: the autograph-report-*.json here, which autograph --report writes.
@@ -102,18 +101,18 @@ def section(title, lines):
     return ["", title, *("  " + line for line in lines)]
 
 
-def wrapped(words, indent="", first=None):
+def lines_of(words, indent="", first=None):
     """Lines of the terminal's width, indented; the first by something else if that is given."""
-    return textwrap.wrap(printable(words), width(), initial_indent=indent if first is None else first,
-                         subsequent_indent=indent, break_on_hyphens=False)
+    lines = wrapped(printable(words), columns=width() - len(indent)) if words else []
+    return [(first if first and i == 0 else indent) + line for i, line in enumerate(lines)]
 
 
 def head(data):
     """The verdict, and what to do next."""
-    lines = wrapped(f"{program(data)}: {verdict.verdict(data)}")
+    lines = lines_of(f"{program(data)}: {verdict.verdict(data)}")
     step = verdict.next_step(data)
     if step:
-        lines += wrapped(f"Next: {step[0]}") + wrapped(step[1], "    ")
+        lines += lines_of(f"Next: {step[0]}") + lines_of(step[1], "    ")
     if data.get("complete") is False:
         lines.append("The program goes on: this is how it stood.")
     return lines
@@ -125,7 +124,7 @@ def program(data):
 
 def stands(data):
     ops, found, others = data["ops"], verdict.obstacles(data)[:16], verdict.elsewhere(data)
-    lines = [line for sentence in verdict.in_general(data) for line in wrapped(sentence, "  ")]
+    lines = [line for sentence in verdict.in_general(data) for line in lines_of(sentence, "  ")]
     if found and ops["eager"] <= verdict.MUCH * ops["total"]:
         lines.append(f"  Little: only {share(ops['eager'], ops['total'])} of the operations were not replayed.")
     if found:
@@ -136,14 +135,14 @@ def stands(data):
         for row, cause in zip(rows[1:], found):
             lines.append("  " + row + ("  (see above)" if cause == verdict.first(data) else ""))
             if cause != verdict.first(data):
-                lines += wrapped(cause.todo, " " * 10) + wrapped(cause.code, " " * 12)
+                lines += lines_of(cause.todo, " " * 10) + lines_of(cause.code, " " * 12)
     if not lines:
         lines.append("  Nothing." if ops["total"] else "  Nothing was launched.")
     if others:
         lines.append("  These were not replayed either, and no call is to blame:" if found else
                      "  These operations were not replayed:")
     for n, name, why in others:
-        lines += wrapped(f"{name}: {why}", " " * 12, f"  {count(n):>8}  ")
+        lines += lines_of(f"{name}: {why}", " " * 12, f"  {count(n):>8}  ")
     return lines
 
 
@@ -151,7 +150,7 @@ def sites(data):
     lines = []
     for c in sorted(data["callsites"], key=lambda c: -c["samples"])[:10]:
         name = verdict.name_of(c["function"]) if c["function"] else "?"
-        lines += wrapped(f"{name}, from {place(data, c)}", " " * 12, f"  {count(c['samples']):>8}  ")
+        lines += lines_of(f"{name}, from {place(data, c)}", " " * 12, f"  {count(c['samples']):>8}  ")
     return lines
 
 
@@ -218,8 +217,8 @@ def text(data):
             rows.append([r["name"], count(r["count"]), f"{r['seconds']:.3f}", count(r["ops"]),
                          share(r["replayed"], r["ops"])])
         lines += section("Regions", table(rows, right=(1, 2, 3, 4)))
-    lines += ["", "Run", *(line for fact in facts(data) for line in wrapped(fact, "  "))]
-    return [shortened(line, width()) for line in lines]
+    return [*(shortened(line, width()) for line in lines),
+            "", "Run", *(line for fact in facts(data) for line in lines_of(fact, "  "))]  # paths stay whole
 
 
 def timeline_of(data, named):

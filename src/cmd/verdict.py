@@ -214,6 +214,8 @@ def why_nothing(data):
     rows = sorted(elsewhere(data), reverse=True)
     if options(data):
         return f"The reason may be an option: {', '.join(options(data))}."
+    if data.get("barred"):
+        return "A stream has attributes, or a context that is beyond the library."
     if data.get("duels_lost"):
         return "Graphs were no faster than launches when the library tried both."
     if ops["total"] < SHORT_RUN:
@@ -225,6 +227,12 @@ def why_nothing(data):
 
 def verdict(data):
     """One or two sentences."""
+    if data.get("partial"):
+        return "The process ended within a call, so numbers are missing. " + complete_verdict(data)
+    return complete_verdict(data)
+
+
+def complete_verdict(data):
     stop, ops = stopped(data), data["ops"]
     if stop and not ops["replayed"]:
         return f"Nothing went out in graphs. {stop[0]}"

@@ -376,6 +376,8 @@ static void put_report(struct output *out, const struct ag_account *account)
     put_gpus(out, account);
     put(out, "  \"seconds\": %.6f,\n", account->seconds);
     put(out, "  \"complete\": %s,\n", account->complete ? "true" : "false");
+    put(out, "  \"partial\": %s,\n", account->partial ? "true" : "false");
+    put(out, "  \"barred\": %s,\n", account->barred ? "true" : "false");
     put(out, "  \"ops\": {\"total\": %" PRIu64, c->ops);
     put(out, ", \"replayed\": %" PRIu64, c->replayed);
     put(out, ", \"eager\": %" PRIu64 "},\n", c->ops - c->replayed);

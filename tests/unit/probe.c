@@ -108,6 +108,8 @@ static void write_report(void)
         .stopped = "no reason",
         .seconds = 1.5,
         .complete = true,
+        .partial = true,
+        .barred = true,
     };
     struct ag_counters c = {.ops = 1000,
                             .replayed = 900,
