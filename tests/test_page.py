@@ -80,13 +80,14 @@ def test_the_page_answers_in_ten_seconds(shown, tmp_path):
 def test_the_page_explains_its_words_colours_and_blanks(shown, tmp_path):
     tracefiles.example(pid=77).write(tmp_path / "t")
     shown(third_format(eager_ops={"first_rounds": 1, "trials": 1, "unwatched": 1}, duels=1, duels_lost=0,
-                       ops={"total": 2000, "replayed": 900, "eager": 1100}),
+                       ops={"total": 2000, "replayed": 900, "eager": 1100},
+                       cuts=[{"function": None, "reason": "watchdog", "calls": 1, "ops": 100}]),
           "--html", tmp_path / "p", "--trace", tmp_path / "t")
     text = (tmp_path / "p").read_text()
     hover = dict((b, a) for a, b in re.findall('<abbr title="([^"]+)">([^<]+)</abbr>', text))
     assert {"Faster", "In graphs", "Time saved", "operations", "graphs", "replayed", "first rounds", "trials",
             "not watched", "not repeated", "stream", "kind", "ops", "launches", "patches", "region", "samples", "duel",
-            "side exits", "held, then one by one", "eager", "calls", "blank"} <= set(hover)
+            "side exits", "held, then one by one", "eager", "calls", "blank", "sequence", "watchdog"} <= set(hover)
     assert all(len(means) > 20 for means in hover.values())
     classes = set(re.findall('<rect [^>]*class="([a-z]+)"', text)) | {"blank"}
     assert classes == set(re.findall('<li><span class="key ([a-z]+)"></span><abbr', text.split("Timeline")[1]))

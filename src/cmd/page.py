@@ -87,6 +87,8 @@ WORDS = {
     "saved": "Time that launches would have taken longer than graphs, less the time for making the graphs.",
     "region": "A part of the program to which it gave a name with autograph_region_begin().",
     "samples": "The library looks where in the program each N-th of these calls comes from (report.callsites).",
+    "sequence": "Operations of one stream that the library takes together. One that comes often becomes a graph.",
+    "watchdog": "The library held operations back for as long as it may, and then launched them one by one.",
     "side exit": "The program left a sequence that the library held back: its operations went out one by one.",
     "duel": "A trial of both ways in turn. The way that is faster stays.",
 }
@@ -197,7 +199,7 @@ def cause(data, found):
                         + ([plural(found.calls, "time")] if found.calls else []))
     part = 0 if found.ops is None else found.ops / data["ops"]["total"]
     told = found == verdict.first(data)
-    return (f'<div class="cause"><div><code>{escape(found.name)}</code><span class="soft">{numbers}</span></div>'
+    return (f'<div class="cause"><div><code>{word(found.name)}</code><span class="soft">{numbers}</span></div>'
             + bar((part, "held"))
             + (f"<p>{escape(found.todo)}</p>" + (f"<pre>{escape(found.code)}</pre>" if found.code else "")
                if not told else '<p class="soft">See "Next" above.</p>') + "</div>")
@@ -207,8 +209,8 @@ def stands(data):
     found, general = verdict.obstacles(data), verdict.in_general(data)
     text = "".join(f"<p>{escape(line)}</p>" for line in general)
     if found:
-        text += ('<p class="soft">Operations that were not replayed for a call, and how often the call ended a '
-                 "sequence.</p>")
+        means = "Operations that were not replayed for a call, and how often the call ended a sequence."
+        text += f'<p class="soft">{explained(means, "sequence")}</p>'
     elif not general:
         text += "<p>Nothing.</p>" if data["ops"]["total"] else "<p>Nothing was launched.</p>"
     return "<h2>What stands in the way</h2>" + text + "".join(cause(data, c) for c in found[:30])
