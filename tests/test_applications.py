@@ -279,7 +279,7 @@ def test_what_has_to_be_prepared_is_prepared_once(tmp_path):
 
 def test_the_first_obstacle_is_the_reports():
     runner = module("run")
-    report = {"ops": {"total": 100, "replayed": 40, "eager": 60}, "flushes": {},
+    report = {"ops": {"total": 100, "replayed": 40, "eager": 60}, "flushes": {}, "replays": 2,
               "cuts": [{"ops": 10, "calls": 5, "function": "cuMemFree_v2", "reason": "barrier"},
                        {"ops": 50, "calls": 5, "function": "cuStreamSynchronize", "reason": "host_wait"}]}
     assert runner.obstacle(report) == "cuStreamSynchronize: 50 ops"

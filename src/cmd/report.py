@@ -23,6 +23,17 @@ OTHER_OPS = ("memset", "copy", "record", "wait", "value")
 
 # -- Reading --------------------------------------------------------------------
 
+FIELDS = ("streams", "trace_list", "cuts", "callsites", "regions", "trace_file", "seconds", "gpus", "pool", "eager_ops",
+          "waited")
+
+
+def completed(data):
+    """The report; what older ones do not have is None."""
+    for name in FIELDS:
+        data.setdefault(name, None)
+    return data
+
+
 def load(path):
     """A report, checked; what older ones do not have is None."""
     try:
@@ -37,9 +48,7 @@ def load(path):
     if data.setdefault("format", 1) not in FORMATS:
         raise Failure(f"{path}: has format {data['format']}, this command reads up to {FORMATS[-1]}\n"
                       "  use the autograph of the library that wrote it")
-    for name in ("streams", "trace_list", "cuts", "callsites", "regions", "trace_file", "seconds", "gpus",
-                 "pool", "eager_ops", "waited"):
-        data.setdefault(name, None)
+    completed(data)
     data["path"] = path
     data["names"] = shown(path, lambda: demangle(
         [k["name"] for t in data["trace_list"] or () for k in t["kernels"] if k["name"]] +

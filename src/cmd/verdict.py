@@ -138,7 +138,7 @@ def causes(data):
 
 def are_short(data):
     """Whether graphs are so short that longer ones would save more."""
-    return data["replays"] and data["ops"]["replayed"] < ENOUGH * data["replays"]
+    return 0 < data["ops"]["replayed"] < ENOUGH * data["replays"]
 
 
 def matters(data, cause):
@@ -168,7 +168,8 @@ def elsewhere(data):
     ops, eager, shown = data["ops"], data["eager_ops"] or {}, obstacles(data)
     named = [(eager.get("first_rounds", 0), "first rounds", "work that came before there was a graph of it"),
              (eager.get("trials", 0), "trials", "launched as the program does, to see which way is faster"),
-             (eager.get("unwatched", 0), "not watched", "nothing seemed to repeat for long, or graphs were no faster")]
+             (eager.get("unwatched", 0), "not watched", "graphs were no faster when both ways were tried"
+              if data.get("duels_lost") else "nothing seemed to repeat for long")]
     if data["cuts"] is None:
         return [(ops["eager"], "not replayed", "older reports do not say why")] if ops["eager"] else []
     blamed = {False: 0, True: 0}
