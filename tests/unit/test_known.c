@@ -184,6 +184,12 @@ TEST(what_is_another_programs_cuts_nothing_for_long)
     CHECK(feed(rec, 200) == NULL);
     CHECK(feed(rec, 1) == NULL);
     CHECK(rec->cursor->depth == 3);
+    CHECK(ag_recorder_end(rec, true, HOT, LEAST) == NULL); /* one that comes whole clears that */
+    CHECK(feed_all(rec, 1, 8) == NULL);
+    CHECK(ag_recorder_end(rec, true, HOT, LEAST) != NULL);
+    CHECK(feed(rec, 300) == NULL);
+    CHECK(feed(rec, 1) == NULL);
+    CHECK(rec->cursor->depth == 1);
 }
 
 TEST(short_ones_cut_nothing)
