@@ -33,6 +33,14 @@ extern void *__dso_handle __attribute__((visibility("hidden")));
 #define pthread_atfork(prepare, parent, child)                                                     \
     (__register_atfork ? __register_atfork(prepare, parent, child, &__dso_handle) : ENOSYS)
 
+/* Nor has musl those that check arguments at run time. */
+#if defined(__USE_FORTIFY_LEVEL) && __USE_FORTIFY_LEVEL > 0
+__asm__(
+    ".weak __memcpy_chk, __memmove_chk, __memset_chk, __strcpy_chk, __strncpy_chk, __strcat_chk, "
+    "__snprintf_chk, __vsnprintf_chk, __read_chk, __pread_chk, __readlink_chk, __poll_chk, "
+    "__open_2, __openat_2");
+#endif
+
 /* A sanitizer's runtime stands in for some of them, whatever their version. */
 #if defined(__GLIBC__) && !defined(AG_SANITIZED)
 

@@ -29,7 +29,11 @@ libautograph_la_SOURCES = src/glibc.c src/glibc.h src/sanitize.h \
 AG_CONFIG_CPPFLAGS = -DAG_SYSCONFDIR='"$(sysconfdir)"'
 libautograph_la_CPPFLAGS = -include $(top_srcdir)/src/glibc.h \
 	$(AM_CPPFLAGS) $(AG_CONFIG_CPPFLAGS) $(INIH_CPPFLAGS)
-libautograph_la_CFLAGS = $(AM_CFLAGS) $(AG_STRICT_CFLAGS)
+libautograph_la_CFLAGS = $(AM_CFLAGS) $(AG_STRICT_CFLAGS) $(AG_PREFIX_MAP) $(AG_HARDENING) $(AG_PROTECTOR)
+libautograph_la_CCASFLAGS = $(AM_CCASFLAGS) $(AG_PREFIX_MAP)
+
+# Text of others is handled here, and nothing is hot.
+src/config/%.lo src/observe/%.lo: AG_PROTECTOR = $(AG_PROTECTOR_TEXT)
 
 libautograph_la_LIBADD = $(INIH_LIBS) $(GLIBC_LIBS)
 libautograph_la_DEPENDENCIES = src/libautograph.map
@@ -40,7 +44,7 @@ libautograph_la_DEPENDENCIES = src/libautograph.map
 # only in the program.
 libautograph_la_LDFLAGS = -module -avoid-version -shared \
 	-Wl,--version-script=$(top_srcdir)/src/libautograph.map \
-	-Wl,-z,text -Wl,-z,relro -Wl,-z,now -Wl,-z,nodelete
+	-Wl,-z,text -Wl,-z,relro -Wl,-z,now -Wl,-z,nodelete $(AG_HARDENING_LDFLAGS)
 if !SANITIZED
 libautograph_la_LDFLAGS += -Wl,-z,defs
 endif

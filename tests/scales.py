@@ -19,7 +19,13 @@ FROM_NORMAL = {
     "test_build.py::test_an_edited_configuration_file_is_kept",
     "test_build.py::test_configure_says_what_to_do_without_cuda",
     "test_build.py::test_configure_says_what_to_do_without_inih",
+    "test_build.py::test_a_program_finds_the_header_by_pkg_config",
+    "test_build.py::test_configure_takes_the_fortification_that_one_gives",
+    "test_build.py::test_configure_without_hardening_and_with_the_shared_inih",
     "test_build.py::test_install",
+    "test_build.py::test_pages_that_the_readme_links_are_installed",
+    "test_build.py::test_two_tarballs_are_equal",
+    "test_build.py::test_what_is_installed_is_tried",
     "test_build.py::test_the_linker_s_cache_is_written_where_it_helps",
     "test_doors.py::test_missing_names_are_missing",
     "test_doors.py::test_more_unknown_functions_than_slots",
@@ -37,8 +43,9 @@ FROM_NORMAL = {
     "test_live.py::test_where_it_waits_anywhere_sequences_end_nowhere_else",
 }
 
-# In a full check alone: what measures how programs share a device.
+# In a full check alone: what measures how programs share a device, and what builds the library once more.
 FROM_FULL = {
+    "test_build.py::test_two_builds_are_equal",
     "test_bench.py::test_calls_beside_a_launch_that_waits_for_room",
     "test_bench.py::test_whole_benchmark",
 }

@@ -33,7 +33,8 @@ def test_it_needs_nothing_but_libc(library):
     needed = {re.search(r"\[(.*)\]", value).group(1)
               for tag, value in dynamic(library) if tag == "NEEDED"}
     # libdl and libpthread are of libc; they are empty since glibc 2.34.
-    assert needed - {"libdl.so.2", "libpthread.so.0"} - \
+    shared = {name for name in needed if name.startswith("libinih.so.") and "-linih" in helpers.config()["inih"]}
+    assert needed - {"libdl.so.2", "libpthread.so.0"} - shared - \
         {"ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"} == {"libc.so.6"}
 
 
@@ -54,6 +55,9 @@ def test_what_musl_lacks_is_weak(library):
     undefined = helpers.tool("nm", "-D", "--undefined-only", library)
     weak = {name for kind, name in re.findall(r"(\w) (\w+)@GLIBC", undefined) if kind == "w"}
     assert {"__register_atfork", "backtrace", "dladdr1", "dlvsym"} <= weak
+    musl = {"__ctype_b_loc", "__cxa_atexit", "__environ", "__errno_location", "__sched_cpucount", "__stack_chk_fail"}
+    assert set(re.findall(r" (__\w+)@GLIBC", undefined)) - weak <= musl, "musl has these"
+    assert "FORTIFY" not in helpers.config()["hardening"] or "__snprintf_chk" in weak
 
 
 @helpers.unsanitized
@@ -96,6 +100,22 @@ def test_hardening(library):
     stack = re.search(r"GNU_STACK.*", headers).group()
     assert "RWE" not in stack, "assembly must say that it needs no executable stack"
     assert "GNU_RELRO" in headers
+
+
+def mark(library):
+    return "SHSTK" if "SHSTK" in helpers.tool("readelf", "-nW", library) else None
+
+
+@helpers.unsanitized
+def test_hardening_by_the_compiler(library):
+    flags = helpers.config()["hardening"]
+    if not flags.strip():
+        pytest.skip("configured without hardening")
+    assert "-fstack-clash-protection" in flags and "-fstack-protector" in flags
+    assert "-D_FORTIFY_SOURCE=2" in flags or "-O2" not in helpers.config()["cflags"]
+    assert "__stack_chk_fail" in helpers.tool("nm", "-D", "--undefined-only", library)
+    # A program with a shadow stack keeps it only if all its libraries have this mark.
+    assert os.uname().machine != "x86_64" or mark(library) == "SHSTK"
 
 
 def test_thread_locals_are_static(library):
@@ -162,6 +182,25 @@ def test_configure_rejects_a_build_directory_with_a_blank(tmp_path):
     assert done.returncode != 0 and f"error: the build directory, {tmp_path}/a b: " in done.stderr
 
 
+def test_configure_without_hardening_and_with_the_shared_inih(tmp_path):
+    configured = configure(tmp_path, "--disable-hardening", "--with-inih=system")
+    assert [configured[f"AG_{name}"] for name in ("HARDENING", "HARDENING_LDFLAGS", "PROTECTOR")] == ["", "", ""]
+    assert configured["INIH_LIBS"].split()[-1] == "-linih"
+
+
+def test_configure_takes_the_fortification_that_one_gives(tmp_path):
+    flags = configure(tmp_path, "CPPFLAGS=-D_FORTIFY_SOURCE=3")["AG_HARDENING"]
+    assert "FORTIFY" not in flags and "-fstack-clash-protection" in flags
+
+
+def configure(where, *arguments):
+    """Configures the sources, without a look at the machine's speed; gives the variables of the Makefile."""
+    done = subprocess.run([helpers.SOURCE / "configure", f"--with-cuda={helpers.config()['cuda']}", *arguments],
+                          cwd=where, text=True, capture_output=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return dict(re.findall(r"^(\w+) = *(.*?) *$", (where / "Makefile").read_text(), flags=re.M))
+
+
 # -- Installing -----------------------------------------------------------------
 
 def make(*arguments, path=None):
@@ -183,8 +222,11 @@ def test_install(tmp_path):
     assert "Usage:" not in make("install", f"DESTDIR={tmp_path}")
     files = files_below(tmp_path)
     modules = {f"share/autograph/{p.name}" for p in (helpers.SOURCE / "src/cmd").glob("*.py")}
+    pages = {f"share/doc/libautograph/docs/{p.name}" for p in (helpers.SOURCE / "docs").glob("*.md")}
     top = next(f for f in files if f.endswith("bin/autograph"))[:-len("bin/autograph")]
-    assert {f[len(top):] if f.startswith(top) else f for f in files} - modules == {
+    assert {f[len(top):] if f.startswith(top) else f for f in files} - modules == pages | {
+        *(f"share/doc/libautograph/{p}" for p in ("README.md", "CHANGELOG.md", "docs/bench.svg")),
+        "lib/pkgconfig/autograph.pc",
         "bin/autograph", "share/autograph/options.def", "share/autograph/cuda.def",
         "share/autograph/autograph.ini", "share/doc/libautograph/LICENSE",
         "share/doc/libautograph/LICENSES/inih.txt", "share/man/man1/autograph.1",
@@ -202,6 +244,40 @@ def test_install(tmp_path):
     assert "install again" in done.stderr and len(done.stderr.splitlines()) == 1
     make("uninstall", f"DESTDIR={tmp_path}")
     assert files_below(tmp_path) == {"autograph"} and not (top / "share/autograph").exists()
+
+
+def test_pages_that_the_readme_links_are_installed(tmp_path):
+    make("install", f"DESTDIR={tmp_path}")
+    [readme] = tmp_path.rglob("README.md")
+    links = re.findall(r"\]\((docs/[\w.]+)", readme.read_text())
+    assert len(links) > 5 and [link for link in links if not (readme.parent / link).exists()] == []
+
+
+def test_a_program_finds_the_header_by_pkg_config(tmp_path):
+    if not shutil.which("pkg-config"):
+        pytest.skip("there is no pkg-config")
+    make("install", f"prefix={tmp_path}", f"sysconfdir={tmp_path}/etc")
+    environment = {**os.environ, "PKG_CONFIG_PATH": str(tmp_path / "lib/pkgconfig")}
+
+    def ask(*what):
+        return subprocess.run(["pkg-config", f"--define-variable=prefix={tmp_path}", *what, "autograph"], text=True,
+                              capture_output=True, check=True, env=environment).stdout.split()
+
+    assert ask("--modversion") == [helpers.config()["version"]]
+    assert ask("--variable=library") == [str(tmp_path / "lib/autograph/libautograph.so")]
+    (tmp_path / "p.c").write_text("#include <autograph.h>\nint main(void) { return autograph_version(); }\n")
+    helpers.tool(*helpers.config()["cc"].split(), "-o", tmp_path / "p", tmp_path / "p.c", *ask("--cflags", "--libs"))
+    helpers.run([tmp_path / "p"], preload=False)
+
+
+def test_what_is_installed_is_tried(tmp_path):
+    """Up to the first report, in the installation's place and in a folder for a package."""
+    for settings in ([f"prefix={tmp_path}/a", f"sysconfdir={tmp_path}/a/etc"], [f"DESTDIR={tmp_path}/b"]):
+        make("install", *settings)
+        assert "tried on the simulated driver" in make("installcheck", *settings)
+    (tmp_path / "a/lib/autograph/libautograph.so").unlink()
+    with pytest.raises(AssertionError, match="installcheck: .* starts no program"):
+        make("installcheck", f"prefix={tmp_path}/a")
 
 
 def test_an_edited_configuration_file_is_kept(tmp_path):
@@ -259,3 +335,43 @@ def test_a_release_is_complete(tmp_path):
     assert (release / "MANIFEST").read_text() == tracked
     assert "src/config/options.def" in tracked.splitlines()
     assert [f for f in tracked.splitlines() if not (release / f).exists()] == []
+
+
+def test_two_tarballs_are_equal():
+    """Whenever they are made, and by whom."""
+    def made(mask):
+        umask = os.umask(mask)
+        try:
+            make("dist", "distdir=libautograph-equal")
+        finally:
+            os.umask(umask)
+        tarball = helpers.build_dir() / "libautograph-equal.tar.gz"
+        content = tarball.read_bytes()
+        tarball.unlink()
+        return content
+
+    first = made(0o077)
+    assert first == made(0o002)
+
+
+@helpers.unsanitized
+def test_two_builds_are_equal(tmp_path):
+    """The library, built in another folder from a tarball's files; and once more with the system's inih."""
+    make("distdir", f"distdir={tmp_path}/sources")
+    build = tmp_path / "sources/the/build"
+    build.mkdir(parents=True)
+    have = helpers.config()
+    done = subprocess.run(["../../configure", f"--with-cuda={have['cuda']}", f"CC={have['cc']}",
+                           f"CFLAGS={have['cflags']}"], cwd=build, text=True, capture_output=True, timeout=300,
+                          check=False)
+    assert done.returncode == 0, done.stderr
+    # What ccache has kept of another folder would be no proof.
+    subprocess.run(["make", "-C", build, "-j2", "libautograph.la"], env={**os.environ, "CCACHE_DISABLE": "1"},
+                   capture_output=True, check=True, timeout=300)
+    library = build / ".libs/libautograph.so"
+    assert library.read_bytes() == helpers.library().read_bytes()
+    assert str(tmp_path).encode() not in library.read_bytes()
+
+    (build / "libautograph.la").unlink()
+    helpers.tool("make", "-C", build, "libautograph.la", "INIH_LIBS=-linih")
+    assert any(value.startswith("Shared library: [libinih.so") for _, value in dynamic(library))
