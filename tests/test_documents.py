@@ -14,7 +14,7 @@ import helpers
 from commands import autograph
 
 ROOT = helpers.SOURCE
-OURS = ("LICENSES", "conf", "docs", "include", "man", "scripts", "src", "tests", ".ci")
+OURS = ("LICENSES", "completions", "conf", "docs", "include", "man", "scripts", "src", "tests", ".ci")
 
 
 @functools.cache
@@ -302,7 +302,7 @@ def is_there(path):
         for name in tree())
 
 
-PLACES = r"(?:scripts|tests|docs|src|conf|include|man|LICENSES|\.ci)"
+PLACES = r"(?:completions|packaging|scripts|tests|docs|src|conf|include|man|LICENSES|\.ci)"
 FILE = rf"(?<![\w/.$<{{-])((?:\./)?(?:build/)?{PLACES}/[\w./*-]+)"
 BARE = r"(?<![\w/.*~-])([\w-]+\.(?:c|h|py|cu|cc|def|mk|ac|am))(?![\w(*])"
 ELSEWHERE = {"cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "ini.h", "uthash.h",

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""The completions of the shells: they know what the commands know, and bash's and fish's are tried."""
+import re
+import shlex
+import shutil
+import subprocess
+
+import pytest
+
+import helpers
+from commands import autograph, module
+
+HERE = helpers.build_dir() / "completions"
+FILES = {"bash": HERE / "autograph", "zsh": HERE / "_autograph", "fish": HERE / "autograph.fish"}
+COMMANDS = ["", *module("main").COMMANDS]
+
+
+def flags_of(command):
+    out = autograph(*[command][:bool(command)], "--help").stdout
+    return set(re.findall(r"^  (?:-\w, )?--([a-z][a-z-]*)", out, flags=re.M))
+
+
+@pytest.mark.parametrize("shell", FILES)
+def test_they_are_in_step(shell):
+    """Every option of the table and of each command is there; and no other."""
+    text = FILES[shell].read_text()
+    options = set(module("options").table())
+    assert set(re.findall(r"(?<![\w.])(?:%s)\.\w+" % "|".join({o.split(".")[0] for o in options}), text)) == options
+    every = set().union(*map(flags_of, COMMANDS))
+    written = set(re.findall(r"^complete.* -l ([a-z-]+)" if shell == "fish" else r"(?<![\w-])--([a-z][a-z-]*)", text, re.M))
+    assert written == every
+    for command in COMMANDS[1:]:
+        [lines] = {"bash": lambda: re.findall(rf"^    {command}\) (operand=.*)$", text, re.M),
+                   "zsh": lambda: re.findall(rf"^        {command}\) (shift.*)$", text, re.M),
+                   "fish": lambda: ["\n".join(re.findall(rf"^.*__autograph_command {command}'.*$", text, re.M))]}[shell]()
+        assert {flag for flag in flags_of(command) if not re.search(rf"(?:--|-l ){flag}\b", lines)} == set()
+
+
+@pytest.mark.parametrize("shell", FILES)
+def test_the_shell_reads_it(shell):
+    if not shutil.which(shell):
+        pytest.skip(f"there is no {shell}")
+    subprocess.run([shell, "-n", FILES[shell]], check=True)
+
+
+def test_shellcheck_finds_nothing():
+    if not shutil.which("shellcheck"):
+        pytest.skip("there is no shellcheck")
+    helpers.tool("shellcheck", "-s", "bash", FILES["bash"])
+
+
+def split(line):
+    """As readline does it: = is a word of its own."""
+    return [part for word in line.split(" ") for part in re.findall(r"=|[^=]+", word) or [""]]
+
+
+def by_bash(line, cwd=None):
+    words = split(line)
+    script = f"source {FILES['bash']}; complete -p autograph >&2; COMP_WORDS=({shlex.join(words)}); " \
+        f"COMP_CWORD={len(words) - 1}; _autograph; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    done = subprocess.run(["bash", "--norc", "-c", script], text=True, capture_output=True, check=True, cwd=cwd)
+    assert done.stderr == "complete -F _autograph autograph\n"
+    return set(done.stdout.split())
+
+
+def test_bash(tmp_path):
+    for name in ("a.ini", "report.json", "program"):
+        (tmp_path / name).touch()
+    files = {"a.ini", "report.json", "program"}
+
+    def complete(line):
+        return by_bash(line, tmp_path)
+
+    assert {"doctor", "report", "program"} <= complete("autograph ")
+    assert complete("autograph --se") == {"--set"} and "--report" in complete("autograph --rep")
+    assert complete("autograph --set trace.le") == {"trace.length="}
+    for form in ("--set trace.length=", "--set=trace.length=", "verify --set trace.length="):
+        assert complete(f"autograph {form}") == {"auto", "fixed"}
+        assert complete(f"autograph {form}f") == {"fixed"}
+    assert complete("autograph --set report.live=t") == {"true"} and complete("autograph --set trace.hot=") == set()
+    assert complete("autograph --config a") == {"a.ini"} == complete("autograph --config=a")
+    assert complete("autograph --report=re") == {"report.json"}
+    assert complete("autograph report ") == files and complete("autograph report --ht") == {"--html"}
+    assert complete("autograph bench --runs ") == set() and complete("autograph bench --ru") == {"--runs"}
+    assert str(helpers.os.getpid()) in complete("autograph top ")
+    # The options of a program are its own.
+    assert complete("autograph ./program --se") == set() == complete("autograph --disable ./program --se")
+    assert complete("autograph ./program p") == {"program"} == complete("autograph verify -- ./program p")
+    assert complete("autograph --set trace.hot=5 --di") == {"--disable"}
+    assert "true" in complete("autograph --config a.ini tru")
+
+
+def test_fish(tmp_path):
+    if not shutil.which("fish"):
+        pytest.skip("there is no fish")
+
+    def complete(line):
+        done = subprocess.run(["fish", "--no-config", "-c", f"source {FILES['fish']}; complete -C {shlex.quote(line)}"],
+                              text=True, capture_output=True, check=True, cwd=tmp_path)
+        assert done.stderr == ""
+        return {row.split("\t")[0] for row in done.stdout.splitlines()}
+
+    (tmp_path / "report.json").touch()
+    assert {"doctor", "report"} <= complete("autograph ")
+    assert complete("autograph --se") == {"--set"} and complete("autograph report --ht") == {"--html"}
+    assert complete("autograph --set trace.length=") == {"trace.length=auto", "trace.length=fixed"}
+    assert complete("autograph report rep") == {"report.json"}
+    assert "--set" not in complete("autograph ls --se")
