@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Makes autograph.ini(5) of its text and of conf/autograph.ini, which explains every option.
+"""Makes a manual page of its text. @options@ stands for the options of conf/autograph.ini, which explains all.
 
-usage: man/options.py autograph.ini.5.in autograph.ini SYSCONFDIR >autograph.ini.5
+usage: man/options.py PAGE.in autograph.ini [NAME=VALUE]... >PAGE
 """
 import sys
 
@@ -29,10 +29,12 @@ def options(lines):
     return "\n".join(out)
 
 
-def main(template, ini, sysconfdir):
+def main(template, ini, *values):
     with open(template, encoding="utf-8") as page, open(ini, encoding="utf-8") as table:
-        print(page.read().replace("@options@", options(table)).replace("@sysconfdir@", roff(sysconfdir)),
-              end="")
+        text = page.read().replace("@options@", options(table))
+    for name, value in (setting.split("=", 1) for setting in values):
+        text = text.replace(f"@{name}@", roff(value) if value.startswith("/") else value)
+    print(text, end="")
 
 
 main(*sys.argv[1:])

@@ -183,9 +183,10 @@ def test_configure_rejects_a_build_directory_with_a_blank(tmp_path):
 
 
 def test_configure_without_hardening_and_with_the_shared_inih(tmp_path):
-    configured = configure(tmp_path, "--disable-hardening", "--with-inih=system")
+    configured = configure(tmp_path, "--disable-hardening", "--with-inih=system", SOURCE_DATE_EPOCH="86400")
     assert [configured[f"AG_{name}"] for name in ("HARDENING", "HARDENING_LDFLAGS", "PROTECTOR")] == ["", "", ""]
     assert configured["INIH_LIBS"].split()[-1] == "-linih"
+    assert configured["RELEASE_DATE"] == "1970-01-02"
 
 
 def test_configure_takes_the_fortification_that_one_gives(tmp_path):
@@ -193,10 +194,11 @@ def test_configure_takes_the_fortification_that_one_gives(tmp_path):
     assert "FORTIFY" not in flags and "-fstack-clash-protection" in flags
 
 
-def configure(where, *arguments):
-    """Configures the sources, without a look at the machine's speed; gives the variables of the Makefile."""
+def configure(where, *arguments, **environment):
+    """Configures the sources, and gives the variables of the Makefile."""
     done = subprocess.run([helpers.SOURCE / "configure", f"--with-cuda={helpers.config()['cuda']}", *arguments],
-                          cwd=where, text=True, capture_output=True, timeout=300, check=False)
+                          cwd=where, text=True, capture_output=True, timeout=300, check=False,
+                          env={**os.environ, **environment})
     assert done.returncode == 0, done.stdout + done.stderr
     return dict(re.findall(r"^(\w+) = *(.*?) *$", (where / "Makefile").read_text(), flags=re.M))
 

@@ -10,8 +10,7 @@ import helpers
 from commands import autograph
 
 COMMANDS = ["", "doctor", "report", "verify", "bench", "trace", "compare", "top"]
-PAGES = {"autograph.1": helpers.SOURCE / "man/autograph.1",
-         "autograph.ini.5": helpers.build_dir() / "man/autograph.ini.5"}
+PAGES = {name: helpers.build_dir() / "man" / name for name in ("autograph.1", "autograph.ini.5")}
 
 
 def text(name):
@@ -74,6 +73,23 @@ def test_pages_are_well_formed(name):
     done = subprocess.run(["groff", "-ww", "-man", "-Tutf8", PAGES[name]], capture_output=True,
                           text=True, check=True)
     assert done.stderr == "" and len(done.stdout) > 1000
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_follow_the_rules_of_mandoc(name):
+    if not shutil.which("mandoc"):
+        pytest.skip("there is no mandoc")
+    done = subprocess.run(["mandoc", "-Tlint", "-Wwarning", PAGES[name]], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_have_a_date_and_a_version_and_all_sections(name):
+    page = PAGES[name].read_text()
+    assert re.search(rf'^\.TH AUTOGRAPH\S* \d "\d{{4}}-\d\d-\d\d" "libautograph {helpers.config()["version"]}" ',
+                     page, re.M)
+    assert re.findall("@[a-zA-Z]+@", page) == []
+    assert {"NAME", "DESCRIPTION", "FILES", "BUGS", "SEE ALSO"} <= set(re.findall(r"^\.SH (.*)", page, re.M))
 
 
 def test_advice_of_the_report_names_real_options():
