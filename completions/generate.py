@@ -254,7 +254,8 @@ def zsh_flags(command):
 def zsh(all_commands, all_settings):
     cases = [f"        {c.name}) shift words; (( CURRENT-- )); _arguments -s -S {words(zsh_flags(c))} "
              f"{ZSH_OPERANDS[c.operand]}; return ;;" for c in all_commands[1:]]
-    return ZSH.replace("@settings@", "\n".join(f"        '{name}:{zsh_text(text)}'" for name, _, text in all_settings)) \
+    listed = "\n".join(f"        '{name}:{zsh_text(text)}'" for name, _, text in all_settings)
+    return ZSH.replace("@settings@", listed) \
         .replace("@values@", "\n".join(f"        {name}) compadd {words(known)} ;;"
                                        for name, known, _ in all_settings if known)) \
         .replace("@commands@", "\n".join(f"        '{c.name}:{zsh_text(c.help)}'" for c in all_commands[1:])) \
@@ -305,7 +306,8 @@ def fish(all_commands, all_settings):
         lines.append(f"complete -c autograph -n __autograph_first -a {c.name} -d {fish_text(c.help)}")
     lines.append("complete -c autograph -n __autograph_first -xa '(__fish_complete_subcommand)'")
     for c in all_commands:
-        where = f"complete -c autograph -n {fish_text(f'__autograph_command {c.name}') if c.name else '__autograph_first'}"
+        condition = fish_text(f"__autograph_command {c.name}") if c.name else "__autograph_first"
+        where = f"complete -c autograph -n {condition}"
         if c.operand in ("program", "command") and c.name:
             lines.append(f"{where} -xa '(__fish_complete_subcommand)'")
         elif c.operand == "process":

@@ -9,7 +9,7 @@ FROM_NORMAL = {
     "test_turns.py", "test_bench.py", "test_budget.py", "test_bypass.py", "test_cost.py", "test_cut.py",
     "test_descriptors.py", "test_doctor.py", "test_drivers.py", "test_faults.py", "test_format.py",
     "test_inherit.py",
-    "test_launch.py", "test_memory.py", "test_newer.py", "test_on_gpu.py", "test_pace.py",
+    "test_launch.py", "test_memory.py", "test_newer.py", "test_on_gpu.py", "test_pace.py", "test_packaging.py",
     "test_patterns.py", "test_peers.py", "test_queues.py", "test_real.py", "test_refused.py",
     "test_reports.py", "test_sandbox.py", "test_scripts.py", "test_settings.py", "test_terminal.py",
     "test_trace_tools.py", "test_traces.py",
@@ -46,6 +46,7 @@ FROM_NORMAL = {
 # In a full check alone: what measures how programs share a device, and what builds the library once more.
 FROM_FULL = {
     "test_build.py::test_two_builds_are_equal",
+    "test_packaging.py::test_deb", "test_packaging.py::test_rpm", "test_packaging.py::test_tarball_for_aarch64",
     "test_bench.py::test_calls_beside_a_launch_that_waits_for_room",
     "test_bench.py::test_whole_benchmark",
 }

@@ -228,7 +228,8 @@ def test_install(tmp_path):
     top = next(f for f in files if f.endswith("bin/autograph"))[:-len("bin/autograph")]
     assert {f[len(top):] if f.startswith(top) else f for f in files} - modules == pages | {
         *(f"share/doc/libautograph/{p}" for p in ("README.md", "CHANGELOG.md", "docs/bench.svg")),
-        "lib/pkgconfig/autograph.pc", "share/bash-completion/completions/autograph",
+        "lib/pkgconfig/autograph.pc", f"share/modulefiles/autograph/{helpers.config()['version']}",
+        "share/bash-completion/completions/autograph",
         "share/zsh/site-functions/_autograph", "share/fish/vendor_completions.d/autograph.fish",
         "bin/autograph", "share/autograph/options.def", "share/autograph/cuda.def",
         "share/autograph/autograph.ini", "share/doc/libautograph/LICENSE",

@@ -27,12 +27,11 @@ def test_they_are_in_step(shell):
     options = set(module("options").table())
     assert set(re.findall(r"(?<![\w.])(?:%s)\.\w+" % "|".join({o.split(".")[0] for o in options}), text)) == options
     every = set().union(*map(flags_of, COMMANDS))
-    written = set(re.findall(r"^complete.* -l ([a-z-]+)" if shell == "fish" else r"(?<![\w-])--([a-z][a-z-]*)", text, re.M))
-    assert written == every
+    form = r"^complete.* -l ([a-z-]+)" if shell == "fish" else r"(?<![\w-])--([a-z][a-z-]*)"
+    assert set(re.findall(form, text, re.M)) == every
+    form = {"bash": r"^    %s\) operand=.*$", "zsh": r"^        %s\) shift.*$", "fish": r"^.*__autograph_command %s'.*$"}
     for command in COMMANDS[1:]:
-        [lines] = {"bash": lambda: re.findall(rf"^    {command}\) (operand=.*)$", text, re.M),
-                   "zsh": lambda: re.findall(rf"^        {command}\) (shift.*)$", text, re.M),
-                   "fish": lambda: ["\n".join(re.findall(rf"^.*__autograph_command {command}'.*$", text, re.M))]}[shell]()
+        lines = "\n".join(re.findall(form[shell] % command, text, re.M))
         assert {flag for flag in flags_of(command) if not re.search(rf"(?:--|-l ){flag}\b", lines)} == set()
 
 

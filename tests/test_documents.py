@@ -14,7 +14,7 @@ import helpers
 from commands import autograph
 
 ROOT = helpers.SOURCE
-OURS = ("LICENSES", "completions", "conf", "docs", "include", "man", "scripts", "src", "tests", ".ci")
+OURS = ("LICENSES", "completions", "conf", "docs", "include", "man", "packaging", "scripts", "src", "tests", ".ci")
 
 
 @functools.cache
@@ -229,7 +229,7 @@ def named_files(part):
 @functools.cache
 def every_flag():
     known = set().union(*map(flags_of, ["", *COMMANDS]))
-    scripts = [name for name in tree() if name.startswith(("tests/", "scripts/", ".ci/"))
+    scripts = [name for name in tree() if name.startswith(("tests/", "scripts/", "packaging/", ".ci/"))
                and name != "tests/test_documents.py"]
     configure = read("configure.ac")
     return known.union(*(re.findall(r"--[a-z][a-z-]*", read(name)) for name in [*scripts, "configure.ac"]),
