@@ -279,6 +279,10 @@ def test_what_is_installed_is_tried(tmp_path):
     for settings in ([f"prefix={tmp_path}/a", f"sysconfdir={tmp_path}/a/etc"], [f"DESTDIR={tmp_path}/b"]):
         make("install", *settings)
         assert "tried on the simulated driver" in make("installcheck", *settings)
+    # Where nothing but the library was built.
+    done = helpers.run([helpers.SOURCE / "scripts/installcheck", tmp_path / "a/bin/autograph",
+                        helpers.config()["version"], tmp_path], preload=False, sim=False)
+    assert "installcheck: doctor says: " in done.stdout and "tried on this machine" in done.stdout
     (tmp_path / "a/lib/autograph/libautograph.so").unlink()
     with pytest.raises(AssertionError, match="installcheck: .* starts no program"):
         make("installcheck", f"prefix={tmp_path}/a")
