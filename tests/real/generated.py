@@ -86,7 +86,7 @@ def language_model(layers, width, kind):
         words = ["<unk>", "<s>", "</s>", *(f"<0x{k:02X}>" for k in range(256)), "▁", *LETTERS]
         words += [f"▁w{k}" for k in range(VOCABULARY - len(words))]
         entries = [
-            entry("general.architecture", STRING, "llama"), entry("general.name", STRING, path.stem),
+            entry("general.architecture", STRING, "llama"),
             entry("llama.context_length", U32, CONTEXT), entry("llama.embedding_length", U32, width),
             entry("llama.block_count", U32, layers), entry("llama.feed_forward_length", U32, inner_of(width)),
             entry("llama.attention.head_count", U32, max(8, width // 128)),
