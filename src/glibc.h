@@ -35,10 +35,11 @@ extern void *__dso_handle __attribute__((visibility("hidden")));
 
 /* Nor has musl those that check arguments at run time. */
 #if defined(__USE_FORTIFY_LEVEL) && __USE_FORTIFY_LEVEL > 0
-__asm__(
-    ".weak __memcpy_chk, __memmove_chk, __memset_chk, __strcpy_chk, __strncpy_chk, __strcat_chk, "
-    "__snprintf_chk, __vsnprintf_chk, __read_chk, __pread_chk, __readlink_chk, __poll_chk, "
-    "__open_2, __openat_2");
+__asm__(".weak __memcpy_chk, __memmove_chk, __mempcpy_chk, __memset_chk, __strcpy_chk, "
+        "__stpcpy_chk, __strncpy_chk, __strcat_chk, __strncat_chk, __sprintf_chk, "
+        "__snprintf_chk, __vsprintf_chk, __vsnprintf_chk, __read_chk, __pread_chk, "
+        "__pread64_chk, __readlink_chk, __readlinkat_chk, __recv_chk, __getcwd_chk, "
+        "__realpath_chk, __poll_chk, __open_2, __openat_2");
 #endif
 
 /* A sanitizer's runtime stands in for some of them, whatever their version. */

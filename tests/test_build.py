@@ -227,7 +227,7 @@ def test_install(tmp_path):
     pages = {f"share/doc/libautograph/docs/{p.name}" for p in (helpers.SOURCE / "docs").glob("*.md")}
     top = next(f for f in files if f.endswith("bin/autograph"))[:-len("bin/autograph")]
     assert {f[len(top):] if f.startswith(top) else f for f in files} - modules == pages | {
-        *(f"share/doc/libautograph/{p}" for p in ("README.md", "CHANGELOG.md", "docs/bench.svg")),
+        *(f"share/doc/libautograph/{p}" for p in ("README.md", "CHANGELOG.md", "SECURITY.md", "docs/bench.svg")),
         "lib/pkgconfig/autograph.pc", f"share/modulefiles/autograph/{helpers.config()['version']}",
         "share/bash-completion/completions/autograph",
         "share/zsh/site-functions/_autograph", "share/fish/vendor_completions.d/autograph.fish",
@@ -252,7 +252,7 @@ def test_install(tmp_path):
 
 def test_pages_that_the_readme_links_are_installed(tmp_path):
     make("install", f"DESTDIR={tmp_path}")
-    [readme] = tmp_path.rglob("README.md")
+    [readme] = tmp_path.rglob("libautograph/README.md")
     links = re.findall(r"\]\((docs/[\w.]+)", readme.read_text())
     assert len(links) > 5 and [link for link in links if not (readme.parent / link).exists()] == []
 

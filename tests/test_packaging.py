@@ -41,7 +41,7 @@ def first_report(command, scratch):
     report = scratch / "report.json"
     env = {"AUTOGRAPH_CONFIG": "", "AGSIM_DELAY_US": "0", **helpers.HELD}
     doctor = helpers.run([command, "doctor"], preload=False, env=env).stdout
-    assert re.search(rf"^library: +{re.escape(str(root.resolve()))}/lib\S*/autograph/libautograph.so$", doctor, re.M)
+    assert re.search(rf"^library:\s+{re.escape(str(root.resolve()))}/lib\S*/autograph/libautograph.so$", doctor, re.M)
     helpers.run([command, f"--report={report}", *commands.LOOP], preload=False, env=env)
     assert json.loads(report.read_text())["ops"]["replayed"] > 0
     assert helpers.run([command, "report", report], preload=False).stdout
