@@ -508,3 +508,18 @@ def test_comparison_says_what_was_measured():
              for rows in tables(read("docs/comparison.md")) for row in rows if "loop of N kernels" in row}
     assert len(shown) >= 5
     assert {name: f"{worst[name]:.2f}" for name in shown} == shown
+
+
+def test_packages_of_distributions_are_those_that_setup_installs():
+    named = {word for row in next(rows for rows in tables(read("docs/install.md")) if "packages" in rows[0])
+             for word in row["packages"].strip("`").split()}
+    assert len(named) >= 12
+    assert {word for word in named if not re.search(rf"(?<!-){word}\b", read("scripts/setup"))} == set()
+
+
+def test_options_of_configure_are_on_the_page_about_installation():
+    given = {f"{kind.lower()}-{name}" for kind, name in
+             re.findall(r"AC_ARG_(ENABLE|WITH)\(\[([\w-]+)\]", read("configure.ac"))}
+    page = read("docs/install.md").replace("--disable-", "--enable-")
+    assert len(given) >= 5
+    assert {option for option in given if f"`--{option}" not in page} == set()
