@@ -123,9 +123,10 @@ static bool parse_line(const char **text, uint64_t **keys, uint32_t most,
 /* The lines up to `end`. False: they are none that the library has written. */
 static bool parse(const char *text, const char *end, uint32_t most, struct ag_profile *profile)
 {
-    uint64_t *all = malloc((size_t)(end - text + KEY_ROOM) / 2 * sizeof *all), *keys = all;
+    uint64_t *keys = malloc((size_t)(end - text + KEY_ROOM) / 2 * sizeof *keys);
+    profile->keys = keys;
     profile->sequences = calloc(AG_PROFILE_MOST, sizeof *profile->sequences);
-    bool good = all != NULL && profile->sequences != NULL;
+    bool good = keys != NULL && profile->sequences != NULL;
     while (good && text < end && profile->count < AG_PROFILE_MOST) {
         struct ag_profile_sequence *sequence = &profile->sequences[profile->count];
         good = parse_line(&text, &keys, most, sequence);
@@ -133,7 +134,7 @@ static bool parse(const char *text, const char *end, uint32_t most, struct ag_pr
     }
     if (good && profile->count != 0)
         return true;
-    free(all);
+    free(profile->keys);
     free(profile->sequences);
     *profile = (struct ag_profile){.count = 0};
     return good;

@@ -22,7 +22,8 @@ struct ag_profile_sequence {
 enum { AG_PROFILE_MOST = 512 }; /* sequences in a file; further ones are left out */
 
 struct ag_profile {
-    struct ag_profile_sequence *sequences; /* the caller's memory, which is never freed; or NULL */
+    struct ag_profile_sequence *sequences; /* memory of the caller's; or NULL */
+    uint64_t *keys;                        /* of all that were read, likewise */
     uint32_t count;
 };
 

@@ -63,7 +63,7 @@ const struct ag_known *ag_known_add(const uint64_t *keys, uint32_t length, bool 
 {
     struct ag_known *known = NULL;
     uint32_t period = round_of(keys, length);
-    if (room < length)
+    if (length == 0 || room < length)
         return NULL;
     for (uint32_t i = 0; i < length; i++) {
         if (known != NULL && !known->ends)
