@@ -29,6 +29,7 @@ for strategy, scenarios in STRATEGIES.items():
         SCENARIOS[f"{scenario}/{strategy}"] = {"AUTOGRAPH_UPDATE_STRATEGY": strategy}
 SCENARIOS["relay"] = {"AUTOGRAPH_HOLD_BOUND_US": 20000}
 SCENARIOS["arguments/grow"] = {"AUTOGRAPH_GRAPH_FREE_EXECS": 0}  # only while the device is idle
+SCENARIOS["arguments/profile"] = {}
 # With threads and the watchdog, the number of calls is not the same in each run, and ops may go
 # through a stream of the library's own.
 TIMED = {"per_thread", "late", "relay"}
@@ -44,13 +45,16 @@ ANSWERS = {("cuFuncGetParamInfo", "INVALID_VALUE")}
 
 ABSENT = "the fault did not happen"
 
+# Facts for who reads of the run: without them less is said.
+FACTS = {"cuDeviceGetName", "cuDeviceGetMemPool", "cuDriverGetVersion", "cuMemPoolGetAttribute"}
+
 # Questions about what the program has named. The name may be wrong, so an error is no failure of
 # the library's; what is asked about is not held. (And whether there is more than one device: yes.)
 QUESTIONS = {"cuCtxGetCurrent", "cuCtxGetDevice", "cuDeviceGetCount", "cuDeviceGetAttribute", "cuStreamGetCtx", "cuStreamGetFlags",
              "cuStreamIsCapturing", "cuStreamQuery", "cuEventQuery", "cuPointerGetAttributes",
              "cuMemGetAddressRange_v2", "cuKernelGetFunction", "cuFuncGetParamInfo",
              "cuFuncGetAttribute", "cuKernelGetAttribute", "cuFuncGetName", "cuFuncGetModule",
-             "cuKernelGetLibrary", "cuCtxGetCacheConfig", "cuCtxGetFlags", "cuCtxGetLimit"}
+             "cuKernelGetLibrary", "cuCtxGetCacheConfig", "cuCtxGetFlags", "cuCtxGetLimit", *FACTS}
 
 # They give a held kernel the settings that it was called with, and the function those back that it has
 # now. What is not taken decides about speed alone. That the driver takes nothing back that it once had
@@ -109,6 +113,8 @@ def run(scenario, fault=None, preload=True):
                "AGSIM_FAIL": fault, "AUTOGRAPH_REPORT": report, "AUTOGRAPH_TRACE_UNROLL": 8,
                **(helpers.HASTY if scenario in TIMED else helpers.PATIENT),
                "AUTOGRAPH_TRACE_LENGTH": "fixed", **SCENARIOS[scenario]}
+        if scenario.endswith("/profile"):
+            env["AUTOGRAPH_TRACE_PROFILE"] = pathlib.Path(scratch, "profile")
         done = helpers.run([compiled.program("fault_loops"), scenario.split("/")[0]],
                            preload=preload, env=env, status=None)
         counts = dict(line.split() for line in calls.read_text().splitlines()) \
