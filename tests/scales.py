@@ -21,7 +21,7 @@ FROM_NORMAL = {
     "test_build.py::test_configure_says_what_to_do_without_inih",
     "test_build.py::test_a_program_finds_the_header_by_pkg_config",
     "test_build.py::test_configure_takes_the_fortification_that_one_gives",
-    "test_build.py::test_configure_without_hardening_and_with_the_shared_inih",
+    "test_build.py::test_configure_leaves_out_what_one_does_not_want",
     "test_build.py::test_install",
     "test_build.py::test_pages_that_the_readme_links_are_installed",
     "test_build.py::test_two_tarballs_are_equal",

@@ -182,8 +182,10 @@ def test_configure_rejects_a_build_directory_with_a_blank(tmp_path):
     assert done.returncode != 0 and f"error: the build directory, {tmp_path}/a b: " in done.stderr
 
 
-def test_configure_without_hardening_and_with_the_shared_inih(tmp_path):
-    configured = configure(tmp_path, "--disable-hardening", "--with-inih=system", SOURCE_DATE_EPOCH="86400")
+def test_configure_leaves_out_what_one_does_not_want(tmp_path):
+    configured = configure(tmp_path, "--disable-hardening", "--disable-old-glibc", "--with-inih=system",
+                           SOURCE_DATE_EPOCH="86400")
+    assert configured["GLIBC_LIBS"] == ""
     assert [configured[f"AG_{name}"] for name in ("HARDENING", "HARDENING_LDFLAGS", "PROTECTOR")] == ["", "", ""]
     assert configured["INIH_LIBS"].split()[-1] == "-linih"
     assert configured["RELEASE_DATE"] == "1970-01-02"

@@ -211,6 +211,8 @@ def test_another_driver(tmp_path):
 def test_names_are_expanded(tmp_path):
     run(tmp_path / "%h-%r-%%", steps(20, 0), {"RANK": 3})
     assert [f.name for f in tmp_path.iterdir()] == [f"{os.uname().nodename}-3-%"]
+    done = run(tmp_path / "none" / "%r", steps(20, 0), {"RANK": 3})
+    assert f"the profile {tmp_path}/none/3 cannot be written: No such file" in done.stderr
 
 
 def test_nothing_is_written_where_nothing_was_replayed(tmp_path):

@@ -277,14 +277,12 @@ def test_every_advice_has_a_line_of_code():
     assert names and all(advice.advice(None, name)[0] for name in names)
 
 
-def test_options_in_the_table_of_advice_are_options():
-    """With their defaults."""
-    advice, found = commands.module("advice"), {}
-    for section, name, value in re.findall(r'^AG_OPT_INT\((\w+), (\w+), (\w+)', (
-            helpers.SOURCE / "src/config/options.def").read_text(), flags=re.M):
-        found[f"{section}.{name}"] = value
-    for name, value in {**advice.LEAST, **advice.MOST}.items():
-        assert found[name] == str(value)
+def test_options_keep_work_eager_beyond_their_defaults():
+    advice = commands.module("advice")
+    for names, step in ((advice.LEAST, -1), (advice.MOST, 1)):
+        for name in names:
+            usual = advice.default(name)
+            assert [advice.holds_back(name, usual + by) for by in (-step, 0, step)] == [False, False, True]
 
 
 @pytest.mark.parametrize("function, code", [

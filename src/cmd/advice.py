@@ -2,6 +2,8 @@
 """What keeps work out of graphs, and what to change in the program: a sentence, and a line of code or "" where
 there is nothing to do."""
 
+import options
+
 # By driver function (beginning of its name), then by reason. The first that fits counts.
 ADVICE = [
     ("cuMemcpyHtoD", "A copy of more than 1 KiB of pageable memory is in no graph: pin the memory.",
@@ -96,10 +98,10 @@ ADVICE = [
 POOL = ("The memory pool gives its memory back at each wait, and the next step waits for new memory: let it keep all.",
         "uint64_t all = UINT64_MAX; cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all);")
 
-# Options that keep work eager where they are less, or more, than this.
-LEAST = {"graph.execs": 256, "graph.memory_mb": 64, "graph.free_execs": 24, "graph.credit_ms": 8,
-         "trace.memory": 16384, "trace.max_length": 128, "hold.bound_us": 300}
-MOST = {"trace.hot": 3, "trace.min_length": 1}
+# Options that keep work eager where they are less, or more, than their defaults.
+LEAST = ("graph.execs", "graph.memory_mb", "graph.free_execs", "graph.credit_ms", "trace.memory", "trace.max_length",
+         "hold.bound_us")
+MOST = ("trace.hot", "trace.min_length")
 
 
 def advice(function, reason):
@@ -110,8 +112,13 @@ def advice(function, reason):
     return next(((text, code) for key, text, code in ADVICE if key == reason), ("", ""))
 
 
+def default(name):
+    """The default of an option that is a number."""
+    return int(options.table()[name].default)
+
+
 def holds_back(name, value):
     """Whether this value of an option keeps more work eager than the option's default."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
-    return value < LEAST.get(name, value) or value > MOST.get(name, value)
+    return (name in LEAST and value < default(name)) or (name in MOST and value > default(name))

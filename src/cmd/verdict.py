@@ -4,7 +4,7 @@ import collections
 import math
 import re
 
-from advice import POOL, advice, holds_back
+from advice import POOL, advice, default, holds_back
 from common import duration, plural, share
 
 MEASURED = "H200"  # the GPU whose costs the library estimates with
@@ -261,7 +261,7 @@ def next_step(data):
     if forbidden(data):
         place = data.get("config") or "the configuration file"
         return (f"Give the option its default: it is set in {place}, in the environment, or by --set.",
-                "autograph --set graph.execs=256 ./app")
+                f"autograph --set graph.execs={default('graph.execs')} ./app")
     if pool(data):
         return pool(data)
     if not ops["replayed"] and 0 < ops["total"] < SHORT_RUN:

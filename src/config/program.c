@@ -10,6 +10,8 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "config/fnv.h"
+
 static const char blanks[] = " \t\r\v\f";
 
 /* Behind the name of a file that was replaced while the program runs, by an update say. */
@@ -97,10 +99,8 @@ enum ag_program_head ag_program_head(const char *line, char name[AG_PROGRAM_BYTE
 
 bool ag_program_repeats(const char *pattern)
 {
-    static uint64_t seen[64]; /* hashes, by FNV-1a */
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (; *pattern != '\0'; pattern++)
-        hash = (hash ^ (unsigned char)*pattern) * 0x100000001b3u;
+    static uint64_t seen[64]; /* hashes */
+    uint64_t hash = ag_fnv(pattern, strlen(pattern));
     for (size_t i = 0; i < sizeof seen / sizeof seen[0]; i++) {
         if (seen[i] == hash)
             return true;

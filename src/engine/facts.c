@@ -9,8 +9,6 @@
 #include "driver/driver.h"
 #include "observe/strings.h"
 
-enum { POOL_ASKED = 64 }; /* allocations, behind which a program has set its pool up */
-
 static const char *_Atomic gpus[AG_GPUS]; /* by device: kept names, or NULL */
 static _Atomic uint64_t pool_allocations, pool_behind_waits;
 static _Atomic uint32_t last_waits;     /* of the thread that allocated last */
@@ -31,10 +29,13 @@ void ag_facts_allocated(uint32_t waits)
     CUdevice device;
     CUmemoryPool pool;
     cuuint64_t bytes;
-    if (atomic_exchange(&last_waits, waits) != waits)
-        atomic_fetch_add(&pool_behind_waits, 1);
-    if (atomic_fetch_add(&pool_allocations, 1) + 1 != POOL_ASKED ||
-        ag_real.cuDeviceGetMemPool == NULL || ag_real.cuMemPoolGetAttribute == NULL)
+    if (!*ag_opt.report_file)
+        return;
+    atomic_fetch_add(&pool_allocations, 1);
+    if (atomic_exchange(&last_waits, waits) == waits)
+        return;
+    atomic_fetch_add(&pool_behind_waits, 1);
+    if (ag_real.cuDeviceGetMemPool == NULL || ag_real.cuMemPoolGetAttribute == NULL)
         return;
     if (ag_real.cuCtxGetDevice(&device) == CUDA_SUCCESS &&
         ag_real.cuDeviceGetMemPool(&pool, device) == CUDA_SUCCESS &&

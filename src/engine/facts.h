@@ -12,7 +12,8 @@
 void ag_facts_gpu(CUdevice device);
 
 /* The program has allocated stream-ordered memory of its current device's pool. So many times the
-   thread has waited for the GPU so far. */
+   thread has waited for the GPU so far. Asks behind a wait what the pool keeps, if a report is
+   wanted. */
 void ag_facts_allocated(uint32_t waits);
 
 void ag_facts_gather(struct ag_account *account);

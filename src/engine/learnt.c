@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "config/config.h"
+#include "config/program.h"
 #include "driver/driver.h"
 #include "observe/profile.h"
 #include "policy/policy.h"
@@ -32,10 +32,9 @@ static bool name_program(char **to)
 {
     struct stat st;
     char path[AG_PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n <= 0 || stat("/proc/self/exe", &st) != 0)
+    if (stat("/proc/self/exe", &st) != 0)
         return false;
-    path[n] = '\0';
+    ag_program_path(path, sizeof path);
     *to += sprintf(*to, "program %s %jd %jd\n", path, (intmax_t)st.st_size,
                    (intmax_t)st.st_mtim.tv_sec);
     return true;

@@ -3,7 +3,9 @@
 #include "engine/engine.h"
 
 #include <pthread.h>
+#include <string.h>
 
+#include "config/fnv.h"
 #include "driver/driver.h"
 #include "engine/aside.h"
 #include "engine/barrier.h"
@@ -324,20 +326,11 @@ static struct named {
 } named[NAMES];
 static pthread_mutex_t named_lock = PTHREAD_MUTEX_INITIALIZER; /* innermost */
 
-/* FNV-1a. */
-static uint64_t hash_of_name(const char *name)
-{
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (; *name != '\0'; name++)
-        hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
-    return hash;
-}
-
 bool ag_engine_is_named(CUmodule module, const char *name)
 {
     if (name == NULL)
         return false;
-    uint64_t hash = hash_of_name(name);
+    uint64_t hash = ag_fnv(name, strlen(name));
     pthread_mutex_lock(&named_lock);
     struct named found = named[hash % NAMES];
     pthread_mutex_unlock(&named_lock);
@@ -348,7 +341,7 @@ bool ag_engine_is_named(CUmodule module, const char *name)
 
 void ag_engine_named(CUmodule module, const char *name, const CUfunction *func)
 {
-    uint64_t hash = hash_of_name(name);
+    uint64_t hash = ag_fnv(name, strlen(name));
     unsigned changes = atomic_load(&ag_changes);
     pthread_mutex_lock(&named_lock);
     named[hash % NAMES] = (struct named){module, hash, *func, changes};

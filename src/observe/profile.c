@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "config/fnv.h"
 #include "observe/log.h"
 #include "observe/name.h"
 #include "observe/target.h"
@@ -25,13 +26,17 @@ enum {
     KEY_ROOM = 17,        /* of a key, with the blank before it */
 };
 
-/* FNV-1a. */
-static uint64_t hash_of(const char *text, size_t size)
+/* The file's name as it has become, or the option where that is too long; for messages, too. */
+static char name[AG_PATH_MAX];
+
+/* False: errno. */
+static bool expand(void)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
-    return hash;
+    if (ag_name_expand(ag_opt.trace_profile, name))
+        return true;
+    memcpy(name, ag_opt.trace_profile, strlen(ag_opt.trace_profile) + 1);
+    errno = ENAMETOOLONG;
+    return false;
 }
 
 /* -- Reading ----------------------------------------------------------------- */
@@ -68,9 +73,7 @@ static char *contents(int fd, size_t *size)
 /* The file's text; NULL: errno. */
 static char *load(size_t *size)
 {
-    char name[AG_PATH_MAX];
-    errno = ENAMETOOLONG;
-    if (!ag_name_expand(ag_opt.trace_profile, name))
+    if (!expand())
         return NULL;
     int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* a FIFO has no writer */
     char *text = fd >= 0 ? contents(fd, size) : NULL;
@@ -147,8 +150,8 @@ static int differing(const char *identity, const char *text)
     for (; *identity != '\0' && *identity == *text; identity++, text++)
         if (*identity == '\n')
             line = identity + 1;
-    ag_log(AG_LOG_NOTE, "the profile %.900s is not used: it is of another %.*s",
-           ag_opt.trace_profile, (int)strcspn(line, " "), line);
+    ag_log(AG_LOG_NOTE, "the profile %.900s is not used: it is of another %.*s", name,
+           (int)strcspn(line, " "), line);
     return 0;
 }
 
@@ -164,15 +167,14 @@ static int take(const char *text, size_t size, const char *identity, uint32_t mo
         return EEXIST;
     if (size < head + strlen(END))
         return EBADMSG;
-    snprintf(end, sizeof end, "end %016" PRIx64 "\n", hash_of(text, body));
+    snprintf(end, sizeof end, "end %016" PRIx64 "\n", ag_fnv(text, body));
     if (strcmp(text + body, end) != 0)
         return EBADMSG;
     if (strncmp(text + head, identity, strlen(identity)) != 0)
         return differing(identity, text + head);
     if (!parse(text + head + strlen(identity), text + body, most, profile))
         return EBADMSG;
-    ag_log(AG_LOG_NOTE, "the profile %.900s knows %u sequences", ag_opt.trace_profile,
-           profile->count);
+    ag_log(AG_LOG_NOTE, "the profile %.900s knows %u sequences", name, profile->count);
     return 0;
 }
 
@@ -189,12 +191,12 @@ bool ag_profile_read(const char *identity, uint32_t most, struct ag_profile *pro
     free(text);
     errno = error;
     if (error == EBADMSG)
-        ag_log(AG_LOG_ALWAYS, "the profile %.900s is damaged, and not used", ag_opt.trace_profile);
+        ag_log(AG_LOG_ALWAYS, "the profile %.900s is damaged, and not used", name);
     else if (error == EEXIST)
         ag_log(AG_LOG_ALWAYS, "the profile %.900s is not used: the file there is none, and stays",
-               ag_opt.trace_profile);
+               name);
     else if (error)
-        ag_log(AG_LOG_ALWAYS, "the profile %.900s cannot be read: %m", ag_opt.trace_profile);
+        ag_log(AG_LOG_ALWAYS, "the profile %.900s cannot be read: %m", name);
     errno = saved;
     return error == 0 || error == EBADMSG;
 }
@@ -220,7 +222,7 @@ static char *text_of(const char *identity, const struct ag_profile *profile)
             to += sprintf(to, " %016" PRIx64, sequence->keys[k]);
         *to++ = '\n';
     }
-    sprintf(to, "end %016" PRIx64 "\n", hash_of(text, (size_t)(to - text)));
+    sprintf(to, "end %016" PRIx64 "\n", ag_fnv(text, (size_t)(to - text)));
     return text;
 }
 
@@ -230,7 +232,7 @@ static int write_text(int fd, const void *text)
 }
 
 /* 0, or the errno of what failed. */
-static int replace(const char *name, const char *text)
+static int replace(const char *text)
 {
     struct ag_target target;
     int error = ag_target_look(name, MAGIC, NULL, &target);
@@ -241,18 +243,15 @@ static int replace(const char *name, const char *text)
 
 void ag_profile_write(const char *identity, const struct ag_profile *profile)
 {
-    int saved = errno, error = ENAMETOOLONG;
-    char name[AG_PATH_MAX], *text = text_of(identity, profile);
-    if (text == NULL)
-        error = ENOMEM;
-    else if (ag_name_expand(ag_opt.trace_profile, name))
-        error = replace(name, text);
+    int saved = errno;
+    char *text = text_of(identity, profile);
+    int error = text == NULL ? ENOMEM : expand() ? replace(text) : errno;
     free(text);
     errno = error;
     if (error == EEXIST)
         ag_log(AG_LOG_ALWAYS, "the profile %.900s is not written: the file there is none of yours",
-               ag_opt.trace_profile);
+               name);
     else if (error)
-        ag_log(AG_LOG_ALWAYS, "the profile %.900s cannot be written: %m", ag_opt.trace_profile);
+        ag_log(AG_LOG_ALWAYS, "the profile %.900s cannot be written: %m", name);
     errno = saved;
 }
