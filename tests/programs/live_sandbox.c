@@ -63,7 +63,8 @@ static uint32_t sum(const struct work *w)
     return total;
 }
 
-/* The simulated driver makes a thread for each stream that is busy at a time: all are, at one. */
+/* The simulated driver makes a thread for each stream that is busy at a time: here all three are.
+ */
 static void warm_up(void)
 {
     CUstream stream[] = {work[0].stream, work[1].stream, CU_STREAM_LEGACY};

@@ -344,7 +344,7 @@ static void *worker_main(void *arg)
         w->next = idle_workers;
         idle_workers = w;
         if (s->head)
-            kick(s); /* it may be this worker's again: no thread more */
+            kick(s); /* this worker may take it: it is free */
         else if (s->destroyed)
             stream_release(s);
         if (log_on()) {
