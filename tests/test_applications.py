@@ -72,6 +72,8 @@ PRINTED = {
               "Final Relative Residual Norm = 2.345678e-16\n", {"": 0.012345}, "300\ne-1"),
     "cvode": ("At t = 1.00   max.norm(u) =  5.925586e-05   nst =  143\n\nFinal Statistics.. \n\nnst     =   143\n", None,
               "5.925586e-05\n143"),
+    "warp": ("density: 1.234500000e+03\nspeed: 5.670000000e+04\nloop: 1.250000 s\n", {"": 1.25},
+             "1.234500000e+03\n5.670000000e+04"),
     "nest-gpu": ("Building time: 1.5\nSimulation time: 2.25\n\ntest_brunel_net.dat:\n99.900000\t-70.1\n"
                  "100.000000\t-70.2\n100.100000\t-70.3\n", {"": 2.25}, "100.000000\t-70.2\n100.100000\t-70.3"),
 }
@@ -201,6 +203,52 @@ def test_small_inputs_are_the_same_each_time(tmp_path):
     amounts = [line.split() for line in lines if line.startswith(" rhs")]
     assert sum(int(amount) * (1 if row[0] == "a" else -1) for _, row, amount in amounts) == 0
     assert len((tmp_path / "one/silicon-small/model.xyz").read_text().splitlines()) == 1002
+
+
+# -- A program in Python ------------------------------------------------------------
+
+# As much of Warp as the program uses: the example says what it was told.
+WARP = """
+class ScopedTimer:
+    enabled = True
+def constant(value):
+    return value
+def synchronize():
+    pass
+"""
+FLUID = """
+import warp
+grid_width, grid_height = 256, 128
+class Values(list):
+    def numpy(self):
+        return self
+    def astype(self, kind):
+        return Values(map(kind, self))
+    def __abs__(self):
+        return Values(map(abs, self))
+    def sum(self):
+        return sum(self)
+class Example:
+    def __init__(self):
+        self.use_graph_capture, self.rho0, self.u0 = True, Values([grid_width, grid_height]), Values([0, 0])
+    def step(self):
+        assert not warp.ScopedTimer.enabled
+        self.u0[0] -= 1 + self.use_graph_capture
+"""
+
+
+@pytest.mark.parametrize("graph, speed", [("0", "1.500000000e+01"), ("1", "3.000000000e+01")])
+def test_warps_example_is_run_as_told(tmp_path, graph, speed):
+    folder = tmp_path / "warp/examples/core"
+    folder.mkdir(parents=True)
+    (tmp_path / "warp/__init__.py").write_text(WARP)
+    (folder / "example_fluid.py").write_text(FLUID)
+    (tmp_path / "warp_fluid").write_bytes((REAL / "warp_fluid.py").read_bytes())
+    done = helpers.run([sys.executable, tmp_path / "warp_fluid", "--width", "64", "--steps", "10"], preload=False,
+                       sim=False, env={"WARP_GRAPH": graph})
+    density, fast, loop = done.stdout.splitlines()
+    assert (density, fast) == ("density: 9.600000000e+01", f"speed: {speed}")
+    assert loop.startswith("loop: ")
 
 
 # -- Beside its own graphs ---------------------------------------------------------
