@@ -154,6 +154,86 @@ def test_the_list_of_irregular_programs():
     assert done.returncode == 2 and "irregular_steps.py has no none" in done.stderr
 
 
+# -- Several GPUs ---------------------------------------------------------------------
+
+# A program of several GPUs, as far as the script sees: whole runs, and short ones with other commands.
+JACOBI = """#!/bin/sh
+if [ "$2" = 20000 ]; then long=yes; else long=; fi
+echo "512x512: 1 GPU: 1.0 s, 2 GPUs: 0.${LD_PRELOAD:+2}5 s"
+"""
+
+
+def gpus(place, script, *words, status=0):
+    """What the script finds of a program that is SCRIPT."""
+    (place / "bin").mkdir()
+    program = place / "bin/threads-p2p"
+    program.write_text(JACOBI + script + "\n")
+    program.chmod(0o755)
+    command = [sys.executable, FRAMEWORKS / "gpus", "--device", "cpu", "--dir", place, "--only", "threads-p2p",
+               "--library", helpers.library(), "--json", place / "found", *words]
+    done = subprocess.run(command, env=helpers.environment(preload=False), capture_output=True, text=True,
+                          timeout=helpers.TIMEOUT, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    return json.loads((place / "found").read_text()), done
+
+
+@helpers.unsanitized
+def test_programs_of_several_gpus_are_compared(tmp_path):
+    found, done = gpus(tmp_path, "echo norm 1.000${LD_PRELOAD:+4}; echo $CUDA_VISIBLE_DEVICES $NCCL_NVLS_ENABLE",
+                       "--starts", "3", "--jobs", "2")
+    (row,), (starts,) = found["in turn"], found["starts"]
+    assert row["results"] == "equal" and (row["without"], row["library"], row["speed_up"]) == (0.5, 0.25, 2.0)
+    assert (starts["starts"], starts["hung"], starts["failed"], starts["different"]) == (3, 0, 0, 0)
+    assert "| threads-p2p | equal | 0.5 s | 0.25 s | 2.000x | - | - | - |" in done.stdout
+
+
+@helpers.unsanitized
+@pytest.mark.parametrize("script, results, counts", [
+    ("echo norm ${LD_PRELOAD:+1}2", "DIFFERENT", (0, 0, 2)),
+    ('[ -z "$LD_PRELOAD" ] || exit 3', "DIFFERENT (3)", (0, 2, 0)),
+    ('[ -z "$LD_PRELOAD" ] || [ $long ] || exec sleep 100', "equal", (2, 0, 0)),
+    ("exit 4", "fails without the library too (4)", (0, 0, 0)),
+    ("echo norm $(od -An -N4 -tu4 /dev/urandom)", "unstable", (0, 0, 0))])
+def test_programs_of_several_gpus_that_differ(tmp_path, script, results, counts):
+    """What fails without the library is not the library's fault."""
+    own = int(counts != (0, 0, 0))
+    timeout = "0.5" if counts[0] else "30"
+    found, done = gpus(tmp_path, script, "--starts", "2", "--jobs", "2", "--timeout", timeout, status=own)
+    (row,), (starts,) = found["in turn"], found["starts"]
+    assert row["results"] == results
+    assert (starts["hung"], starts["failed"], starts["different"]) == counts and starts["starts"] == 2 * own
+    assert "threads-p2p, status " in done.stderr and row.get("problem", starts.get("problem"))
+
+
+def test_a_process_that_fails_ends_those_that_wait_for_it(monkeypatch):
+    """Its status counts: the others do not hang by themselves."""
+    loader = importlib.machinery.SourceFileLoader("gpus", str(FRAMEWORKS / "gpus"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpus", loader))
+    loader.exec_module(module)
+    monkeypatch.setattr(module, "MOMENT", 0.01)
+
+    def status(*scripts, timeout=helpers.TIMEOUT):
+        processes = [subprocess.Popen(["sh", "-c", script], start_new_session=True) for script in scripts]
+        found = module.wait_for(processes, timeout)
+        assert all(process.returncode is not None for process in processes)
+        return found
+
+    assert status("exec sleep 1000", "exit 3") == 3 and status("exit 0", "exit 0") == 0
+    assert status("exit 0", "trap '' ABRT; sleep 1000; sleep 1000", timeout=0.1) == "hung"
+
+
+def test_pytorch_in_several_processes():
+    """A few steps on the CPU, where PyTorch is installed."""
+    pytest.importorskip("torch", reason="there is no PyTorch")
+    done = subprocess.run([sys.executable, FRAMEWORKS / "gpus", "--device", "cpu", "--only", "peer,workers,reduce,ddp",
+                           "--library", helpers.library(), "--runs", "0", "--starts", "1"], check=False,
+                          env=helpers.environment(preload=False), timeout=8 * helpers.TIMEOUT,
+                          capture_output=True, text=True)
+    rows = [line.split("|")[1:6] for line in done.stdout.splitlines()[-4:]]
+    assert done.returncode == 0 and [[cell.strip() for cell in row] for row in rows] == [
+        [name, "1", "0", "0", "0"] for name in ("peer", "workers", "reduce", "ddp")], done.stdout + done.stderr
+
+
 # -- PyTorch in several ways -----------------------------------------------------------
 
 @pytest.fixture(name="variants")
