@@ -207,8 +207,8 @@ def test_programs_of_several_gpus_that_differ(tmp_path, script, results, counts)
 
 def test_a_process_that_fails_ends_those_that_wait_for_it(monkeypatch):
     """Its status counts: the others do not hang by themselves."""
-    loader = importlib.machinery.SourceFileLoader("gpus", str(FRAMEWORKS / "gpus"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpus", loader))
+    loader = importlib.machinery.SourceFileLoader("together", str(FRAMEWORKS / "together.py"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("together", loader))
     loader.exec_module(module)
     monkeypatch.setattr(module, "MOMENT", 0.01)
 
@@ -232,6 +232,66 @@ def test_pytorch_in_several_processes():
     rows = [line.split("|")[1:6] for line in done.stdout.splitlines()[-4:]]
     assert done.returncode == 0 and [[cell.strip() for cell in row] for row in rows] == [
         [name, "1", "0", "0", "0"] for name in ("peer", "workers", "reduce", "ddp")], done.stdout + done.stderr
+
+
+# -- Processes that share a GPU ---------------------------------------------------------
+
+CONTROL = """#!/bin/sh
+if [ "$1" = -d ]; then echo "begin $CUDA_MPS_PIPE_DIRECTORY" >>{log}; exit {begins}; fi
+read -r word
+echo "$word $CUDA_MPS_PIPE_DIRECTORY" >>{log}
+[ "$word" != get_server_list ] || echo {servers}
+"""
+
+
+def mps(place, script, servers="12", begins=0):
+    """The script on a program that is SCRIPT, with an MPS that says so many servers; and what was asked of MPS."""
+    for name, text in (("bin/nvidia-cuda-mps-control", CONTROL), ("program", f"#!/bin/sh\n{script}\n")):
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text(text.format(log=place / "log", servers=servers, begins=begins)
+                                  if text == CONTROL else text)
+        (place / name).chmod(0o755)
+    environment = helpers.environment(preload=False)
+    if servers is not None:
+        environment["PATH"] = f"{place}/bin:{environment['PATH']}"
+    command = [sys.executable, FRAMEWORKS / "mps", "--library", helpers.library(), "--processes", "2", "--rounds", "2",
+               "--json", place / "rows", place / "program", place]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=helpers.TIMEOUT,
+                          check=False)
+    asked = (place / "log").read_text().splitlines() if (place / "log").exists() else []
+    return done, json.loads((place / "rows").read_text()), asked
+
+
+TOOK = 'echo "us_per_iteration 1${LD_PRELOAD:+0}"; '
+
+
+@helpers.unsanitized
+def test_processes_that_share_a_gpu(tmp_path):
+    """Twice without and twice with the library, by two processes each, and the same as clients of MPS."""
+    done, rows, asked = mps(tmp_path, TOOK + 'echo checksum 7; echo "$CUDA_MPS_PIPE_DIRECTORY" >>"$1/seen"')
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [(row["sharing"], row["results"]) for row in rows] == [("in turn", "equal"), ("MPS", "equal")]
+    assert all(row["times"] == {"without": [1] * 4, "library": [10] * 4} for row in rows)
+    assert "| MPS | 2 | equal | 1 | 10 | 0.100x |" in done.stdout
+    (folder,) = {line.split()[1] for line in asked}
+    assert [line.split()[0] for line in asked] == ["begin", "get_server_list", "quit"]
+    assert (tmp_path / "seen").read_text().splitlines() == [""] * 8 + [folder] * 8
+
+
+@helpers.unsanitized
+@pytest.mark.parametrize("script, servers, begins, status, said", [
+    ("echo checksum 7", None, 0, 2, "MPS is missing: there is no nvidia-cuda-mps-control"),
+    ("echo checksum 7", "", 0, 2, "MPS is missing: no process was a client of MPS"),
+    ("echo checksum 7", "12", 1, 2, "MPS is missing: nvidia-cuda-mps-control ends with 1"),
+    ("echo checksum 7${LD_PRELOAD:+8}", "12", 0, 1, "| in turn | 2 | DIFFERENT (0) | 1 | 10 |"),
+    ('[ -z "$LD_PRELOAD" ] || exit 3', "12", 0, 1, "| in turn | 2 | DIFFERENT (3) |"),
+    ("exit 4", "12", 0, 2, "| MPS | 2 | fails without the library too (4) |")])
+def test_processes_that_share_no_gpu_or_differ(tmp_path, script, servers, begins, status, said):
+    """Whatever happens, the server is stopped."""
+    done, _, asked = mps(tmp_path, TOOK + script, servers, begins)
+    assert done.returncode == status and said in done.stdout, done.stdout + done.stderr
+    if servers is not None and not begins:
+        assert asked[-1].startswith("quit ")
 
 
 # -- PyTorch in several ways -----------------------------------------------------------
