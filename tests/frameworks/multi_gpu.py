@@ -32,7 +32,7 @@ class Parts:
             torch.cuda.synchronize(device)
 
     def timed(self, name, step, iterations, wait=None):
-        return in_turn.timed(name, step, iterations // 10 if self.short else iterations, wait or self.wait)
+        return in_turn.timed(name, step, iterations // 30 if self.short else iterations, wait or self.wait)
 
     # -- In one process ------------------------------------------------------------
 
@@ -165,7 +165,7 @@ def training(model, x, y):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("\n")[0])
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--short", action="store_true", help="a tenth of the steps")
+    parser.add_argument("--short", action="store_true", help="fewer steps")
     parser.add_argument("names", nargs="+", choices=("one", "peer", "threads", "workers", "reduce", "ddp", "fsdp"))
     options = parser.parse_args()
     for name in options.names:
