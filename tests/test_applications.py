@@ -70,6 +70,9 @@ PRINTED = {
               "=============================================\nBoomerAMG Solve:\n"
               "  wall clock time = 0.012345 seconds\n  wall MFLOPS     = 0.000000\n\n\nBoomerAMG Iterations = 300\n"
               "Final Relative Residual Norm = 2.345678e-16\n", {"": 0.012345}, "300\ne-1"),
+    "mfem": ("   Iteration :   0  (B r, r) = 0.000747692 ...\n   Iteration :  22  (B r, r) = 3.69518e-16\n"
+             "Average reduction factor = 0.52519\nsolution: 1.598854198\nloop: 0.053229321 s\n", {"": 0.053229321},
+             "22\n1.598854198"),
     "cvode": ("At t = 1.00   max.norm(u) =  5.925586e-05   nst =  143\n\nFinal Statistics.. \n\nnst     =   143\n", None,
               "5.925586e-05\n143"),
     "warp": ("density: 1.234500000e+03\nspeed: 5.670000000e+04\nloop: 1.250000 s\n", {"": 1.25},
