@@ -39,10 +39,10 @@ def expected():
     return parts
 
 
-def answers(part, preload):
+def answers(part, preload, **env):
     """What the part printed. A call that is late is taken for one that waits: then it is given more time."""
     for patience_ms in (60, 600, 3000):
-        done = helpers.run([program("rules"), part, patience_ms], preload=preload)
+        done = helpers.run([program("rules"), part, patience_ms], preload=preload, env=env)
         if done.stdout.splitlines() == expected()[part]:
             break
     return done.stdout.splitlines()
@@ -54,10 +54,11 @@ def test_answers_as_a_gpu(part):
 
 
 @pytest.mark.parametrize("part", sorted(set(expected()) - {"look_up"}))
-def test_answers_are_the_same_with_the_library(part):
-    """Errors, captures, stale handles: nothing that a program can ask tells it of the library. (The
-    symbols that look_up names are the library's own.)"""
+def test_answers_are_the_same_with_the_library(part, tmp_path):
+    """Errors, captures, stale handles: nothing that a program can ask tells it of the library, nor of its report.
+    (The symbols that look_up names are the library's own.)"""
     assert answers(part, True) == expected()[part]
+    assert answers(part, True, AUTOGRAPH_REPORT=tmp_path / "report.json") == expected()[part]
 
 
 def test_every_part_of_the_rules_was_measured():

@@ -54,6 +54,12 @@ def test_bytes_are_those_at_the_call(way, tmp_path):
         assert now[UPLOAD] < 0.8 * before[UPLOAD]
 
 
+@pytest.mark.parametrize("way", ["threads", "left"])
+def test_graphs_have_few_copies(way, tmp_path):
+    """A kernel waits for the host meanwhile. A GPU did not run a graph of many copies before that kernel had ended."""
+    compared(way, tmp_path, AGSIM_GRAPH_FREE=31, AUTOGRAPH_TRACE_LENGTH="fixed")
+
+
 def test_all_ways_are_tried():
     ways = re.findall(r'\{"(\w+)", \w+\}', (compiled.PROGRAMS / "uploads.c").read_text())
     assert ways == list(FLOORS)

@@ -13,6 +13,7 @@
 #include "engine/failure.h"
 #include "engine/hot.h"
 #include "engine/observe.h"
+#include "engine/pace.h"
 #include "engine/query.h"
 #include "engine/registry.h"
 #include "engine/relay.h"
@@ -44,10 +45,22 @@ static struct ag_trace *find_room(const struct ag_stream *stream, const struct a
     return oldest != NULL && ag_execs_is_stale(stream, oldest, leaf) ? oldest : NULL;
 }
 
+static uint32_t copies(const struct ag_node *leaf)
+{
+    uint32_t count = 0;
+    for (const struct ag_node *node = leaf; node->parent != NULL; node = node->parent)
+        count += node->op.kind == AG_OP_COPY;
+    return count;
+}
+
 /* An exec for one more trace: a free one, or in place of other traces. */
 static enum room take_exec(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
-    uint32_t ops = leaf->depth;
+    uint32_t ops = leaf->depth, copied = copies(leaf);
+    if (copied > AG_MOST_COPIES) {
+        ag_pace_bound(stream, ops * AG_MOST_COPIES / copied);
+        return NO_ROOM;
+    }
     while (!ag_context_take_exec(stream->id.context, ops, idle)) {
         if (ag_stream_kill_vacant(stream->id.context))
             continue;

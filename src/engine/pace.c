@@ -16,13 +16,25 @@ static void resize(struct ag_stream *stream, uint32_t length)
            pace->length, (void *)stream->id.handle, pace->op_ns, pace->runs);
     /* The usual one leaves a long loop in longer pieces than a short one is unrolled to. */
     bool usual = pace->length >= ag_opt.trace_unroll;
-    ag_recorder_resize(&stream->recorder, usual ? (uint32_t)ag_opt.trace_unroll : pace->length,
-                       usual ? (uint32_t)ag_opt.trace_max_length : pace->length);
+    uint32_t unroll = usual ? (uint32_t)ag_opt.trace_unroll : pace->length;
+    uint32_t most = usual ? (uint32_t)ag_opt.trace_max_length : pace->length;
+    ag_recorder_resize(&stream->recorder, unroll, most < pace->bound ? most : pace->bound);
 }
 
 void ag_pace_start(struct ag_stream *stream)
 {
-    stream->pace = (struct ag_pace){.length = (uint32_t)ag_opt.trace_unroll, .first = UINT32_MAX};
+    stream->pace = (struct ag_pace){
+        .length = (uint32_t)ag_opt.trace_unroll, .first = UINT32_MAX, .bound = UINT32_MAX};
+}
+
+void ag_pace_bound(struct ag_stream *stream, uint32_t ops)
+{
+    while ((ops & (ops - 1)) != 0)
+        ops &= ops - 1;
+    if (ops >= stream->pace.bound)
+        return;
+    stream->pace.bound = ops;
+    resize(stream, stream->pace.length);
 }
 
 uint64_t ag_pace_clock(void)

@@ -33,6 +33,9 @@
 /* For a new stream. */
 void ag_pace_start(struct ag_stream *stream);
 
+/* Sequences have at most so many ops from now on, or the next lower power of two. */
+void ag_pace_bound(struct ag_stream *stream, uint32_t ops);
+
 /* A hold begins. */
 void ag_pace_begun(struct ag_stream *stream);
 

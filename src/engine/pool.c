@@ -8,7 +8,9 @@
 #include "engine/account.h"
 #include "engine/enter.h"
 #include "engine/facts.h"
+#include "engine/hot.h"
 #include "engine/make.h"
+#include "engine/query.h"
 #include "engine/sequence.h"
 #include "engine/submit.h"
 #include "observe/callsite.h"
@@ -45,11 +47,21 @@ void ag_engine_allocates(CUstream handle, bool ptsz)
         ag_engine_barrier_stream(handle, ptsz, AG_REASON_STREAM_BARRIER);
 }
 
+/* In a capture an allocation is a node, and a question about the pool ends the capture. */
+static void note_allocation(void)
+{
+    CUstreamCaptureMode mode;
+    if (ag_captures_about() || !ag_query_relax(&mode))
+        return;
+    ag_facts_allocated(ag_done.waits);
+    ag_query_unrelax(mode);
+}
+
 /* Only the relay of a per-thread default stream could come ahead. */
 void ag_engine_allocated(CUstream handle, bool ptsz)
 {
     if (__builtin_expect(ag_accounting, 0) && strcmp(ag_cause, "cuMemAllocFromPoolAsync") != 0)
-        ag_facts_allocated(ag_done.waits);
+        note_allocation();
     if (ag_stream_name(handle, ptsz) != CU_STREAM_PER_THREAD || !ag_anything_held())
         return;
     struct ag_stream *stream = ag_stream_peek(handle, ptsz, ag_context_current());

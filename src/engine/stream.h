@@ -151,6 +151,7 @@ struct ag_pace {
     uint32_t runs;      /* ops between two barriers, on average */
     uint32_t length;    /* ops of a sequence, as the recorder was told */
     uint32_t first;     /* ops of the first sequence behind a wait */
+    uint32_t bound;     /* ops of a sequence, at most, for what its graph may contain */
 };
 
 /* turns.c: what a lost duel means for the stream. */

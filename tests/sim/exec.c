@@ -26,6 +26,16 @@ static bool is_long(const struct plan *plan)
     return plan->shape->nnodes > 64;
 }
 
+/* Seen on driver 580: the graph of more copies ran no more while a kernel of another stream waited
+ * for the host. Here the instantiation waits. */
+static bool has_many_copies(const struct plan *plan)
+{
+    unsigned copies = 0;
+    for (unsigned i = 0; i < plan->shape->nnodes; i++)
+        copies += plan->nodes[i].work.kind == WORK_COPY;
+    return copies > 16;
+}
+
 /* A context has device memory for some execs of any length, and keeps it when they go, for such as
  * are no longer: that it would do for longer ones, too, was never measured. For one more, or a
  * longer one, it must ask the device, and that waits. */
@@ -82,6 +92,8 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, cuuint64_t flags,
         e->plan = plan;
         e->stack = ctx->limit[CU_LIMIT_STACK_SIZE];
         ctx->flags |= CU_CTX_LMEM_RESIZE_TO_MAX; /* driver 580 */
+        if (sim.graph_free && has_many_copies(plan))
+            sim_wait_quiet();
         take_exec_memory(ctx, is_long(plan));
         *out = (CUgraphExec)e;
     }

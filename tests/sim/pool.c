@@ -2,6 +2,8 @@
 /* pool.c: stream-ordered allocation, memory pools, and what a pointer is. */
 #include "sim.h"
 
+#include "graph.h"
+
 /* Memory that cuMemFreeAsync gave back is, until the free has executed, there
  * for allocations in the same stream (memory.c keeps the table), and with
  * AGSIM_REUSE in others of the context. */
@@ -219,12 +221,15 @@ static CUresult pool_attribute(CUmemoryPool handle, CUmemPool_attribute attr, vo
 {
     if (!value)
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult r = CUDA_SUCCESS;
     sim_lock();
     struct pool *p = obj_get(OBJ_POOL, handle);
-    if (!p) {
-        r = CUDA_ERROR_INVALID_VALUE;
-    } else if (attr >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
+    /* A question, too, ends a capture (H100, driver 580). */
+    CUresult r = p ? capture_check_unsafe() : CUDA_ERROR_INVALID_VALUE;
+    if (r != CUDA_SUCCESS) {
+        sim_unlock();
+        return r;
+    }
+    if (attr >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
                attr <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES) {
         if (!set)
             *(int *)value = 1;
