@@ -146,6 +146,76 @@ def test_each_change_of_shape_changes_the_result(bench, tmp_path, op, bits):
     assert len(set(seen)) == len(seen) == 1 + 2 * len(bits)
 
 
+# -- Forks ----------------------------------------------------------------------
+
+# A fork with two branches, which take values and give values back.
+FORK = """
+program
+context
+lane how=2
+lane how=2
+lane how=2
+loop n={trips} {{
+  fork k=3 {more} {{
+    branch lane=1 k=2 {join} {{
+      kernel lane=1 k=4
+    }}
+    branch lane=2 k=7 {{
+      kernel lane=2 k=5
+    }}
+    kernel k=6
+  }}
+}}
+"""
+
+
+def statements(body):
+    for s in body:
+        yield s
+        yield from statements(s.body or [])
+
+
+def test_half_of_the_steps_fork(bench):
+    """With each twist, and each way to join."""
+    all_of = list(statements(sum((programs.parse(bench.program(seed)) for seed in range(1, 300)), [])))
+    steps = [any(s.name == "fork" for s in loop.body) for loop in all_of if loop.name == "loop"]
+    assert 0.4 < sum(steps) / len(steps) < 0.6
+    for name, field, values in (("fork", "n", 7), ("fork", "how", 2), ("branch", "how", 3), ("branch", "mode", 2)):
+        assert {s.fields.get(field, 0) for s in all_of if s.name == name} == set(range(values))
+    assert any(inner.name == "fork" for s in all_of if s.name == "branch" for inner in s.body)
+
+
+def test_forks_are_replayed(tmp_path):
+    """What passes at them is a kernel of its own, which the log names: some 37 % are in graphs."""
+    bench = fuzzing.Bench(env={"AGSIM_LOG": tmp_path / "log"})
+    plain, preload = bench.both(["--seed", 1, "--count", 100], {"AUTOGRAPH_GRAPH_CREDIT_MS": 1000000})
+    assert plain.lines() == preload.lines() and len(plain.lines()) == 100
+    ways = [line.rsplit("via=")[1].strip() for line in (tmp_path / "log").read_text().splitlines()
+            if "name=fz_fork" in line]
+    assert len(ways) > 5000 and ways.count("graph") > len(ways) / 10, (len(ways), ways.count("graph"))
+
+
+def test_a_forks_statement_says_what_it_does(bench, tmp_path):
+    """Whether values pass to and fro, and when a branch is joined."""
+    file, seen = tmp_path / "p.prog", []
+    for more, join in (("", ""), ("mode=1", ""), ("", "mode=1"), ("", "how=1"), ("", "how=2")):
+        file.write_text(FORK.format(trips=3, more=more, join=join))
+        side = bench.start([file], preload=False, setting=fuzzing.setting(0))
+        while side.running():
+            time.sleep(0.01)
+        seen += side.results()
+    assert len(set(seen)) == 5 and all(errors == "0" for *_, errors in seen)
+
+
+def test_finds_a_forgotten_wait():
+    """Of a branch for its fork, or of a fork for its branch."""
+    swap = helpers.build_dir() / "tests" / "fuzz" / "libswap.so"
+    program, setting = FORK.format(trips=300, more="", join=""), {"AGSIM_DELAY_US": 5, "PRELOAD_DELAY_US": 20}
+    for forgets, what in (({}, ""), ({"FUZZ_FORGET": 1}, "difference")):
+        bench = fuzzing.Bench(library=swap if forgets else None, env=forgets)
+        assert bench.rate(program, [setting], repeat=10)[1] == what
+
+
 def test_says_where_a_text_is_wrong(bench, tmp_path):
     file = tmp_path / "p.prog"
     file.write_text("program\ncontext\nlane\nkernel lane=x\n")

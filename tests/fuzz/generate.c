@@ -5,8 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "kernels.h"
-#include "program.h"
+#include "generate.h"
 
 /* Kinds of statement within blocks, and how frequent they are at most. */
 #define CHOICES(X)                                                                                 \
@@ -37,68 +36,9 @@
     X(IF, 50)                                                                                      \
     X(ON, 12)
 
-enum { MOST_TEMPLATES = 10, MOST_BODIES = 6 };
-
-struct generator {
-    uint64_t random;
-    int threads, contexts, lanes;
-    int lane_thread[MOST_LANES];
-    int weight[S_KINDS];
-    int vary;        /* percent of arguments that change */
-    int shapes;      /* percent of ops whose shapes change */
-    int interrupted; /* percent of statements with an interruption */
-    int handed;      /* percent of statements for any thread */
-    int away;        /* percent of ops while another context is current */
-    int long_body;   /* percent of bodies with many statements */
-    int templates;   /* kernels are mostly one of these */
-    struct statement *template[MOST_TEMPLATES];
-    struct statement *body[MOST_BODIES]; /* earlier bodies, to begin others like them */
-    int bodies;
-};
-
-/* -- Chance --------------------------------------------------------------- */
-
-static uint64_t next(struct generator *g)
-{
-    uint64_t z = g->random += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
-static int below(struct generator *g, int n)
-{
-    return (int)(next(g) % (unsigned)n);
-}
-
-static int between(struct generator *g, int least, int most)
-{
-    return least + below(g, most - least + 1);
-}
-
-static bool chance(struct generator *g, int percent)
-{
-    return below(g, 100) < percent;
-}
-
-static int pick(struct generator *g, const int *weights, int n)
-{
-    int sum = 0, i = 0;
-    for (i = 0; i < n; i++)
-        sum += weights[i];
-    int at = below(g, sum);
-    for (i = 0; at >= weights[i]; i++)
-        at -= weights[i];
-    return i;
-}
-#define PICK(g, ...)                                                                               \
-    pick(g, (const int[]){__VA_ARGS__}, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)))
-#define ONE_OF(g, ...)                                                                             \
-    ((const int[]){__VA_ARGS__})[below(g, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)))]
-
 /* -- Cost: about how long a statement takes, in ops ---------------------------- */
 
-static int cost(const struct statement *list)
+int cost(const struct statement *list)
 {
     int sum = 0;
     for (const struct statement *s = list; s != NULL; s = s->next) {
@@ -150,6 +90,10 @@ static int cost(const struct statement *list)
         case S_HOST:
             sum += 6;
             break;
+        case S_FORK:
+        case S_BRANCH:
+            sum += 6 + body;
+            break;
         default:
             sum += 1 + body;
         }
@@ -169,12 +113,6 @@ static void values(struct generator *g, struct statement *s)
     s->k = between(g, 1, 99);
     if (chance(g, g->vary))
         s->vary = between(g, VARY_TRIP, VARY_KINDS - 1);
-}
-
-/* Chance beside a program's, which is otherwise what it was. */
-static struct generator beside(const struct generator *g)
-{
-    return (struct generator){.random = g->random ^ 0x5851f42d4c957f2du};
 }
 
 /* What differs from trip to trip: something, in half of the ops on the average. */
@@ -336,14 +274,7 @@ static void op_fill(struct generator *g, struct statement *s)
 
 /* -- Blocks --------------------------------------------------------------- */
 
-struct place {
-    int thread; /* in PAR; -1 outside */
-    int loops;  /* around it */
-    int depth;  /* of all blocks */
-    bool capture;
-};
-
-static int any_lane(struct generator *g, const struct place *at)
+int any_lane(struct generator *g, const struct place *at)
 {
     int lane = below(g, g->lanes);
     for (int i = 0; i < g->lanes && at->thread >= 0; i++)
@@ -367,15 +298,14 @@ static struct statement *loop(struct generator *g, struct place at, int count, i
     at.loops++;
     at.depth++;
     s->body = block(g, at, count, any_lane(g, &at));
+    forks_add(g, at, &s->body);
     s->n = trips(g, s->body, budget);
     if (chance(g, 25))
         s->more = between(g, 1, 3);
     return s;
 }
 
-static struct statement *one(struct generator *g, struct place at, int lane, int kind);
-
-static struct statement *any(struct generator *g, struct place at, int lane)
+struct statement *any(struct generator *g, struct place at, int lane)
 {
     int kind = pick(g, g->weight, S_KINDS);
     bool nests = kind == S_LOOP || kind == S_IF || kind == S_ON || kind == S_TEMP;
@@ -388,7 +318,7 @@ static struct statement *any(struct generator *g, struct place at, int lane)
     return one(g, at, lane, kind);
 }
 
-static struct statement *one(struct generator *g, struct place at, int lane, int kind)
+struct statement *one(struct generator *g, struct place at, int lane, int kind)
 {
     struct statement *s = statement_new(kind);
     s->lane = lane;
@@ -429,7 +359,7 @@ static struct statement *one(struct generator *g, struct place at, int lane, int
  * A barrier that comes now and then, and so finds a trace begun: whatever interrupts it must see
  * the ops that are held.
  */
-static struct statement *interruption(struct generator *g, struct place at, int lane)
+struct statement *interruption(struct generator *g, struct place at, int lane)
 {
     static const int kinds[] = {S_SYNC,  S_READ,    S_POKE,     S_CAPTURE, S_GRAPH,
                                 S_HOST,  S_REPLAY,  S_RENEW,    S_RELOAD,  S_FAIL,
@@ -538,7 +468,7 @@ static void character(struct generator *g)
 
 static struct statement **declare(struct generator *g, struct statement **end)
 {
-    struct statement *s = *end = statement_new(S_PROGRAM);
+    struct statement *s = *end = statement_new(S_PROGRAM), *first = s;
     s->threads = g->threads;
     s->how = below(g, 2);
     s->mode = below(g, 4);
@@ -559,7 +489,7 @@ static struct statement **declare(struct generator *g, struct statement **end)
         s->k = chance(g, 20) ? -between(g, 1, 3) : 0;
         end = &s->next;
     }
-    return end;
+    return forks_declare(g, first, end);
 }
 
 struct statement *program_generate(uint64_t seed)
@@ -593,6 +523,7 @@ struct statement *program_generate(uint64_t seed)
             end = &(*end)->next;
         }
     }
+    *end = forks_phase(&g);
     for (int i = 0; i < g.templates; i++)
         program_free(g.template[i]);
     for (int i = 0; i < g.bodies; i++)

@@ -95,28 +95,26 @@ const char *const kernel_names[KERNEL_LAYOUTS] = {
 const char kernel_module[] = PTX_FOLD PTX_PLAIN("fz_plain") PTX_TURNED("fz_turned")
     PTX_MIXED("fz_mixed") PTX_STRUCT("fz_big", "128", "512")
         PTX_STRUCT("fz_huge", "1250", "5000") ".visible .entry fz_none()\n{\n  ret;\n}\n";
-const char kernel_words[] = ".version 8.1\n"
-                            ".target sm_90\n"
-                            ".address_size 64\n"
-                            ".visible .entry fz_wait(.param .u64 a0, .param .u32 a1)\n"
-                            "{\n"
-                            "  .reg .pred p; .reg .b64 at; .reg .b32 v, x;\n"
-                            "  ld.param.b64 at, [a0]; ld.param.b32 v, [a1];\n"
-                            "AGAIN:\n"
-                            "  ld.volatile.b32 x, [at]; sub.u32 x, x, v;\n"
-                            "  setp.lt.s32 p, x, 0;\n"
-                            "  @p bra AGAIN;\n"
-                            "  membar.sys;\n"
-                            "  ret;\n"
-                            "}\n"
-                            ".visible .entry fz_set(.param .u64 a0, .param .u32 a1)\n"
-                            "{\n"
-                            "  .reg .b64 at; .reg .b32 v;\n"
-                            "  ld.param.b64 at, [a0]; ld.param.b32 v, [a1];\n"
-                            "  membar.sys;\n"
-                            "  st.volatile.b32 [at], v;\n"
-                            "  ret;\n"
-                            "}\n";
+const char kernel_words[] =
+    PTX_FOLD PTX_PLAIN("fz_fork") ".visible .entry fz_wait(.param .u64 a0, .param .u32 a1)\n"
+                                  "{\n"
+                                  "  .reg .pred p; .reg .b64 at; .reg .b32 v, x;\n"
+                                  "  ld.param.b64 at, [a0]; ld.param.b32 v, [a1];\n"
+                                  "AGAIN:\n"
+                                  "  ld.volatile.b32 x, [at]; sub.u32 x, x, v;\n"
+                                  "  setp.lt.s32 p, x, 0;\n"
+                                  "  @p bra AGAIN;\n"
+                                  "  membar.sys;\n"
+                                  "  ret;\n"
+                                  "}\n"
+                                  ".visible .entry fz_set(.param .u64 a0, .param .u32 a1)\n"
+                                  "{\n"
+                                  "  .reg .b64 at; .reg .b32 v;\n"
+                                  "  ld.param.b64 at, [a0]; ld.param.b32 v, [a1];\n"
+                                  "  membar.sys;\n"
+                                  "  st.volatile.b32 [at], v;\n"
+                                  "  ret;\n"
+                                  "}\n";
 
 _Static_assert(KERNEL_BIG_WORDS == 128 && KERNEL_HUGE_WORDS == 1250, "as written in the PTX");
 
@@ -168,7 +166,7 @@ static void fold_struct(const struct agsim_launch *launch, void **params, uint32
 
 agsim_kernel_fn agsim_kernel_fz_plain, agsim_kernel_fz_turned, agsim_kernel_fz_mixed,
     agsim_kernel_fz_big, agsim_kernel_fz_huge, agsim_kernel_fz_none, agsim_kernel_fz_own,
-    agsim_kernel_fz_wait, agsim_kernel_fz_set;
+    agsim_kernel_fz_wait, agsim_kernel_fz_set, agsim_kernel_fz_fork;
 #define KERNEL(name)                                                                               \
     __attribute__((visibility("default"))) void agsim_kernel_##name(                               \
         const struct agsim_launch *launch, void **params)
@@ -219,6 +217,11 @@ KERNEL(fz_set)
 {
     (void)launch;
     __atomic_store_n((uint32_t *)ARGUMENT(uint64_t, 0), ARGUMENT(uint32_t, 1), __ATOMIC_RELEASE);
+}
+
+KERNEL(fz_fork)
+{
+    agsim_kernel_fz_plain(launch, params);
 }
 
 /* One name, three layouts: the simulated driver finds bodies by name, so this one asks. */

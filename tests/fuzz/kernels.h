@@ -34,7 +34,8 @@ extern const char *const kernel_names[KERNEL_LAYOUTS];
 extern const char kernel_module[];
 
 /* A module with two kernels of (u64 word, u32 value): fz_wait waits until the word has come to the
-   value, fz_set sets it. */
+   value, fz_set sets it. And with fz_fork, of the layout PLAIN, which passes values from lane to
+   lane at forks: by its name one sees in a log how often they are replayed. */
 extern const char kernel_words[];
 
 /* Modules with the one kernel fz_own, in three layouts: PLAIN, MIXED, BIG. */

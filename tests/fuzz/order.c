@@ -173,6 +173,17 @@ void order_wait(struct thread *t, struct lane *l, int how)
     must_succeed(t, result, "cuEventQuery");
 }
 
+void order_record(struct thread *t, struct lane *l, CUevent event)
+{
+    take(t, &(struct step){record, l, event, 0, 0, 0, NULL});
+}
+
+void order_await(struct thread *t, struct lane *l, CUevent event)
+{
+    bool failed = false;
+    take(t, &(struct step){wait, l, event, 0, 0, 0, &failed});
+}
+
 bool order_edge(struct thread *t, struct lane *from, struct lane *to, int how)
 {
     bool failed = false;

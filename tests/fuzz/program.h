@@ -93,7 +93,13 @@
        how: 1 it may still be read; n: bits of the two halves that it is for */                    \
     X(ACCESS, "access", false)                                                                     \
     /* context n is destroyed and made again, with all that is in it */                            \
-    X(RESET, "reset", false)
+    X(RESET, "reset", false)                                                                       \
+    /* the lane's work goes on in the BRANCH blocks in it, side by side; how: 1 their statements   \
+       take turns; n: enum twist; mode: 1 no values pass to the branches */                        \
+    X(FORK, "fork", true)                                                                          \
+    /* the lane waits for the fork's lane, does the block, and is joined; how: enum join;          \
+       mode: 1 no values pass back */                                                              \
+    X(BRANCH, "branch", true)
 
 enum statement_kind {
 #define X(id, name, block) S_##id,
@@ -222,6 +228,25 @@ enum edge {
     EDGE_DEVICE, /* a kernel waits on the device for one that is launched right behind it; an event
                     where that would be for ever */
     EDGES
+};
+
+/* What else happens to a fork's events and streams, once the branches have begun. */
+enum twist {
+    TWIST_NONE,
+    TWIST_TWICE,       /* the fork's event has been recorded before */
+    TWIST_QUERY,       /* the host asks about it, */
+    TWIST_SYNCHRONIZE, /* or waits for it */
+    TWIST_RENEW,       /* it is destroyed and made again */
+    TWIST_STREAM,      /* the host asks about the branches' streams */
+    TWIST_JOIN_TWICE,  /* the branches record their events when they begin, too */
+    TWISTS
+};
+
+enum join {
+    JOIN_NOW,
+    JOIN_LATE, /* before the lane's next fork */
+    JOIN_NEVER,
+    JOINS
 };
 
 enum failure {

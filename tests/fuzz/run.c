@@ -174,11 +174,17 @@ void run(struct thread *t, const struct statement *list)
         case S_PAR:
             par(t, s);
             break;
+        case S_FORK:
+            fork_run(t, s);
+            break;
+        case S_BRANCH: /* of no fork */
+            run(t, s->body);
+            break;
         case S_PAUSE:
             host_pauses(s->n);
             break;
         case S_RESET:
-            if (!t->par && captures(t) == 0)
+            if (!t->par && captures(t) == 0 && w->forks == 0)
                 context_reset(t, s->n, s->how != 1);
             break;
         default:

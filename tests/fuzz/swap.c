@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A library that is wrong on purpose: now and then it holds a launch back until after the next one
- * on the same stream. The fuzzer must notice (test_fuzz.py).
+ * on the same stream. With FUZZ_FORGET it forgets a stream's wait for an event instead. The fuzzer
+ * must notice both (test_fuzz.py).
  */
 #define _GNU_SOURCE
 #include <cuda.h>
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { EVERY = 50 };
@@ -42,8 +44,8 @@ CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, uns
 {
     if (real == NULL)
         real = (__typeof__(real))dlsym(RTLD_NEXT, "cuLaunchKernel");
-    if (!late.held && ++count % EVERY == 0 && params != NULL && gx != 0 && bx <= 1024 &&
-        shared <= 49152 && plain(f)) {
+    if (!late.held && getenv("FUZZ_FORGET") == NULL && ++count % EVERY == 0 && params != NULL &&
+        gx != 0 && bx <= 1024 && shared <= 49152 && plain(f)) {
         late.f = f;
         late.grid[0] = gx;
         late.grid[1] = gy;
@@ -59,4 +61,14 @@ CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, uns
     if (late.held && late.stream == stream)
         (void)launch_late();
     return result;
+}
+
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+{
+    static __typeof__(cuStreamWaitEvent) *wait;
+    if (wait == NULL)
+        wait = (__typeof__(wait))dlsym(RTLD_NEXT, "cuStreamWaitEvent");
+    if (getenv("FUZZ_FORGET") != NULL && ++count % EVERY == 0)
+        return CUDA_SUCCESS;
+    return wait(stream, event, flags);
 }

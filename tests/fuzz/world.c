@@ -127,6 +127,7 @@ static void lane_make(struct thread *t, struct lane *l)
     MUST(t, call->cuEventCreate(&l->event[1], CU_EVENT_DEFAULT));
     for (int i = 0; i < 2; i++)
         MUST(t, call->cuEventCreate(&l->stamp[i], CU_EVENT_DEFAULT));
+    fork_make(t, l);
     own_load(t, l, 0);
     l->temp = 0;
     l->slots_used = 0;
@@ -146,6 +147,7 @@ static void lane_free(struct thread *t, struct lane *l)
     MUST(t, call->cuEventDestroy(l->event[1]));
     for (int i = 0; i < 2; i++)
         MUST(t, call->cuEventDestroy(l->stamp[i]));
+    fork_free(t, l);
     MUST(t, call->cuModuleUnload(l->own_module));
     if ((l->kind == LANE_BLOCKING || l->kind == LANE_NONBLOCKING) && l->share == NULL)
         MUST(t, call->cuStreamDestroy(l->stream));
@@ -209,6 +211,7 @@ static void context_make(struct thread *t, struct context *c)
     MUST(t, call->cuModuleLoadData(&c->words, kernel_words));
     MUST(t, call->cuModuleGetFunction(&c->wait, c->words, "fz_wait"));
     MUST(t, call->cuModuleGetFunction(&c->set, c->words, "fz_set"));
+    MUST(t, call->cuModuleGetFunction(&c->fork, c->words, "fz_fork"));
     if (c->primary)
         read_often(t, call);
 }

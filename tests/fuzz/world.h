@@ -36,6 +36,7 @@ struct context {
     CUfunction function[KERNEL_LAYOUTS];
     CUmodule words; /* wait and set, for EDGE_DEVICE */
     CUfunction wait, set;
+    CUfunction fork; /* values pass at forks */
 };
 
 struct record; /* what a host function is told */
@@ -69,6 +70,12 @@ struct lane {
     CUdeviceptr large; /* as many words, which uploads from there write */
     CUevent event[2];
     CUevent stamp[2]; /* with timing, for TIME */
+    struct {
+        CUevent event, join;   /* of the lane as a fork, and as a branch */
+        CUdeviceptr gift, out; /* what its branches get; what each lane gets of it as a branch */
+        bool open;             /* it forks just now */
+        unsigned late, owed;   /* lanes that are to be joined, and those that give values then */
+    } fork;
     unsigned event_turn;
     bool stray;      /* its last op went to the legacy stream, and a wait for its own may miss it */
     uint32_t flag;   /* last value written to WORD_FLAG */
@@ -120,6 +127,7 @@ struct world {
     int nthreads, ncontexts, nlanes;
     bool par_captures;
     int capturing; /* captures under way outside PAR */
+    int forks;     /* open ones outside PAR */
     CUlibrary library;
     CUkernel kernel[KERNEL_LAYOUTS];
     struct context context[MOST_CONTEXTS];
@@ -217,6 +225,9 @@ struct statement shape_now(const struct thread *t, const struct lane *l, const s
 void order_run(struct thread *t, struct lane *l, const struct statement *s);
 /* What `from` has done is done before what `to` does from now on. False: in a broken capture. */
 bool order_edge(struct thread *t, struct lane *from, struct lane *to, int how);
+/* A record of the event in the lane, and a wait for it, by a thread that can name the stream. */
+void order_record(struct thread *t, struct lane *l, CUevent event);
+void order_await(struct thread *t, struct lane *l, CUevent event);
 
 /* The host waits for what the lane's stream has; how: enum edge. */
 void order_wait(struct thread *t, struct lane *l, int how);
@@ -224,6 +235,11 @@ void order_wait(struct thread *t, struct lane *l, int how);
 /* times.c: the host does something else for a while; and what the device's clock says of that. */
 void host_pauses(int us);
 void time_run(struct thread *t, struct lane *l, const struct statement *s);
+
+/* fork.c: lanes that fork and join. */
+void fork_make(struct thread *t, struct lane *l);
+void fork_free(struct thread *t, struct lane *l);
+void fork_run(struct thread *t, const struct statement *s);
 
 /* graph.c: the program's own graphs. */
 void graph_run(struct thread *t, struct lane *l, const struct statement *s);
