@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""Streams that fork and join by events: nothing waits for anything that it would not wait for without the library."""
+import collections
+
+import pytest
+
+import compiled
+import helpers
+
+FEW_QUEUES = {"CUDA_DEVICE_MAX_CONNECTIONS": 1}
+USUAL = {"AUTOGRAPH_TRACE_DUEL": "false"}
+
+# The programs say what each scenario guards.
+FORK = ["spins_across", "spins_in_order", "own_work_spins", "own_work_before", "later_work", "runs_ahead",
+        "legacy_beside", "joined_late", "by_hand"]
+BRANCH = ["asked_behind", "asked_in_the_middle", "host_spins", "timed_events", "other_thread", "joined_elsewhere",
+          "legacy_between", "priorities", "destroyed", "leaves", "captures"]
+# These end in a single queue without the library.
+QUEUED = ["spins_in_order", "asked_in_the_middle", "joined_late", "other_thread", "own_work_before", "destroyed"]
+STATUS = {"leaves": 7}
+
+
+def run(scenario, preload=True, env=None, **options):
+    """The run; a scenario in which kernels wait for ever ends by an alarm."""
+    return helpers.run_logged([compiled.program("live_fork" if scenario in FORK else "live_branch"), scenario], preload=preload,
+                              env={**USUAL, **(env or {})}, status=STATUS.get(scenario, 0), **options)
+
+
+def kernels(done):
+    """How often the device executed each kernel with these arguments, whatever the stream: its priority is told."""
+    return collections.Counter(op for ops in done.log.values() for op in ops if op.startswith("op=kernel"))
+
+
+def check(scenario, **env):
+    plain, done = run(scenario, preload=False, env=env), run(scenario, env=env)
+    assert (done.stdout, done.stderr) == (plain.stdout, "")
+    assert done.report["errors"] == 0 and done.report["replays"] > 0
+    if scenario != "leaves":  # which cuts work off
+        assert kernels(done) == kernels(plain)
+    return done
+
+
+@pytest.mark.parametrize("bound", ["usual", "long"])
+@pytest.mark.parametrize("scenario", FORK[:-1] + BRANCH)
+def test_fork(scenario, bound):
+    """With a long bound nothing goes out because it is late: what must go out does so by a call. A host that makes
+    no call depends on the bound."""
+    if scenario == "host_spins" or bound == "usual":
+        check(scenario, **helpers.HASTY)
+    else:
+        check(scenario)
+
+
+@pytest.mark.parametrize("scenario", QUEUED)
+def test_fork_in_one_queue(scenario):
+    check(scenario, **FEW_QUEUES)
