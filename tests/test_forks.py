@@ -12,7 +12,7 @@ USUAL = {"AUTOGRAPH_TRACE_DUEL": "false"}
 
 # The programs say what each scenario guards.
 FORK = ["spins_across", "spins_in_order", "own_work_spins", "own_work_before", "later_work", "runs_ahead",
-        "legacy_beside", "joined_late", "by_hand"]
+        "legacy_beside", "joined_late"]
 BRANCH = ["asked_behind", "asked_in_the_middle", "host_spins", "timed_events", "other_thread", "joined_elsewhere",
           "legacy_between", "priorities", "destroyed", "leaves", "captures"]
 # These end in a single queue without the library.
@@ -22,7 +22,7 @@ STATUS = {"leaves": 7}
 
 def run(scenario, preload=True, env=None, **options):
     """The run; a scenario in which kernels wait for ever ends by an alarm."""
-    return helpers.run_logged([compiled.program("live_fork" if scenario in FORK else "live_branch"), scenario], preload=preload,
+    return helpers.run_logged([compiled.program("live_fork" if scenario in (*FORK, "by_hand") else "live_branch"), scenario], preload=preload,
                               env={**USUAL, **(env or {})}, status=STATUS.get(scenario, 0), **options)
 
 
@@ -41,7 +41,7 @@ def check(scenario, **env):
 
 
 @pytest.mark.parametrize("bound", ["usual", "long"])
-@pytest.mark.parametrize("scenario", FORK[:-1] + BRANCH)
+@pytest.mark.parametrize("scenario", FORK + BRANCH)
 def test_fork(scenario, bound):
     """With a long bound nothing goes out because it is late: what must go out does so by a call. A host that makes
     no call depends on the bound."""
@@ -54,3 +54,8 @@ def test_fork(scenario, bound):
 @pytest.mark.parametrize("scenario", QUEUED)
 def test_fork_in_one_queue(scenario):
     check(scenario, **FEW_QUEUES)
+
+
+def test_branches_of_the_programs_own_graph_run_side_by_side():
+    plain, done = run("by_hand", preload=False), run("by_hand")
+    assert (done.stdout, done.stderr) == (plain.stdout, "")

@@ -509,8 +509,12 @@ int main(int argc, char **argv)
                                                    .address = buffer[2],
                                                    .flags = CU_STREAM_WAIT_VALUE_GEQ}};
     CUDA_BATCH_MEM_OP_NODE_PARAMS params = {.ctx = ctx, .count = 1, .paramArray = &wait};
-    if (strcmp(kind, "added") == 0)
-        OK(cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, &params));
+    if (strcmp(kind, "added") == 0) {
+        CUgraphNode kernel; /* behind it, or both would run in any order */
+        size_t count = 1;
+        OK(cuGraphGetNodes(graph, &kernel, &count));
+        OK(cuGraphAddBatchMemOpNode(&node, graph, &kernel, 1, &params));
+    }
     OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
     for (uint32_t step = 0; step < 200; step++) {
         for (uint32_t k = 0; k < 6; k++)

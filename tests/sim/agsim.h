@@ -32,7 +32,8 @@
  *   AGSIM_SYNC_US=N         cuStreamSynchronize begins so much later (0)
  *   AGSIM_LEAVE=0           nobody leaves a wait, so that it makes no system call but futex (1)
  *   CUDA_DEVICE_MAX_CONNECTIONS=N  the queues that a context's streams share (8, at most 32): in
- *                           each the operations begin in the order of submission
+ *                           each the operations begin in the order of submission; so many
+ *                           nodes of a graph run at once
  *   AGSIM_STACK=1           a call uses as much of its caller's stack as on a GPU (stack.c)
  *   AGSIM_IPC=1             other processes may open the device's memory (cuIpcGetMemHandle)
  *   AGSIM_MPS=1             the device says that it is shared by MPS

@@ -43,6 +43,7 @@ CUresult params_from_work(struct node *n, CUgraphNodeParams *p);
 /* The shape of an exec, shared by all its plans. */
 struct shape {
     unsigned refs, nnodes, nedges;
+    bool chain; /* each node but the last leads to the next one, and nowhere else */
     struct shape_edge {
         unsigned from, to;
         CUgraphEdgeData data;
@@ -75,7 +76,8 @@ void plan_drop(struct plan *p);
 /* The exec's node made from this one, in a plan that may be written; NULL: none. */
 struct plan_node *plan_writable(struct plan **p, struct node *origin);
 CUresult plan_markers(const struct plan *p, struct stream *s, struct work *launch);
-void plan_execute(struct stream *s, struct work *launch); /* unlocked */
+unsigned plan_events(const struct plan *p); /* records and waits, with those of child graphs */
+void plan_execute(struct stream *s, struct work *launch); /* unlocked; branches.c */
 CUresult plan_update(struct plan **p, const struct graph *g, bool priorities,
                      CUgraphExecUpdateResultInfo *info);
 /* May this exec's node become that? The reason if not. */

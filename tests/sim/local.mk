@@ -2,7 +2,7 @@
 # The simulated driver, libcuda.so.1. Its doors and its table for
 # cuGetProcAddress are made from the CUDA headers of the build.
 
-SIM_C_FILES = tests/sim/capture.c tests/sim/context.c tests/sim/copy.c tests/sim/device.c \
+SIM_C_FILES = tests/sim/branches.c tests/sim/capture.c tests/sim/context.c tests/sim/copy.c tests/sim/device.c \
 	tests/sim/event.c tests/sim/exec.c tests/sim/function.c tests/sim/graph.c tests/sim/ipc.c \
 	tests/sim/kernels.c tests/sim/launch.c tests/sim/limit.c tests/sim/log.c tests/sim/memory.c \
 	tests/sim/module.c tests/sim/node.c tests/sim/object.c tests/sim/params.c \

@@ -65,6 +65,9 @@ static struct shape *shape_new(const struct graph *g)
         s->edges[s->first[e->from->index + 1]++] =
             (struct shape_edge){e->from->index, e->to->index, e->data};
     }
+    s->chain = s->nedges + 1 == s->nnodes;
+    for (unsigned i = 0; s->chain && i < s->nedges; i++)
+        s->chain = s->edges[i].from == i && s->edges[i].to == i + 1;
     return s;
 }
 
@@ -209,17 +212,22 @@ struct plan_node *plan_writable(struct plan **p, struct node *origin)
 
 /* -- Launch and execution -- */
 
-static unsigned count_events(const struct plan *p)
+unsigned plan_events(const struct plan *p)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < p->shape->nnodes; i++) {
         const struct work *w = &p->nodes[i].work;
         if (w->kind == WORK_GRAPH)
-            n += count_events(w->graph.plan);
+            n += plan_events(w->graph.plan);
         else
             n += w->kind == WORK_RECORD || w->kind == WORK_WAIT;
     }
     return n;
+}
+
+static struct marker *marker_of(const struct event *e, struct stream *s)
+{
+    return marker_new(s, !(e->flags & CU_EVENT_DISABLE_TIMING));
 }
 
 /* In the order of plan_execute's own numbering: nodes by index, children inside. */
@@ -237,7 +245,7 @@ static CUresult make_markers(const struct plan *p, struct stream *s, struct mark
             bool alive = event_lives(w);
             struct marker *now = alive ? e->marker : NULL;
             if (w->kind == WORK_RECORD && alive) {
-                now = marker_new(s, !(e->flags & CU_EVENT_DISABLE_TIMING));
+                now = marker_of(e, s);
                 if (!now)
                     return CUDA_ERROR_OUT_OF_MEMORY;
                 marker_drop(e->marker);
@@ -252,115 +260,118 @@ static CUresult make_markers(const struct plan *p, struct stream *s, struct mark
     return CUDA_SUCCESS;
 }
 
+/* -- Events by edges -- */
+
+static bool leads(const struct shape *shape, unsigned from, unsigned to, unsigned char *seen)
+{
+    seen[from] = 1;
+    for (unsigned e = shape->first[from]; e < shape->first[from + 1]; e++) {
+        unsigned next = shape->edges[e].to;
+        if (next == to || (!seen[next] && leads(shape, next, to, seen)))
+            return true;
+    }
+    return false;
+}
+
+static bool ordered(const struct plan *p, unsigned from, unsigned to)
+{
+    unsigned char *seen = calloc(p->shape->nnodes, 1);
+    bool is = !seen || leads(p->shape, from, to, seen);
+    free(seen);
+    return is;
+}
+
+static bool concerns(const struct plan *p, unsigned i, enum work_kind kind, const struct work *w)
+{
+    const struct work *other = &p->nodes[i].work;
+    return other->kind == kind && event_lives(other) && other->event.event == w->event.event;
+}
+
+/* The last record of the wait's event that the edges order before it; nnodes: none. */
+static unsigned record_before(const struct plan *p, unsigned wait)
+{
+    for (unsigned i = p->shape->nnodes; i-- > 0;)
+        if (concerns(p, i, WORK_RECORD, &p->nodes[wait].work) && ordered(p, i, wait))
+            return i;
+    return p->shape->nnodes;
+}
+
+/* Whether another record of the event is not ordered before this one, which therefore does not take
+   its place. */
+static bool rivals(const struct plan *p, unsigned record)
+{
+    for (unsigned i = 0; i < record; i++)
+        if (concerns(p, i, WORK_RECORD, &p->nodes[record].work) && !ordered(p, i, record))
+            return true;
+    return false;
+}
+
+static void replace_marker(struct marker **at, struct marker *by)
+{
+    marker_drop(*at);
+    *at = by;
+    if (by)
+        by->refs++;
+}
+
+/* Nodes run in any order that the edges allow: what no edge orders must not be relied upon. A wait
+   is for a record of the same launch only if that is ordered before it, and else for the one before
+   the launch. Of two records of an event that are not ordered the first one counts. No
+   documentation says what a driver does there; the library must not need to know. */
+static CUresult markers_by_edges(const struct plan *p, struct stream *s, struct marker **m)
+{
+    unsigned n = p->shape->nnodes, at = 0;
+    unsigned *number = calloc(n + 1, sizeof *number);
+    CUresult r = number ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    for (unsigned i = 0; number && i < n; i++) {
+        const struct work *w = &p->nodes[i].work;
+        number[i] = at;
+        if (w->kind == WORK_WAIT && event_lives(w))
+            replace_marker(&m[at], w->event.event->marker);
+        at += w->kind == WORK_GRAPH                            ? plan_events(w->graph.plan)
+              : w->kind == WORK_RECORD || w->kind == WORK_WAIT ? 1
+                                                               : 0;
+    }
+    for (unsigned i = 0; r == CUDA_SUCCESS && i < n; i++) {
+        const struct work *w = &p->nodes[i].work;
+        if (w->kind == WORK_RECORD && event_lives(w)) {
+            struct marker *mine = marker_of(w->event.event, s);
+            m[number[i]] = mine;
+            if (!mine)
+                r = CUDA_ERROR_OUT_OF_MEMORY;
+            else if (!rivals(p, i))
+                replace_marker(&w->event.event->marker, mine);
+            if (mine)
+                w->event.event->capture_id = 0;
+        } else if (w->kind == WORK_GRAPH) {
+            unsigned inside = number[i];
+            r = make_markers(w->graph.plan, s, m, &inside);
+        }
+    }
+    for (unsigned i = 0; r == CUDA_SUCCESS && i < n; i++) {
+        unsigned before = n;
+        if (p->nodes[i].work.kind == WORK_WAIT && event_lives(&p->nodes[i].work))
+            before = record_before(p, i);
+        if (before < n)
+            replace_marker(&m[number[i]], m[number[before]]);
+    }
+    free(number);
+    return r;
+}
+
 /* A launch's record nodes are records at the moment of the launch. */
 CUresult plan_markers(const struct plan *p, struct stream *s, struct work *launch)
 {
-    unsigned n = count_events(p), at = 0;
+    unsigned n = plan_events(p), at = 0;
     if (!n)
         return CUDA_SUCCESS;
     launch->graph.markers = calloc(n, sizeof *launch->graph.markers);
     if (!launch->graph.markers)
         return CUDA_ERROR_OUT_OF_MEMORY;
     launch->graph.nmarkers = n;
+    if (!p->shape->chain)
+        return markers_by_edges(p, s, launch->graph.markers);
     return make_markers(p, s, launch->graph.markers, &at);
-}
-
-static void run_event(struct work *w, struct marker *m)
-{
-    pthread_mutex_lock(&sim.lock);
-    if (m && w->kind == WORK_RECORD)
-        marker_complete(m);
-    else if (m)
-        marker_wait(m);
-    pthread_mutex_unlock(&sim.lock);
-}
-
-static bool is_programmatic(const struct shape_edge *e)
-{
-    return e->data.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
-}
-
-/* Kernels that lets others begin before its end, as the program says: whether it has any. */
-static bool lets_begin(const struct shape *shape, unsigned i)
-{
-    bool any = false;
-    for (unsigned e = shape->first[i]; sim.early && e < shape->first[i + 1]; e++)
-        any |= is_programmatic(&shape->edges[e]);
-    return any;
-}
-
-/* One after the other, in an order that the edges allow, at random. With AGSIM_EARLY kernels behind
-   a programmatic edge do not wait for the kernel before: it has begun, and may end after them. */
-static void run_plan(struct stream *s, const struct plan *p, struct marker **markers, unsigned base,
-                     unsigned *unbegun)
-{
-    const struct shape *shape = p->shape;
-    unsigned n = shape->nnodes, nready = 0, at = base;
-    unsigned *left = calloc(4 * n + 1, sizeof *left);
-    if (!left)
-        abort(); /* half a graph cannot be undone */
-    unsigned *ready = left + n, *marker = ready + n, *begun = marker + n;
-    for (unsigned i = 0; i < n; i++) {
-        const struct work *w = &p->nodes[i].work;
-        left[i] = shape->indegree[i];
-        marker[i] = at;
-        if (w->kind == WORK_GRAPH)
-            at += count_events(w->graph.plan);
-        else
-            at += w->kind == WORK_RECORD || w->kind == WORK_WAIT;
-        if (!left[i])
-            ready[nready++] = i;
-    }
-    while (nready) {
-        unsigned pick = nready > 1 ? stream_random(s) % nready : 0;
-        unsigned i = ready[pick];
-        ready[pick] = ready[--nready];
-        struct work *w = &p->nodes[i].work;
-        if (!begun[i] && lets_begin(shape, i)) {
-            begun[i] = 1;
-            for (unsigned e = shape->first[i]; e < shape->first[i + 1]; e++)
-                if (is_programmatic(&shape->edges[e]) && !--left[shape->edges[e].to])
-                    ready[nready++] = shape->edges[e].to;
-            ready[nready++] = i;
-            continue;
-        }
-        if (p->nodes[i].disabled) {
-            /* an empty node, for now */
-        } else if (w->kind == WORK_GRAPH) {
-            run_plan(s, w->graph.plan, markers, marker[i], unbegun);
-        } else {
-            if (--*unbegun == 0)
-                stream_graph_begun(s);
-            stream_pause(s);
-            work_execute(s, w, true);
-            if (w->kind == WORK_RECORD || w->kind == WORK_WAIT)
-                run_event(w, markers[marker[i]]);
-        }
-        for (unsigned e = shape->first[i]; e < shape->first[i + 1]; e++)
-            if (!(begun[i] && is_programmatic(&shape->edges[e])) && !--left[shape->edges[e].to])
-                ready[nready++] = shape->edges[e].to;
-    }
-    free(left);
-}
-
-/* Nodes that execute, with those of child graphs. */
-static unsigned count_nodes(const struct plan *p)
-{
-    unsigned n = 0;
-    for (unsigned i = 0; i < p->shape->nnodes; i++)
-        if (!p->nodes[i].disabled)
-            n += p->nodes[i].work.kind == WORK_GRAPH ? count_nodes(p->nodes[i].work.graph.plan) : 1;
-    return n;
-}
-
-void plan_execute(struct stream *s, struct work *launch)
-{
-    unsigned unbegun = count_nodes(launch->graph.plan);
-    s->graph_priority = launch->graph.priority;
-    s->graph_stack = launch->graph.stack;
-    if (unbegun == 0)
-        stream_graph_begun(s);
-    run_plan(s, launch->graph.plan, launch->graph.markers, 0, &unbegun);
 }
 
 /* -- Update of a whole exec -- */

@@ -132,13 +132,8 @@ static bool head_waits(struct stream *s)
 
 static void *worker_main(void *arg);
 
-static bool start_worker(struct stream *s)
+bool sim_thread(void *(*run)(void *), void *arg)
 {
-    struct worker *w = calloc(1, sizeof *w);
-    if (!w)
-        return false;
-    pthread_cond_init(&w->cond, NULL);
-    w->job = s;
     pthread_attr_t attr;
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
@@ -148,14 +143,24 @@ static bool start_worker(struct stream *s)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_t thread;
-    int error = pthread_create(&thread, &attr, worker_main, w);
+    int error = pthread_create(&thread, &attr, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
-    if (error) {
-        pthread_cond_destroy(&w->cond);
-        free(w);
-    }
     return !error;
+}
+
+static bool start_worker(struct stream *s)
+{
+    struct worker *w = calloc(1, sizeof *w);
+    if (!w)
+        return false;
+    pthread_cond_init(&w->cond, NULL);
+    w->job = s;
+    if (sim_thread(worker_main, w))
+        return true;
+    pthread_cond_destroy(&w->cond);
+    free(w);
+    return false;
 }
 
 static void kick(struct stream *s)
@@ -226,18 +231,19 @@ void stream_graph_begun(struct stream *s)
 
 /* -- Execution -- */
 
-static uint64_t random_next(uint64_t *state)
+unsigned sim_random(uint64_t *state)
 {
     uint64_t x = *state;
     x ^= x << 13;
     x ^= x >> 7;
     x ^= x << 17;
-    return *state = x;
+    *state = x;
+    return (unsigned)(x >> 32);
 }
 
 unsigned stream_random(struct stream *s)
 {
-    return (unsigned)(random_next(&s->random) >> 32);
+    return sim_random(&s->random);
 }
 
 /* Lets others run. On a busy machine they keep the CPU for milliseconds, and an operation would
@@ -276,11 +282,15 @@ static void pause_for(unsigned us)
              (now.tv_sec - t.tv_sec) * 1000000000L + (now.tv_nsec - t.tv_nsec) < us * 1000L);
 }
 
-void stream_pause(struct stream *s)
+unsigned sim_pause_us(uint64_t *random)
 {
-    if (!sim.delay_us || stream_random(s) % 4)
+    return !sim.delay_us || sim_random(random) % 4 ? 0 : sim_random(random) % (sim.delay_us + 1);
+}
+
+void stream_pause(struct stream *s, unsigned us)
+{
+    if (!us)
         return;
-    unsigned us = stream_random(s) % (sim.delay_us + 1);
     uint64_t begun = now_ns(), paused;
     pause_for(us);
     paused = now_ns() - begun;
@@ -317,7 +327,7 @@ static void run_stream(struct stream *s)
             if (op->work.kind != WORK_GRAPH)
                 queue_pass(op, begin);
             pthread_mutex_unlock(&sim.lock);
-            stream_pause(s);
+            stream_pause(s, sim_pause_us(&s->random));
             work_execute(s, &op->work, false);
             pthread_mutex_lock(&sim.lock);
             op_done(s, op);

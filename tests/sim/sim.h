@@ -446,7 +446,8 @@ struct stream {
      * the slot already. */
     uint64_t submitted, completed;
     uint64_t ended; /* when what has completed ended by the device's time (queue.c) */
-    uint64_t late;  /* ns, of the worker behind that time; owned by the worker while running */
+    _Atomic uint64_t
+        late; /* ns, of the worker behind that time; owned by the worker while running */
     pthread_cond_t cond;
     bool cond_ready;
     unsigned host_waiters;
@@ -483,6 +484,7 @@ CUresult stream_enqueue(struct stream *s, struct work *w, const struct dep *deps
 CUresult stream_enqueue_end(struct stream *s);
 /* Unlocked, on the stream's worker: the last node of the graph that runs begins now. */
 void stream_graph_begun(struct stream *s);
+bool sim_thread(void *(*run)(void *), void *arg); /* a detached thread; false: there is none */
 /* The same for an operation that can be captured: a node while s captures. */
 CUresult stream_submit(struct stream *s, struct work *w);
 /* Waits while a submission in the context waits for room: what makes or destroys something does
@@ -495,7 +497,10 @@ void stream_synchronize(struct stream *s);
 /* Everything that orders the host must first ask: is it legal now? */
 CUresult stream_check_sync(struct stream *s);
 void stream_release(struct stream *s); /* its slot, once destroyed and drained */
-void stream_pause(struct stream *s);   /* unlocked, on the stream's worker: at random */
+/* A pause at random, and whoever works for the stream makes it. The state is never 0. */
+unsigned sim_random(uint64_t *state);
+unsigned sim_pause_us(uint64_t *random);
+void stream_pause(struct stream *s, unsigned us); /* unlocked */
 unsigned stream_random(struct stream *s);
 
 /* -- Events (event.c) -- */
