@@ -117,13 +117,14 @@ def test_checksum_depends_on_everything():
         "mix=2", "mix=3", "streams=2", "streams=2 deal=2", "threads=2", "loop=2", "loop=4", "loop=5",
         "loop=5 seed=1", "loop=6", "loop=6 seed=1", "loop=7", "loop=7 seed=1", "loop=8 mix=1",
         "loop=8 mix=1 seed=1", "loop=8 mix=2", "loop=10", "loop=11", "loop=12", "back=1", "back=2",
-        "back=2 backs=3")), preload=False)
+        "back=2 backs=3", "loop=13 streams=2 n=3", "loop=13 streams=3", "loop=13 streams=3 mix=2", "loop=14 streams=4",
+        "loop=13 streams=2 back=1")), preload=False)
     # The third is the second but for where the clock starts.
     assert len({checksum for _, checksum in seen}) == len(seen) - 1
 
 
 @pytest.mark.parametrize("line", ["dance", "eager n", "eager n=x", "eager n=0", "eager m=1",
-                                  "eager streams=9 threads=8", "eager loop=13", "eager back=1025",
+                                  "eager streams=9 threads=8", "eager loop=15", "eager back=1025",
                                   "eager backs=0", "graph loop=3", "graph loop=6", "graph loop=12",
                                   "graph wait=1", "graph loop=5 mix=1", "graph args=2 mix=1",
                                   "graph args=2 empty=1"])
@@ -269,7 +270,7 @@ def test_shapes_cover_the_targets():
     for key, values in {
             "n": [1, 2, 3, 4, 8, 16, 64, 256, 1000], "args": shapes.ARGUMENTS, "sync": [0, 1, 10],
             "us": [0, 1, 2.5, 5, 20], "cpu": [0, 2, 5, 20], "mix": shapes.MIX,
-            "streams": [1, 2, 4, 8], "threads": [1, 2, 4, 8], "loop": shapes.LOOPS,
+            "streams": [1, 2, 3, 4, 8], "threads": [1, 2, 4, 8], "loop": shapes.LOOPS,
             "body": shapes.BODIES, "wait": [0, 16], "back": [0, 8, 4096], "backs": [1, 3],
             "first": [0, 1], "cudart": shapes.BOTH}.items():
         assert {shape[key] for shape in shapes.SHAPES} == set(values)

@@ -17,6 +17,8 @@ enum {
     ROOM = 4 * SIZE, /* words of the arrays that a copy may read */
     THREADS = 32,
     EVENTS = 16,
+    FORKED = EVENTS - 2, /* of these, those that order branches */
+    JOINED,
 };
 
 struct shape {
@@ -62,6 +64,8 @@ enum {
     UPLOADS,   /* 64 bytes from pageable memory before each half of the kernels */
     SETTERS,   /* each kernel after a setter of its function */
     ALLOCATES, /* each iteration allocates, sets and frees memory in its stream */
+    FORK,      /* the first stream forks to all others, n kernels go to each, and they are joined */
+    FORKS,     /* it forks to half of them, each half forks to half of its own, and so on */
 };
 
 /* Rounds of dependent arithmetic, so that it can be made to take a while. */
@@ -246,13 +250,69 @@ template <typename F> static void for_each_op(const shape &s, long i, F f)
     }
 }
 
+/* -- Forks and joins ---------------------------------------------------------- */
+
+static bool forks(const shape &s)
+{
+    return s.loop == FORK || s.loop == FORKS;
+}
+
+/* What the stream does from now on comes behind what the other one has done. */
+static void edge(const lane &from, const lane &to, int event)
+{
+    CHECK(cudaEventRecord(from.events[event], from.stream));
+    CHECK(cudaStreamWaitEvent(to.stream, from.events[event], 0));
+}
+
+static void launch_in(const shape &s, const lane *l, long lane, long i)
+{
+    for (long k = 0; k < s.n; k++) {
+        spin(s.cpu);
+        run(s, l[lane], op{(unsigned)k, THREADS, 0, lane}, i);
+    }
+}
+
+static void fork_halves(const shape &s, const lane *l, long first, long end, long i)
+{
+    long middle = (first + end + 1) / 2;
+    if (end - first == 1) {
+        launch_in(s, l, first, i);
+        return;
+    }
+    edge(l[first], l[middle], FORKED);
+    fork_halves(s, l, first, middle, i);
+    fork_halves(s, l, middle, end, i);
+    edge(l[middle], l[first], JOINED);
+}
+
+static void fork_and_join(const shape &s, const lane *l, long i)
+{
+    if (s.loop == FORKS) {
+        fork_halves(s, l, 0, s.streams, i);
+        return;
+    }
+    CHECK(cudaEventRecord(l->events[FORKED], l->stream));
+    for (long lane = 1; lane < s.streams; lane++)
+        CHECK(cudaStreamWaitEvent(l[lane].stream, l->events[FORKED], 0));
+    for (long lane = 0; lane < s.streams; lane++)
+        launch_in(s, l, lane, i);
+    for (long lane = 1; lane < s.streams; lane++)
+        edge(l[lane], *l, JOINED);
+}
+
 /* -- What surrounds the kernels --------------------------------------------- */
 
 /* A value that is read back goes into the checksum. */
 static void read_back(const shape &s, const lane &l)
 {
+    size_t bytes = s.back * sizeof(unsigned);
     for (long part = 0; part < s.backs; part++) {
-        CHECK(cudaMemcpy(l.back, l.data + part, s.back * sizeof(unsigned), cudaMemcpyDeviceToHost));
+        if (forks(s)) { /* in the stream that has been joined */
+            CHECK(cudaMemcpyAsync(l.back, l.data + part, bytes, cudaMemcpyDeviceToHost, l.stream));
+            CHECK(cudaStreamSynchronize(l.stream));
+        } else {
+            CHECK(cudaMemcpy(l.back, l.data + part, bytes, cudaMemcpyDeviceToHost));
+        }
         unsigned *hash = l.back + ROOM;
         *hash = *hash * 31 + l.back[0] + l.back[s.back - 1];
     }
@@ -316,7 +376,7 @@ static void make_stream(const shape &s, lane l, long i)
 /* Blocking copies are work of the default stream, and so is what surrounds them. */
 static bool by_default(const shape &s)
 {
-    return s.back > 0 || s.loop == UPLOADS;
+    return (s.back > 0 && !forks(s)) || s.loop == UPLOADS;
 }
 
 static void eager(const shape &s, const lane *l, long i)
@@ -330,6 +390,8 @@ static void eager(const shape &s, const lane *l, long i)
         allocate(s, *l, i);
     else if (s.loop == MADE)
         make_stream(s, *l, i);
+    else if (forks(s))
+        fork_and_join(s, l, i);
     else
         launch_all(s, l, i);
     if (s.back)

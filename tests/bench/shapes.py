@@ -10,7 +10,8 @@ ARGUMENTS = ["constant", "one", "all", "two"]
 MIX = ["kernels", "memset", "copy", "upload", "event", "timed"]
 BODIES = ["short", "empty"]
 LOOPS = ["steady", "period 2", "nested", "never repeats", "one grid", "all grids", "count", "choice",
-         "sizes", "made", "uploads", "setters", "allocates"]
+         "sizes", "made", "uploads", "setters", "allocates", "fork", "forks"]
+FORKS = ("fork", "forks")  # N kernels in each stream
 FIRST_LAUNCHES = 1000  # what is measured of a new process, where that is the axis
 
 # "wait": kernels between two synchronizes; "back", "backs": bytes that are read back, and how often.
@@ -25,7 +26,8 @@ WORDS = {
              "count": "a random inner count", "choice": "a random choice of kernels",
              "sizes": "random sizes", "made": "streams made and destroyed",
              "uploads": "64 B uploaded before each half", "setters": "setters",
-             "allocates": "memory allocated, set and freed"},
+             "allocates": "memory allocated, set and freed", "fork": "fork and join",
+             "forks": "nested forks"},
     "args": {"one": "one argument changes", "all": "all arguments change", "two": "two sets"},
     "sync": {1: "sync", 10: "sync every 10"},
     "wait": "sync every {} kernels",
@@ -62,7 +64,7 @@ class Shape(dict):
     def by_hand(self):
         """Whether one could write a graph for it."""
         return not self["first"] and not self["wait"] and self["loop"] in (
-            "steady", "period 2", "nested", "one grid", "all grids", "choice")
+            "steady", "period 2", "nested", "one grid", "all grids", "choice", *FORKS)
 
     @property
     def regular(self):
@@ -74,6 +76,8 @@ class Shape(dict):
         """Per iteration and thread, on the average."""
         if self["loop"] == "nested":
             return 2 + 4 * 5 + 1
+        if self["loop"] in FORKS:
+            return self["n"] * self["streams"]
         return self["n"] + 7.5 * (self["loop"] == "count")
 
     @property
@@ -149,6 +153,11 @@ SHAPES = [
     *every(n=8, loop="uploads", back=8),
     *every(n=3, loop=["steady", "setters"]),
     *every(n=2, loop="allocates"),
+    *every(n=[1, 2, 4, 8, 16], loop="fork", streams=[2, 3, 4]),
+    *every(n=[1, 2, 4, 8], loop="fork", streams=3, sync=1),
+    *every(n=4, loop="fork", streams=[2, 3], mix="copy"),
+    *every(n=[1, 8], loop="fork", streams=3, back=8),
+    *every(n=[1, 4], loop="forks", streams=4, sync=[0, 1]),
 ]
 
 # -- What is asked ---------------------------------------------------------------
@@ -217,5 +226,10 @@ TARGETS = [
            lambda s: s["loop"] == "setters", "regular", "most", 1.02),
     Target("memory allocated, set and freed: eager / time",
            lambda s: s["loop"] == "allocates", "speedup", "least", 2.0),
+    Target("fork and join, no synchronize: time / by hand",
+           lambda s: s["loop"] == "fork" and plain(s, "n", "loop", "streams"), "by_hand", "most", 1.15),
+    Target("fork and join, a synchronize per iteration: time / by hand",
+           lambda s: s["loop"] == "fork" and plain(s, "n", "loop", "streams", "sync") and s["sync"] == 1,
+           "by_hand", "most", 1.10),
     Target("every shape: time / eager", lambda s: True, "eager", "most", 1.02),
 ]

@@ -86,14 +86,16 @@ class by_hand
     static bool can(const shape &s)
     {
         bool set = s.args == ONE || s.args == ALL || shape_changes(s);
-        return s.wait == 0 && (s.loop <= NESTED || shape_changes(s)) && s.loop != NEVER &&
-               (!set || (s.mix == NOTHING && s.streams == 1 && !s.empty));
+        return s.wait == 0 && (s.loop <= NESTED || shape_changes(s) || forks(s)) &&
+               s.loop != NEVER && (!set || (s.mix == NOTHING && s.streams == 1 && !s.empty));
     }
 
     by_hand(const shape &s, const lane *l) : s_(s), l_(l)
     {
         if (s.args == ONE || s.args == ALL || shape_changes(s)) {
             build();
+        } else if (forks(s)) {
+            add(0, *l, [&] { fork_and_join(s, l, 0); });
         } else if (s.loop == NESTED) {
             for (unsigned part = 0; part < 2; part++)
                 add(part, *l, [&] {
@@ -153,7 +155,7 @@ class by_hand
 
 static void wait(const shape &s, const lane *l)
 {
-    for (long lane = 0; lane < s.streams; lane++)
+    for (long lane = 0; lane < (forks(s) ? 1 : s.streams); lane++)
         CHECK(cudaStreamSynchronize(by_default(s) ? NULL : l[lane].stream));
 }
 
@@ -285,7 +287,7 @@ static const struct {
     {"mix", &shape::mix, 0, TIMED},
     {"streams", &shape::streams, 1, MOST_LANES},
     {"deal", &shape::deal, 1, 100000},
-    {"loop", &shape::loop, 0, ALLOCATES},
+    {"loop", &shape::loop, 0, FORKS},
     {"wait", &shape::wait, 0, 100000},
     {"back", &shape::back, 0, ROOM},
     {"backs", &shape::backs, 1, ROOM},
