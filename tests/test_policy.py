@@ -68,7 +68,8 @@ def test_a_program_that_is_none_is_refused():
 # -- What the library makes of simple loops ------------------------------------------
 
 @pytest.mark.parametrize("name, least, most_time", [("sync", 90, 0.6), ("plain", 90, 0.5), ("upload", 90, 0.5),
-                                                    ("threads", 80, 0.7)])
+                                                    ("threads", 80, 0.7), ("fork", 90, 0.5),
+                                                    ("fork_sync", 80, 0.6), ("fork_single", 80, 0.9)])
 def test_loops_gain(name, least, most_time):
     told = play(scenarios.SCENARIOS[name](), "--no-plan", "--seeds", 3)
     assert min(shares(told)) >= least
@@ -108,8 +109,9 @@ def test_table(tmp_path):
     file = tmp_path / "sync.ops.xz"
     file.write_bytes(lzma.compress(scenarios.sync(steps=50).encode()))
     player = helpers.build_dir() / "tests/policy/play"
-    done = subprocess.run([sys.executable, POLICY / "table", "--seeds", "2", "--play", player, "--play", player, file],
+    done = subprocess.run([sys.executable, POLICY / "table", "--seeds", "2", "--play", player, "--play", player, file, "fork"],
                           check=True, capture_output=True, text=True)
     lines = done.stdout.splitlines()
-    assert lines[1].startswith("sync ") and lines[1].count("|") == 1
+    assert {line.split()[0] for line in lines[1:3]} == {"fork", "sync"}
+    assert all(line.count("|") == 1 for line in lines[1:3])
     assert "within 1.10 of the best plan: " in done.stdout

@@ -103,6 +103,37 @@ def threads(steps=200, kernels=16, count=4):
     return p.text()
 
 
+def fork(steps=400, kernels=4, streams=3, waits=False, name="fork"):
+    """A stream forks to others by an event, each has kernels, and is joined by an event of its own."""
+    p = Program(name)
+    p.lines += [f"stream {s} 1 1 1 1" for s in range(2, streams + 1)]
+    p.lines += [f"event {e} 0" for e in range(1, streams + 1)]
+    for _ in range(steps):
+        p.call("e", 1, 1)
+        for s in range(2, streams + 1):
+            p.call("w", s, 1)
+        for s in range(1, streams + 1):
+            for k in range(kernels):
+                p.kernel(1 + k % 4, (s, 0, k), stream=s)
+        for s in range(2, streams + 1):
+            p.call("e", s, s)
+            p.call("w", 1, s)
+        if waits:
+            p.wait()
+    p.wait()
+    return p.text()
+
+
+def fork_sync():
+    """The same with a wait in each step."""
+    return fork(waits=True, name="fork_sync")
+
+
+def fork_single():
+    """The same with one kernel in each stream."""
+    return fork(kernels=1, name="fork_single")
+
+
 def own_clock(iterations=60, ops=16, waits=True):
     """tests/programs/own_clock.c."""
     p = Program("own_clock", functions=0)
@@ -120,7 +151,8 @@ def own_clock(iterations=60, ops=16, waits=True):
     return p.text()
 
 
-SCENARIOS = {make.__name__: make for make in (sync, plain, read, upload, never, threads, own_clock)}
+SCENARIOS = {make.__name__: make for make in (sync, plain, read, upload, never, threads, fork, fork_sync,
+                                                fork_single, own_clock)}
 
 if __name__ == "__main__":
     print(SCENARIOS[sys.argv[1]](), end="")
