@@ -11,8 +11,8 @@ FEW_QUEUES = {"CUDA_DEVICE_MAX_CONNECTIONS": 1}
 USUAL = {"AUTOGRAPH_TRACE_DUEL": "false"}
 
 # The programs say what each scenario guards.
-FORK = ["spins_across", "spins_in_order", "own_work_spins", "own_work_before", "later_work", "runs_ahead",
-        "legacy_beside", "joined_late"]
+FORK = ["spins_across", "spins_in_order", "own_work_spins", "own_work_before", "later_work",
+        "words_across", "host_function", "outside_event", "runs_ahead", "legacy_beside", "joined_late"]
 BRANCH = ["asked_behind", "asked_in_the_middle", "host_spins", "timed_events", "other_thread", "joined_elsewhere",
           "legacy_between", "priorities", "destroyed", "leaves", "captures"]
 # These end in a single queue without the library.
@@ -45,7 +45,7 @@ def check(scenario, **env):
 def test_fork(scenario, bound):
     """With a long bound nothing goes out because it is late: what must go out does so by a call. A host that makes
     no call depends on the bound."""
-    if scenario == "host_spins" or bound == "usual":
+    if scenario in ("host_spins", "outside_event") or bound == "usual":
         check(scenario, **helpers.HASTY)
     else:
         check(scenario)

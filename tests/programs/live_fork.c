@@ -102,6 +102,75 @@ static void later_work(void)
     steps(later, later);
 }
 
+/* A branch waits for a word that the origin writes later, beside it. */
+static void words(uint32_t step)
+{
+    CUdeviceptr at = (CUdeviceptr)(uintptr_t)word;
+    begin(step);
+    OK(cuStreamWaitValue32(branch[0], at, step + 1, CU_STREAM_WAIT_VALUE_EQ));
+    work(0, step);
+    work(1, step);
+    OK(launch_mix(buffer[3], N, step, origin));
+    OK(cuStreamWriteValue32(origin, at, step + 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+    end(step);
+}
+
+static void words_across(void)
+{
+    steps(words, words);
+}
+
+static void CUDA_CB sets(void *value)
+{
+    set_word(word, (uint32_t)(uintptr_t)value);
+}
+
+/* The origin waits for a host function of a branch. */
+static void function(uint32_t step)
+{
+    begin(step);
+    OK(launch_word(spin, word, step + 1, origin));
+    work(0, step);
+    OK(cuLaunchHostFunc(branch[0], sets, (void *)(uintptr_t)(step + 1)));
+    work(0, step);
+    work(1, step);
+    end(step);
+}
+
+static void host_function(void)
+{
+    steps(whole, function);
+}
+
+/* In its middle a branch waits for another stream, which goes on once the host has heard of the
+   origin's kernel beside it: only that branch may wait, and not the fork as a whole. */
+static CUstream outside;
+
+static void awaiting(uint32_t step)
+{
+    bool odd = is_odd(step);
+    if (!odd)
+        set_word(word, step + 1);
+    OK(launch_word(spin, word, step + 1, outside));
+    OK(cuEventRecord(middle, outside));
+    begin(step);
+    work(0, step);
+    OK(cuStreamWaitEvent(branch[1], middle, 0));
+    work(1, step);
+    OK(launch_word(flag, word + 1, step + 1, origin));
+    end(step);
+    while (odd && get_word(word + 1) != step + 1)
+        sched_yield();
+    set_word(word, step + 1);
+    OK(cuStreamSynchronize(origin)); /* or the word would change too soon */
+}
+
+static void outside_event(void)
+{
+    outside = made(CU_STREAM_NON_BLOCKING);
+    steps(awaiting, awaiting);
+}
+
 /* -- Branches that are not joined ----------------------------------------------- */
 
 /* The second branch runs ahead: it is never joined, and its kernel spins until the host, which
@@ -205,6 +274,9 @@ int main(int argc, char **argv)
                                           {"own_work_spins", own_work_spins},
                                           {"own_work_before", own_work_before},
                                           {"later_work", later_work},
+                                          {"words_across", words_across},
+                                          {"host_function", host_function},
+                                          {"outside_event", outside_event},
                                           {"runs_ahead", runs_ahead},
                                           {"legacy_beside", legacy_beside},
                                           {"joined_late", joined_late},
