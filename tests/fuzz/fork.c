@@ -282,13 +282,14 @@ void fork_run(struct thread *t, const struct statement *s)
     if (s->lane < 0 || s->lane >= w->nlanes || captures(t) != 0)
         return;
     struct lane *from = &w->lane[s->lane];
-    if (from->fork.open || (t->par && from->thread != t->index))
+    if ((t->par && from->thread != t->index) || from->fork.open)
         return;
     int parts = parts_of(t, from, s, part);
     t->statement = s;
     t->away = 0;
     from->fork.open = true;
-    w->forks += !t->par;
+    if (!t->par)
+        w->forks++;
     join_late(t, from);
     give(t, from, s, part, parts);
     run_parts(t, from, s, part, parts);
@@ -298,5 +299,6 @@ void fork_run(struct thread *t, const struct statement *s)
         if (part[i].lane != NULL && part[i].s->how == JOIN_NOW)
             join(t, from, part[i].lane, part[i].s->mode != 1);
     from->fork.open = false;
-    w->forks -= !t->par;
+    if (!t->par)
+        w->forks--;
 }
