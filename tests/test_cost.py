@@ -54,6 +54,7 @@ CEILINGS = {
     "stream": 3290,
     "young": 1510,
     "crowd": 3290,
+    "fork": 910,
     "uploads": 5250,
 }
 

@@ -71,6 +71,7 @@ CASES = {
     "stream": Case("stream", what="a stream created and destroyed for each launch"),
     "young": Case("stream", NO_TRACES, what="the same, where such streams have gained nothing"),
     "crowd": Case("crowd", what="the same among 300 other streams"),
+    "fork": Case("fork", {}, LENGTH, "in two streams that fork and join every eight launches"),
     "uploads": Case("uploads", what="a stream created and destroyed for 32 such copies"),
 }
 

@@ -20,7 +20,15 @@
 #include "driver_function.h"
 #include "sample.h"
 
-enum { LENGTH = 32, WARMUP = 24, ITERATIONS = 24, SIZE = 2048, OTHERS = 300, BEFORE = 1 << 13 };
+enum {
+    LENGTH = 32,
+    WARMUP = 24,
+    ITERATIONS = 24,
+    SIZE = 2048,
+    OTHERS = 300,
+    BEFORE = 1 << 13,
+    BRANCH = 8
+};
 
 KERNEL(mix, unsigned *data, unsigned size, unsigned k)
 {
@@ -68,7 +76,8 @@ enum door {
     STREAM,    /* a stream of its own for each launch: create, launch, wait, destroy */
     CROWD,     /* the same, while there are hundreds of others */
     UPLOADS,   /* a stream of its own for LENGTH copies from managed memory */
-    LATER,     /* records and such copies in turn, after a loop that begins with a record */
+    FORK,  /* cuLaunchKernel in two streams in turn, which fork and join every BRANCH launches */
+    LATER, /* records and such copies in turn, after a loop that begins with a record */
 };
 
 static const struct path {
@@ -113,12 +122,13 @@ static const struct path {
     {"stream", STREAM, false, false, false, "a stream created and destroyed for it"},
     {"crowd", CROWD, false, false, false, "the same among hundreds of streams"},
     {"uploads", UPLOADS, false, false, false, "a stream created and destroyed for some of these"},
+    {"fork", FORK, false, true, false, "in streams that fork and join, with a synchronize"},
     {"later", LATER, false, true, false, "what began a loop once, before what cannot be held"},
 };
 
 static unsigned pageable[SIZE];
 static unsigned *data, *managed;
-static cudaStream_t stream;
+static cudaStream_t stream, branch;
 static cudaEvent_t events[LENGTH], theirs;
 static CUfunction function;
 static __typeof__(cuLaunchKernel) *launch_kernel;
@@ -140,6 +150,13 @@ static void set_function(const void *kernel, unsigned k)
     else
         CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                    k % 2 ? 16384 : 32768));
+}
+
+/* What the stream does from now on comes behind what the other one has done. */
+static void edge(cudaStream_t from, cudaStream_t to, cudaEvent_t event)
+{
+    CHECK(cudaEventRecord(event, from));
+    CHECK(cudaStreamWaitEvent(to, event, 0));
 }
 
 static void one_call(const struct path *path, long iteration, unsigned k)
@@ -170,6 +187,17 @@ static void one_call(const struct path *path, long iteration, unsigned k)
         CHECK((cudaError_t)launch_kernel(function, 1, 1, 1, 1, 1, 1, shared, (CUstream)stream,
                                          arguments, NULL));
         break;
+    case FORK: {
+        unsigned *own = data + k % 2 * (SIZE / 2), which = k % BRANCH;
+        void *those[] = {&own, &size, &which};
+        if (k % BRANCH == 0)
+            edge(stream, branch, events[0]);
+        CHECK((cudaError_t)launch_kernel(function, 1, 1, 1, 1, 1, 1, 0,
+                                         (CUstream)(k % 2 ? branch : stream), those, NULL));
+        if (k % BRANCH == BRANCH - 1)
+            edge(branch, stream, events[1]);
+        break;
+    }
     case MEMSET:
         CHECK(cudaMemsetAsync(at, (int)value, bytes, stream));
         break;
@@ -348,6 +376,7 @@ int main(int argc, char **argv)
     data = device_array<unsigned>(SIZE);
     CHECK(cudaMallocManaged((void **)&managed, sizeof *managed));
     CHECK(cudaStreamCreate(&stream));
+    CHECK(cudaStreamCreate(&branch));
     for (auto &event : events)
         CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     CHECK(cudaGetFuncBySymbol((cudaFunction_t *)&function, (const void *)mix));
@@ -370,6 +399,7 @@ int main(int argc, char **argv)
     }
     for (auto event : events)
         CHECK(cudaEventDestroy(event));
+    CHECK(cudaStreamDestroy(branch));
     CHECK(cudaStreamDestroy(stream));
     return 0;
 }
