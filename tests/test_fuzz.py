@@ -186,13 +186,13 @@ def test_half_of_the_steps_fork(bench):
 
 
 def test_forks_are_replayed(tmp_path):
-    """What passes at them is a kernel of its own, which the log names: some 37 % are in graphs."""
+    """What passes at them is a kernel of its own, which the log names: some 33 % are in graphs."""
     bench = fuzzing.Bench(env={"AGSIM_LOG": tmp_path / "log"})
     plain, preload = bench.both(["--seed", 1, "--count", 100], {"AUTOGRAPH_GRAPH_CREDIT_MS": 1000000})
     assert plain.lines() == preload.lines() and len(plain.lines()) == 100
     ways = [line.rsplit("via=")[1].strip() for line in (tmp_path / "log").read_text().splitlines()
             if "name=fz_fork" in line]
-    assert len(ways) > 5000 and ways.count("graph") > len(ways) / 10, (len(ways), ways.count("graph"))
+    assert len(ways) > 3000 and ways.count("graph") > len(ways) / 10, (len(ways), ways.count("graph"))
 
 
 def test_a_forks_statement_says_what_it_does(bench, tmp_path):

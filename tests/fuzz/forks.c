@@ -153,7 +153,7 @@ struct statement *forks_phase(struct generator *g)
 {
     struct generator other = aside(g);
     struct place at = {.thread = -1, .loops = 1};
-    if (!chance(&other, g->forks))
+    if (!chance(&other, g->forks / 3))
         return NULL;
     struct statement *s = statement_new(S_LOOP);
     calm(&other, 80);
