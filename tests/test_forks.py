@@ -35,7 +35,7 @@ def check(scenario, **env):
     plain, done = run(scenario, preload=False, env=env), run(scenario, env=env)
     assert (done.stdout, done.stderr) == (plain.stdout, "")
     assert done.report["errors"] == 0 and done.report["replays"] > 0
-    if scenario != "leaves":  # which cuts work off
+    if scenario not in ("leaves", "timed_events"):  # which cuts work off, and which may need more steps
         assert kernels(done) == kernels(plain)
     return done
 
