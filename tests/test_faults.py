@@ -18,7 +18,7 @@ import compiled
 import helpers
 
 SCENARIOS = {name: {} for name in
-             ["arguments", "memsets", "copies", "uploads", "events", "legacy", "per_thread", "late", "capture",
+             ["arguments", "memsets", "copies", "uploads", "events", "forks", "legacy", "per_thread", "late", "capture",
               "streams", "exits", "values", "allocations", "kernels", "contexts", "priorities", "unwaited", "writes",
               "settings", "attributes", "no_stream", "reads", "pinned_reads"]}
 STRATEGIES = {"set_params": ["arguments", "memsets", "copies", "uploads", "events", "values"],
@@ -27,6 +27,8 @@ STRATEGIES = {"set_params": ["arguments", "memsets", "copies", "uploads", "event
 for strategy, scenarios in STRATEGIES.items():
     for scenario in scenarios:
         SCENARIOS[f"{scenario}/{strategy}"] = {"AUTOGRAPH_UPDATE_STRATEGY": strategy}
+for scenario in ("events", "events/set_params", "events/exec_update"):  # each stream has graphs of its own
+    SCENARIOS[scenario]["AUTOGRAPH_TRACE_FORKS"] = "false"
 SCENARIOS["relay"] = {"AUTOGRAPH_HOLD_BOUND_US": 20000}
 SCENARIOS["arguments/grow"] = {"AUTOGRAPH_GRAPH_FREE_EXECS": 0}  # only while the device is idle
 SCENARIOS["arguments/profile"] = {}
@@ -146,7 +148,7 @@ def order(scenario, log, function=""):
                for stream, ops in log.items()}
     if scenario in READS and function == "cuStreamSynchronize":  # what has not come is read once more
         log = {stream: [op for op in ops if not op.startswith("op=copy")] for stream, ops in log.items()}
-    if scenario in TIMED:
+    if scenario in TIMED or scenario == "forks":  # a graph has the ops of several streams
         return sorted(op for ops in log.values() for op in ops if op.startswith("op=kernel"))
     if scenario == "allocations":  # allocations pass ahead, frees wait
         return {stream: [op.split(" args=")[0] for op in ops if not op.startswith(("op=alloc", "op=free"))]
@@ -265,6 +267,17 @@ def test_a_wait_between_streams_becomes_one_of_the_host(code):
     if helpers.config()["sanitize"] == "thread":
         return  # kernels without an order are a race in the simulated device's memory
     both = run("per_thread", f"{refused},cuEventSynchronize:*:{code}")
+    assert (both.status, both.stderr) == (0, "")
+    assert errors(both.report) >= 2 * both.calls["cuEventSynchronize"] > 0
+
+
+@pytest.mark.parametrize("code", CODES.values())
+def test_a_branch_whose_stream_cannot_wait_for_it_is_waited_for_by_the_host(code):
+    want, refused = plain("forks"), f"cuStreamWaitEvent:*:{code}"
+    got = run("forks", refused)
+    assert got.calls["cuEventSynchronize"] > 0 and errors(got.report) == got.calls["failed"]
+    assert (got.status, got.stdout, got.stderr) == (0, want.stdout, "")
+    both = run("forks", f"{refused},cuEventSynchronize:*:{code}")
     assert (both.status, both.stderr) == (0, "")
     assert errors(both.report) >= 2 * both.calls["cuEventSynchronize"] > 0
 

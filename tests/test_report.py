@@ -104,7 +104,7 @@ def test_side_exits_are_one_number(command, length, left, ended):
     replayed, since a loop begins anew or it is full, that is no side exit."""
     name, *options = command
     found = helpers.run_logged([helpers.sample(name), *options],
-                               env={"AUTOGRAPH_TRACE_MAX_LENGTH": length}).report
+                               env={"AUTOGRAPH_TRACE_MAX_LENGTH": length, "AUTOGRAPH_TRACE_FORKS": "false"}).report
     calls = {cut["reason"]: cut["calls"] for cut in found["cuts"]}
     assert found["side_exits"] == found["flushes"]["side_exit"] == calls.get("side_exit", 0) == left
     assert found["flushes"]["sequence_end"] == calls.get("sequence_end", 0) == ended

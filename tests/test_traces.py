@@ -27,6 +27,7 @@ ARGUMENTS = {
     "live_slow": [["40", "20"]],
     "live_soak": [["20000"]],
     "long_loop": [["20", "100"]],
+    "fork_random": [["1", "6"]],
     "newer": [["modes"], ["functions"]],
     "own_clock": [["60", "8", "1", "1000", "100"]],
     "own_graph": [["200"]],

@@ -8,7 +8,9 @@
  */
 #include "engine/barrier.h"
 
+#include "engine/branch.h"
 #include "engine/engine.h"
+#include "engine/guests.h"
 #include "engine/issuer.h"
 #include "engine/registry.h"
 #include "engine/relay.h"
@@ -67,7 +69,7 @@ static void submit_others(struct ag_stream *stream, enum ag_reason reason, int n
 }
 
 /* Submits what a stream holds, unless another thread is at work on it for longer than that, ns. */
-static void flush_within(struct ag_stream *stream, enum ag_reason reason, int ns)
+static void flush_one(struct ag_stream *stream, enum ag_reason reason, int ns)
 {
     bool own = ag_issuer_is_self(stream);
     if (!own && atomic_load_explicit(&stream->seq.held, memory_order_acquire) == 0)
@@ -80,6 +82,23 @@ static void flush_within(struct ag_stream *stream, enum ag_reason reason, int ns
         submit_others(stream, reason, ns);
     ag_stream_unlock(stream);
     AG_CALLSITE();
+}
+
+/* Whether the call may give work to a stream that nobody counts. */
+static bool is_strange(enum ag_reason reason, int ns)
+{
+    return reason != AG_REASON_HOST_WAIT && ns == AS_LONG_AS_IT_TAKES;
+}
+
+/* What a guest holds is in its host's sequence. */
+static void flush_within(struct ag_stream *stream, enum ag_reason reason, int ns)
+{
+    struct ag_stream *host = ag_guests_host(stream);
+    if (UNLIKELY(host != NULL))
+        flush_one(host, reason, ns);
+    if (is_strange(reason, ns))
+        ag_guests_forget(stream);
+    flush_one(stream, reason, ns);
 }
 
 static void flush(struct ag_stream *stream, enum ag_reason reason)
@@ -252,9 +271,12 @@ static bool barrier(enum ag_reason reason, int ns)
 {
     CUcontext current;
     if (ag_context_refused(&current)) {
+        ag_guests_forget_all();
         (void)ag_watchdog_flush(AG_REASON_BARRIER);
         return false;
     }
+    if (is_strange(reason, ns))
+        ag_guests_forget_all();
     struct ag_stream *stream = NULL;
     bool any = ag_watchdog_watches(); /* or nothing is held, and only this thread's sequences end */
     if (any && ag_issuer_are_many() && ns != 0)
@@ -287,6 +309,7 @@ bool ag_barrier_last(void)
         (void)ag_watchdog_flush(AG_REASON_BARRIER);
         return false;
     }
+    ag_guests_forget_all();
     bool all = true;
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next) {
         if (!ag_stream_lock_within(stream, AG_PATIENCE_NS)) {

@@ -7,6 +7,7 @@
 #include "engine/enter.h"
 #include "engine/event.h"
 #include "engine/execs.h"
+#include "engine/fork.h"
 #include "engine/issuer.h"
 #include "engine/observe.h"
 #include "engine/op.h"
@@ -185,28 +186,67 @@ bool ag_engine_value(const struct ag_value_call *call)
 
 /* -- Events ---------------------------------------------------------------------- */
 
-/* The open sequence has a record of the event or a wait for it. False: other threads were faster,
-   and nobody would find it there. */
-static bool note(struct ag_stream *stream, const struct ag_event_call *call)
+/* The stream's last op is a record of the event or a wait for it, in the `open` sequence or at its
+   end. False: other threads were faster, and nobody would find it there. */
+static bool note(struct ag_stream *stream, const struct ag_event_call *call, bool open)
 {
-    if (!ag_event_hold(call->event, stream, call->wait))
+    if (!ag_event_hold(call->event, stream, call->wait, 0))
         return false;
-    ag_sequence_has_events(stream);
+    if (open)
+        ag_sequence_has_events(stream);
     return true;
 }
 
 /* Ends the sequence behind the op where it cannot be `known` to others, or records a time: what is
-   held goes out with it. Held or not, since sequences must be cut at the same places either way. */
-static void end_at_event(struct ag_stream *stream, const struct ag_event_call *call, bool known,
-                         bool timed)
+   held goes out with it. Held or not, since sequences must be cut at the same places either way. A
+   wait that is `linked` to a record of the sequence needs not be known. */
+static void end_at_event(struct ag_stream *stream, const struct ag_event_call *call, bool linked,
+                         const struct ag_event_known *known)
 {
-    bool open = known && stream->recorder.cursor->depth != 0;
-    if (open && UNLIKELY(!note(stream, call)))
+    bool open = stream->recorder.cursor->depth != 0;
+    if (known->serial != 0 && (open || !call->wait) && !linked &&
+        UNLIKELY(!note(stream, call, open)) && open)
         ag_stream_end(stream, true, AG_REASON_EVENT);
-    if (call->wait || !timed)
+    if (call->wait || !known->timed)
         return;
     ag_stream_end(stream, true, AG_REASON_EVENT);
     ag_sequence_be_curious(stream, stream->id.live); /* the host often waits next */
+}
+
+/* The op of a stream that is locked; of the event that is `known`. Whether it is held. */
+static bool decide_event(struct ag_stream *stream, const struct ag_event_call *call,
+                         CUcontext current, struct ag_event_known *known)
+{
+    struct ag_described op;
+    bool good = known->context == stream->id.context && ag_op_is_eligible(stream, current);
+    known->serial = good ? known->serial : 0;
+    bool described = ag_describe_event(&op, call, known->serial);
+    if (UNLIKELY(ag_guests_host(stream) != NULL)) {
+        bool times = !call->wait && known->timed;
+        enum ag_outcome outcome = ag_op_visit(stream, described && !times, &op);
+        if (outcome != AG_OP_LEFT)
+            return outcome == AG_OP_HELD;
+    }
+    bool held = ag_op_step(stream, described, &op);
+    bool linked = described && call->wait && op.op.shape[AG_EVENT_LINK] != 0;
+    end_at_event(stream, call, linked, known);
+    if (call->wait && known->by != NULL)
+        ag_guests_follow(stream, known);
+    return held;
+}
+
+/* What has to be submitted before a record or a wait. Where streams fork and join it need not be.
+ */
+static struct ag_event_known settle(const struct ag_event_call *call, CUcontext current)
+{
+    struct ag_stream *holders[AG_EVENT_HOLDERS];
+    struct ag_event_known known;
+    unsigned count = ag_event_holders(call->event, !call->wait, holders, &known);
+    if (call->wait && count == 0 && known.by != NULL)
+        ag_fork_misses(call, current, &known);
+    if (count != 0 && !ag_fork_keeps(call, current, holders, count, &known))
+        ag_event_flush(call->event, holders, count, AG_REASON_EVENT);
+    return known;
 }
 
 /*
@@ -216,20 +256,20 @@ static void end_at_event(struct ag_stream *stream, const struct ag_event_call *c
 bool ag_engine_event(const struct ag_event_call *call)
 {
     CUcontext current = ag_engine_current(call->stream);
-    struct ag_event_known known = ag_event_settle(call->event, !call->wait, AG_REASON_EVENT);
+    struct ag_event_known known = settle(call, current);
     struct ag_stream *stream = ag_enter_op(call->stream, call->ptsz, current);
     AG_NOTE(ag_note_event(stream, call));
-    if (stream == NULL)
+    if (stream == NULL) {
+        if (!call->wait)
+            ag_event_unseen();
         return false;
-    const struct ag_context *context = stream->id.context;
-    struct ag_described op;
-    bool held = false;
-    if (!ag_op_passes(stream, ag_mark(call->wait ? AG_OP_WAIT : AG_OP_RECORD, NULL, 0))) {
-        bool good = known.context == context && ag_op_is_eligible(stream, current);
-        uint64_t serial = good ? known.serial : 0;
-        held = ag_op_step(stream, ag_describe_event(&op, call, serial), &op);
-        end_at_event(stream, call, serial != 0, known.timed);
     }
+    const struct ag_context *context = stream->id.context;
+    bool held = false;
+    if (!ag_op_passes(stream, ag_mark(call->wait ? AG_OP_WAIT : AG_OP_RECORD, NULL, 0)))
+        held = decide_event(stream, call, current, &known);
+    else if (!call->wait)
+        ag_event_unseen();
     ag_stream_unlock(stream);
     if (!held && !call->wait && known.context != context)
         (void)ag_event_recorded(call->event, context); /* without room it is never held */

@@ -3,6 +3,7 @@
 #include "engine/enter.h"
 
 #include "engine/engine.h"
+#include "engine/fork.h"
 #include "engine/handle.h"
 #include "engine/issuer.h"
 #include "engine/sequence.h"
@@ -92,13 +93,17 @@ void ag_enter_turn_to(struct ag_stream *stream)
 struct ag_stream *ag_enter_take_over(struct ag_stream *stream, CUstream handle, bool ptsz,
                                      CUcontext current)
 {
-    while (ag_stream_slot(handle)->life != stream->id.life) {
+    while (ag_stream_slot(handle)->life != stream->id.life || ag_guests_host(stream) != NULL) {
         ag_stream_unlock(stream);
+        ag_fork_leave(stream, AG_REASON_EVENT);
         stream = ag_enter_unentered(handle, ptsz, current, false);
         if (stream == NULL)
             return NULL;
     }
-    if (stream->issuer.thread != &ag_self)
+    if (stream->issuer.thread != &ag_self) {
+        if (ag_guests_any(stream)) /* host and guests are one thread's */
+            ag_stream_end(stream, true, AG_REASON_EVENT);
         ag_issuer_takes_over(stream);
+    }
     return ag_enter_go_on(stream);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "engine/hot.h"
 #include "engine/issuer.h"
 #include "graph/node.h"
 #include "observe/callsite.h"
@@ -19,16 +20,21 @@ enum {
 struct place {
     struct ag_stream *stream;
     uint64_t sequence;
+    uint32_t depth; /* of a record */
 };
 
 struct event {
     struct event *next;
     CUevent handle;
     uint64_t serial;
-    bool shared;                             /* with another process */
-    bool untimed;                            /* it was created so, and the library saw that */
-    const struct ag_context *context;        /* of its last record */
-    struct place recorder;                   /* has its record */
+    bool shared;                      /* with another process */
+    bool untimed;                     /* it was created so, and the library saw that */
+    const struct ag_context *context; /* of its last record */
+    struct place recorder;            /* has its record */
+    struct ag_stream *by;             /* see ag_event_known */
+    uint32_t life;
+    uint64_t issued;
+    uint64_t unseen;                         /* records by then that nobody has told of */
     struct place waiters[AG_EVENT_WAITERS];  /* have waits for it */
     struct ag_stream *users[AG_EVENT_USERS]; /* that have ever held a record or a wait */
 };
@@ -41,6 +47,7 @@ static struct bucket {
 
 static _Atomic unsigned events_known;
 static _Atomic uint64_t last_serial;
+static _Atomic uint64_t unseen; /* records of any events, about */
 
 /* The bucket of an event, locked. */
 static struct bucket *enter(CUevent handle)
@@ -94,6 +101,20 @@ static __attribute__((noinline)) bool is_due(const struct ag_stream *stream)
            atomic_load_explicit(&stream->seq.held, memory_order_acquire) != 0;
 }
 
+/* What is known of the event; `all`: a record of it comes. */
+static void tell(const struct event *event, bool all, struct ag_event_known *known)
+{
+    /* Where a sequence is open nothing passes; elsewhere only this thread says so. */
+    bool seen = event->unseen == atomic_load_explicit(&unseen, memory_order_relaxed) &&
+                (is_open(&event->recorder) || !ag_issuer_are_many());
+    bool room = all || place_of(event, NULL) != AG_EVENT_WAITERS;
+    known->context = event->context;
+    known->serial = !event->shared && room ? event->serial : 0;
+    known->by = seen ? event->by : NULL;
+    known->life = event->life;
+    known->issued = event->issued;
+}
+
 unsigned ag_event_holders(CUevent handle, bool all, struct ag_stream *holders[AG_EVENT_HOLDERS],
                           struct ag_event_known *known)
 {
@@ -101,16 +122,17 @@ unsigned ag_event_holders(CUevent handle, bool all, struct ag_stream *holders[AG
     struct bucket *bucket = enter(handle);
     const struct event *event = find(bucket, handle);
     *known = (struct ag_event_known){.timed = event == NULL || !event->untimed};
-    if (event != NULL) {
-        known->context = event->context;
-        bool room = all || place_of(event, NULL) != AG_EVENT_WAITERS;
-        known->serial = !event->shared && room ? event->serial : 0;
-    }
+    if (event != NULL)
+        tell(event, all, known);
     if (event != NULL && is_open(&event->recorder) && is_due(event->recorder.stream))
         holders[count++] = event->recorder.stream;
-    for (unsigned i = 0; event != NULL && all && i < AG_EVENT_WAITERS; i++)
-        if (is_open(&event->waiters[i]) && is_due(event->waiters[i].stream))
+    for (unsigned i = 0; event != NULL && all && i < AG_EVENT_WAITERS; i++) {
+        if (!is_open(&event->waiters[i]))
+            continue;
+        known->awaited = true;
+        if (is_due(event->waiters[i].stream))
             holders[count++] = event->waiters[i].stream;
+    }
     leave(bucket);
     return count;
 }
@@ -186,7 +208,36 @@ bool ag_event_is(CUevent handle, uint64_t serial)
     return is;
 }
 
-bool ag_event_hold(CUevent handle, struct ag_stream *stream, bool wait)
+/* Where the stream's last op stands. A sequence that has ended has another number. */
+static struct place place_now(struct ag_stream *stream)
+{
+    uint32_t depth = stream->recorder.cursor->depth;
+    return (struct place){.stream = stream,
+                          .sequence = depth != 0 ? stream->seq.number : stream->seq.number - 1,
+                          .depth = depth};
+}
+
+/* The event has been recorded by the stream's last op. */
+static void note_record(struct event *event, struct ag_stream *stream, unsigned branch)
+{
+    event->recorder = place_now(stream);
+    event->by = branch == 0 ? stream : NULL;
+    event->life = stream->id.life;
+    event->issued = ag_issuer_issued(stream);
+    event->unseen = atomic_load_explicit(&unseen, memory_order_relaxed);
+    ag_passing.key = 0; /* the next op that passes is seen to */
+}
+
+static void note_user(struct event *event, struct ag_stream *stream)
+{
+    for (unsigned i = 0; i < AG_EVENT_USERS && event->users[i] != stream; i++)
+        if (event->users[i] == NULL) {
+            event->users[i] = stream;
+            break;
+        }
+}
+
+bool ag_event_hold(CUevent handle, struct ag_stream *stream, bool wait, unsigned branch)
 {
     struct bucket *bucket = enter(handle);
     struct event *event = find(bucket, handle);
@@ -194,16 +245,31 @@ bool ag_event_hold(CUevent handle, struct ag_stream *stream, bool wait)
     if (event != NULL && wait)
         at = place_of(event, stream);
     bool noted = event != NULL && at != AG_EVENT_WAITERS;
-    if (noted)
-        *(wait ? &event->waiters[at] : &event->recorder) =
-            (struct place){.stream = stream, .sequence = stream->seq.number};
-    for (unsigned i = 0; event != NULL && i < AG_EVENT_USERS && event->users[i] != stream; i++)
-        if (event->users[i] == NULL) {
-            event->users[i] = stream;
-            break;
-        }
+    if (noted && wait)
+        event->waiters[at] = place_now(stream);
+    else if (noted)
+        note_record(event, stream, branch);
+    if (event != NULL)
+        note_user(event, stream);
     leave(bucket);
     return noted;
+}
+
+/* Of two threads one may be lost: it is another number anyway. */
+void ag_event_unseen(void)
+{
+    atomic_store_explicit(&unseen, atomic_load_explicit(&unseen, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+uint32_t ag_event_depth(CUevent handle, const struct ag_stream *stream)
+{
+    struct bucket *bucket = enter(handle);
+    const struct event *event = find(bucket, handle);
+    bool here = event != NULL && event->recorder.stream == stream && is_open(&event->recorder);
+    uint32_t depth = here ? event->recorder.depth : 0;
+    leave(bucket);
+    return depth;
 }
 
 unsigned ag_event_forget(CUevent handle, struct ag_stream *users[AG_EVENT_USERS])

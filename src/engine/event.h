@@ -28,6 +28,13 @@ struct ag_event_known {
     uint64_t serial; /* the number of its life, for a handle may come back with another event; 0:
                         neither a record of it nor a wait for it can be held */
     bool timed;      /* a record tells the time */
+    bool awaited;    /* before a record: an open sequence waits for it */
+
+    /* Its last record, if that is in no branch: the stream, its life, and what it had been given.
+     */
+    struct ag_stream *by; /* NULL: not known */
+    uint32_t life;
+    uint64_t issued;
 };
 
 /* What is known of an event, and the streams whose sequences may have to be submitted before it is
@@ -42,9 +49,18 @@ bool ag_event_is(CUevent event, uint64_t serial);
 /* The event is being recorded in this context. False: no memory, and it will not be held. */
 bool ag_event_recorded(CUevent event, const struct ag_context *context);
 
-/* The stream's open sequence has a record of the event or a wait for it, until it ends. False:
-   there is no room to note it, so the sequence must not stay held. The stream's lock is held. */
-bool ag_event_hold(CUevent event, struct ag_stream *stream, bool wait);
+/* The stream's open sequence has a record of the event or a wait for it, until it ends; or the
+   stream's last op is such a record, which has ended its sequence. `branch`: of that sequence.
+   False: there is no room to note it, so the sequence must not stay held. The stream's lock is
+   held.
+ */
+bool ag_event_hold(CUevent event, struct ag_stream *stream, bool wait, unsigned branch);
+
+/* Some event may have been recorded by this thread, and nobody will say which. */
+void ag_event_unseen(void);
+
+/* The depth of the event's last record in the stream's open sequence; 0: it is not there. */
+uint32_t ag_event_depth(CUevent event, const struct ag_stream *stream);
 
 /* No event of the context (NULL: of any context) is held until it is recorded again. To be called
    when the context goes away, and when a capture ends: any event may have been recorded in it. The

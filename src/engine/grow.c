@@ -12,6 +12,7 @@
 
 #include "engine/aside.h"
 #include "engine/enter.h"
+#include "engine/event.h"
 #include "engine/issuer.h"
 #include "engine/make.h"
 #include "engine/query.h"
@@ -195,6 +196,7 @@ void ag_engine_launch_unseen(void)
 void ag_engine_stream_used(CUstream handle, bool ptsz)
 {
     CUcontext current = ag_context_current();
+    ag_event_unseen(); /* a graph may record any */
     if (ag_enter_young(handle, ptsz, current))
         return;
     struct ag_stream *stream = ag_stream_find(handle, ptsz, current);

@@ -10,7 +10,8 @@ static inline uint64_t ag_issuer_issued(const struct ag_stream *stream)
 {
     return stream->counters.ops +
            atomic_load_explicit(&stream->issuer.passed, memory_order_relaxed) +
-           atomic_load_explicit(&stream->issuer.used, memory_order_relaxed);
+           atomic_load_explicit(&stream->issuer.used, memory_order_relaxed) +
+           atomic_load_explicit(&stream->issuer.visited, memory_order_relaxed);
 }
 
 /* A sequence has ended: other threads may know how many ops there were. Wants the lock. */
@@ -37,6 +38,14 @@ static inline void ag_issuer_passed(struct ag_stream *stream)
 {
     atomic_store_explicit(&stream->issuer.passed,
                           atomic_load_explicit(&stream->issuer.passed, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+/* Another stream's sequence takes an op of this one. Wants the lock of this one. */
+static inline void ag_issuer_visits(struct ag_stream *stream)
+{
+    atomic_store_explicit(&stream->issuer.visited,
+                          atomic_load_explicit(&stream->issuer.visited, memory_order_relaxed) + 1,
                           memory_order_relaxed);
 }
 

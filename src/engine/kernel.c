@@ -3,6 +3,7 @@
 #include "engine/engine.h"
 
 #include "engine/enter.h"
+#include "engine/event.h"
 #include "engine/observe.h"
 #include "engine/op.h"
 #include "engine/settle.h"
@@ -54,6 +55,16 @@ static __attribute__((noinline)) void settle_events(const struct ag_kernel_call 
     }
 }
 
+/* Whether the launch records an event; nobody will say which. */
+static bool records(const struct ag_kernel_call *call)
+{
+    for (uint32_t i = 0; call->attrs != NULL && i < call->shape.nattrs; i++)
+        if (call->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT ||
+            call->attrs[i].id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+            return true;
+    return false;
+}
+
 /* The launch goes out, and its stream has no state. What must precede it because of its events, or
    because it loads the function, goes first. */
 static __attribute__((noinline)) void launch_unfollowed(const struct ag_kernel_call *call,
@@ -85,6 +96,8 @@ static INLINE struct ag_stream *prepare(struct ag_stream *stream, const struct a
                                         const struct ag_function **function)
 {
     bool learnt = false, settled = call->attrs == NULL;
+    if (UNLIKELY(!settled) && records(call))
+        ag_event_unseen();
     for (;;) {
         bool settles = UNLIKELY(!settled) && atomic_load(&ag_event_streams) != 0;
         if (!settles && ((*function = ag_function_find(call->func, current)) != NULL || learnt))

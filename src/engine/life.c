@@ -12,6 +12,7 @@
 #include "engine/event.h"
 #include "engine/execs.h"
 #include "engine/find.h"
+#include "engine/fork.h"
 #include "engine/handle.h"
 #include "engine/issuer.h"
 #include "engine/late.h"
@@ -93,6 +94,7 @@ void ag_engine_stream_destroy(CUstream handle)
     if (!atomic_load_explicit(&ag_streams_go, memory_order_relaxed))
         atomic_store(&ag_streams_go, true);
     ag_order_before(stream);
+    ag_fork_leave(stream, AG_REASON_DESTROY);
     ag_stream_lock(stream);
     bool pushed;
     if (stream->id.live && stream->id.handle == handle) {
@@ -113,6 +115,7 @@ void ag_engine_stream_attributes(CUstream handle, bool ptsz)
         atomic_fetch_add(&ag_hold_bans, 1);
         return;
     }
+    ag_fork_leave(stream, AG_REASON_ATTRIBUTES);
     ag_stream_lock(stream);
     ag_stream_end(stream, true, AG_REASON_ATTRIBUTES);
     ag_sequence_bar(stream, true);

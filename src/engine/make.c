@@ -19,6 +19,7 @@
 #include "engine/relay.h"
 #include "engine/staging.h"
 #include "engine/turns.h"
+#include "graph/fork.h"
 #include "graph/node.h"
 #include "graph/variant.h"
 #include "observe/log.h"
@@ -186,8 +187,8 @@ static void build(struct ag_stream *stream, struct ag_node *leaf)
 
 static void try_to_make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
-    if (ag_relay_is_needed(stream) || ag_aside_waits() || ag_captures_about() ||
-        ag_query_captures(stream->id.handle))
+    if (!ag_fork_is_whole(leaf) || ag_relay_is_needed(stream) || ag_aside_waits() ||
+        ag_captures_about() || ag_query_captures(stream->id.handle))
         return;
     CUstreamCaptureMode mode;
     if (!ag_query_relax(&mode))

@@ -6,9 +6,11 @@
 #include "engine/account.h"
 #include "engine/credit.h"
 #include "engine/engine.h"
+#include "engine/event.h"
 #include "engine/execs.h"
 #include "engine/failure.h"
 #include "engine/hold.h"
+#include "engine/issuer.h"
 #include "engine/pinned.h"
 #include "engine/staging.h"
 #include "graph/function.h"
@@ -185,27 +187,124 @@ static bool ends_before(struct ag_stream *stream, const struct ag_op *op)
     return ag_recorder_completes(rec, op);
 }
 
-bool ag_op_step(struct ag_stream *stream, bool described, struct ag_described *call)
+enum ag_outcome ag_op_step_alone(struct ag_stream *stream, bool described,
+                                 struct ag_described *call, bool linked)
 {
     struct ag_recorder *rec = &stream->recorder;
     ag_eager_is_bare(stream, !described);
     if (!described) {
         pass_by(stream);
-        return false;
+        return AG_OP_EAGER;
     }
     struct ag_node *predicted = predict(rec, &call->op);
-    if (rec->cursor->depth != 0 && !ag_sequence_holds(stream) && ends_before(stream, &call->op))
+    if (rec->cursor->depth != 0 && !ag_sequence_holds(stream) && ends_before(stream, &call->op)) {
         ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
+        if (linked)
+            return AG_OP_LEFT;
+    }
     while (!hold(stream, predicted, call)) {
         bool ends = stream->seq.held != 0 ? leaves(stream, &call->op)
                                           : ag_recorder_restarts(rec, &call->op);
-        if (!ends) {
+        if (!ends || linked) {
             record(stream, call);
-            return false;
+            return AG_OP_EAGER;
         }
         ag_stream_end(stream, false, AG_REASON_SEQUENCE_END); /* the op begins the next one */
     }
-    return true;
+    return AG_OP_HELD;
+}
+
+/* -- Streams that fork and join ------------------------------------------------------ */
+
+static bool is_event(const struct ag_op *op)
+{
+    return op->kind == AG_OP_RECORD || op->kind == AG_OP_WAIT;
+}
+
+/* An op of a branch, or an event's, in a stream that has guests. A wait for a record of the open
+   sequence is linked to it. AG_OP_LEFT: the sequence has ended before the op, which is linked to
+   nothing. */
+static __attribute__((noinline)) enum ag_outcome step_linked(struct ag_stream *stream,
+                                                             struct ag_described *call)
+{
+    struct ag_op *op = &call->op;
+    CUevent event = is_event(op) ? call->arguments.event.event : NULL;
+    uint32_t depth = stream->recorder.cursor->depth + 1;
+    uint32_t record = op->kind == AG_OP_WAIT ? ag_event_depth(event, stream) : 0;
+    op->shape[AG_EVENT_LINK] = record != 0 ? depth - record : op->shape[AG_EVENT_LINK];
+    ag_guests_take(stream, op, event);
+    enum ag_outcome outcome = ag_op_step_alone(stream, true, call, true);
+    if (outcome == AG_OP_LEFT && record != 0)
+        op->shape[AG_EVENT_LINK] = 0;
+    return outcome;
+}
+
+/* The branch's op, a record or a wait, is one of the host's open sequence. */
+static void note_event(struct ag_stream *host, const struct ag_described *call)
+{
+    const struct ag_op *op = &call->op;
+    bool wait = op->kind == AG_OP_WAIT, linked = wait && op->shape[AG_EVENT_LINK] != 0;
+    bool open = host->recorder.cursor->depth != 0;
+    if (linked || (wait && !open))
+        return;
+    if (!ag_event_hold(call->arguments.event.event, host, wait, ag_op_branch(op)))
+        ag_stream_end(host, true, AG_REASON_EVENT);
+    else if (open)
+        ag_sequence_has_events(host);
+}
+
+/* The op in the sequence of the host, which is locked. */
+static enum ag_outcome step_in_host(struct ag_stream *stream, struct ag_stream *host,
+                                    bool described, struct ag_described *call)
+{
+    if (ag_guests_host(stream) != host)
+        return AG_OP_LEFT;
+    if (!described || is_upload(call) || !ag_issuer_is_self(host)) {
+        ag_stream_end(host, true, AG_REASON_STREAM_BARRIER);
+        return AG_OP_LEFT;
+    }
+    ag_op_set_branch(&call->op, stream->visit.branch);
+    enum ag_outcome outcome = step_linked(host, call);
+    if (outcome != AG_OP_LEFT && is_event(&call->op))
+        note_event(host, call);
+    if (outcome == AG_OP_LEFT)
+        ag_op_set_branch(&call->op, 0);
+    return outcome;
+}
+
+/* The stream's lock is given back meanwhile. Where another thread has come, the op goes out
+   eagerly, and nothing is known of it. */
+__attribute__((noinline)) enum ag_outcome ag_op_visit(struct ag_stream *stream, bool described,
+                                                      struct ag_described *call)
+{
+    struct ag_stream *host = ag_guests_host(stream);
+    uint32_t life = stream->id.life;
+    if (host == NULL)
+        return AG_OP_LEFT;
+    ag_issuer_visits(stream);
+    ag_stream_unlock(stream);
+    ag_stream_lock(host);
+    enum ag_outcome outcome = step_in_host(stream, host, described, call);
+    if (outcome != AG_OP_LEFT) {
+        ag_issuer_leaves(host, false);
+        ag_self.eager = host;
+    }
+    ag_stream_unlock(host);
+    ag_stream_lock(stream);
+    bool lost = stream->id.life != life || !ag_issuer_is_self(stream);
+    return outcome == AG_OP_LEFT && lost ? AG_OP_EAGER : outcome;
+}
+
+bool ag_op_step_forked(struct ag_stream *stream, bool described, struct ag_described *call)
+{
+    enum ag_outcome outcome = AG_OP_LEFT;
+    if (ag_guests_host(stream) != NULL)
+        outcome = ag_op_visit(stream, described, call);
+    else if (described && is_event(&call->op))
+        outcome = step_linked(stream, call);
+    if (outcome == AG_OP_LEFT)
+        outcome = ag_op_step_alone(stream, described, call, false);
+    return outcome == AG_OP_HELD;
 }
 
 void ag_op_record(struct ag_stream *stream, struct ag_described *call)

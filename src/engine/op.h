@@ -7,6 +7,7 @@
 #include "config/config.h"
 #include "engine/describe.h"
 #include "engine/eager.h"
+#include "engine/guests.h"
 #include "engine/sequence.h"
 #include "engine/submit.h"
 #include "engine/turns.h"
@@ -50,9 +51,31 @@ static inline bool ag_op_is_eligible(const struct ag_stream *stream, CUcontext c
            !atomic_load_explicit(&context->green, memory_order_relaxed);
 }
 
+/* What becomes of an op: it begins no sequence of another stream's; it goes out eagerly; it is
+ * held.
+ */
+enum ag_outcome { AG_OP_LEFT, AG_OP_EAGER, AG_OP_HELD };
+
+/* The same in a stream that may be a guest (guests.h): what becomes of the op in the host's
+   sequence. AG_OP_LEFT: that has ended, and the op is one of this stream. */
+enum ag_outcome ag_op_visit(struct ag_stream *stream, bool described, struct ag_described *call);
+
+/* An op of one stream's sequence. `linked`: it continues the open sequence, also where what is held
+   has gone out in one graph; or else is no op of the next one (AG_OP_LEFT). */
+enum ag_outcome ag_op_step_alone(struct ag_stream *stream, bool described,
+                                 struct ag_described *call, bool linked);
+
+/* An op of a stream that is a guest, or has guests. True: it is held. */
+bool ag_op_step_forked(struct ag_stream *stream, bool described, struct ag_described *call);
+
 /* An op that the hot path could not hold; `described`: it could be held. True: it is held. False:
    it goes out eagerly. */
-bool ag_op_step(struct ag_stream *stream, bool described, struct ag_described *call);
+static inline bool ag_op_step(struct ag_stream *stream, bool described, struct ag_described *call)
+{
+    if (UNLIKELY(ag_guests_host(stream) != NULL) || ag_guests_any(stream))
+        return ag_op_step_forked(stream, described, call);
+    return ag_op_step_alone(stream, described, call, false) == AG_OP_HELD;
+}
 
 /* The op goes out eagerly, and the open sequence is not held: records it as one of that. */
 void ag_op_record(struct ag_stream *stream, struct ag_described *call);
@@ -70,7 +93,7 @@ static inline bool ag_op_ends(struct ag_stream *stream, const struct ag_node *no
         return false;
     return (ag_turns_are_eager(stream) ? ag_recorder_ends(rec, node)
                                        : ag_recorder_full(rec, node)) ||
-           (ag_recorder_looks(node) && !ag_recorder_knows(node) && ag_op_loops(stream));
+           (ag_recorder_looks(rec, node) && !ag_recorder_knows(node) && ag_op_loops(stream));
 }
 
 /* The op goes out eagerly, as the op at `node`, which came here the last time too: what

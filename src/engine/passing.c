@@ -4,6 +4,7 @@
 
 #include "engine/branch.h"
 #include "engine/copies.h"
+#include "engine/event.h"
 #include "engine/issuer.h"
 #include "engine/registry.h"
 
@@ -12,6 +13,17 @@ static inline bool is_known(const struct ag_found *found)
 {
     return found->stream != NULL &&
            found->life == atomic_load_explicit(&found->stream->id.life, memory_order_acquire);
+}
+
+static inline struct ag_passing passing_of(const struct ag_found *found, uint64_t heads,
+                                           _Atomic uint32_t *left)
+{
+    return (struct ag_passing){.key = ag_passing_key(found->key, found->ptsz),
+                               .life = found->life,
+                               .living = &found->stream->id.life,
+                               .heads = heads,
+                               .left = left,
+                               .passed = &found->stream->issuer.passed};
 }
 
 /* Without the stream's lock, if this thread has issued the ops before. A copy passes, too, that is
@@ -40,12 +52,8 @@ bool ag_engine_passes(CUstream handle, bool ptsz, enum ag_op_kind kind, CUfuncti
     }
     if (!ag_copies_take(left))
         return false;
-    ag_passing = (struct ag_passing){.key = ag_passing_key(handle, ptsz),
-                                     .life = found->life,
-                                     .living = &stream->id.life,
-                                     .heads = heads,
-                                     .left = left,
-                                     .passed = &stream->issuer.passed};
+    ag_passing = passing_of(found, heads, left);
+    ag_event_unseen(); /* ops that pass may be records */
     ag_issuer_passed(stream);
     ag_self.eager = NULL;
     return true;

@@ -8,6 +8,7 @@
 #include "engine/account.h"
 #include "engine/enter.h"
 #include "engine/facts.h"
+#include "engine/fork.h"
 #include "engine/hot.h"
 #include "engine/make.h"
 #include "engine/query.h"
@@ -37,8 +38,20 @@ void ag_engine_frees(CUstream handle, bool ptsz)
         atomic_store(&freeing, several);
 }
 
+/* An allocation may have its stream wait for another one that has freed the memory. */
+static void allocate_outside(CUstream handle, bool ptsz)
+{
+    struct ag_stream *stream = ag_stream_peek(handle, ptsz, ag_context_current());
+    if (stream == NULL)
+        return;
+    ag_fork_leave(stream, AG_REASON_STREAM_BARRIER);
+    ag_guests_forget(stream);
+}
+
 void ag_engine_allocates(CUstream handle, bool ptsz)
 {
+    if (ag_engine_listens())
+        allocate_outside(handle, ptsz);
     if (atomic_load(&freeing) == NULL || !ag_anything_held())
         return;
     CUcontext current = ag_context_current();
@@ -95,7 +108,10 @@ bool ag_engine_free(CUdeviceptr address, CUstream handle, bool ptsz)
     if (atomic_load(&ag_listeners) == 0)
         return false;
     CUcontext current = ag_engine_current(handle);
-    struct ag_stream *stream = ag_enter(handle, ptsz, current, false);
+    struct ag_stream *stream = ag_stream_peek(handle, ptsz, current);
+    if (stream != NULL)
+        ag_fork_leave(stream, AG_REASON_STREAM_BARRIER);
+    stream = ag_enter(handle, ptsz, current, false);
     if (stream == NULL)
         return false;
     if (UNLIKELY(stream->execs.living != NULL) && stream->seq.held == 0)

@@ -10,6 +10,7 @@
 #include "engine/enter.h"
 #include "engine/failure.h"
 #include "engine/fetch.h"
+#include "engine/fork.h"
 #include "engine/issuer.h"
 #include "engine/make.h"
 #include "engine/observe.h"
@@ -136,7 +137,8 @@ static bool begin(struct ag_stream *stream, CUcontext current, uint32_t *number)
 {
     struct ag_fetch *fetch = &stream->id.context->fetch;
     if (stream->id.kind == AG_STREAM_PER_THREAD || !ag_fetch_is_ready(fetch) ||
-        !ag_op_is_eligible(stream, current) || !ag_fetch_begin(fetch, stream, number))
+        !ag_op_is_eligible(stream, current) || !ag_guests_have_joined(stream) ||
+        !ag_fetch_begin(fetch, stream, number))
         return false;
     bool alone = is_alone(stream);
     if (!alone)
@@ -425,6 +427,7 @@ enum ag_read ag_engine_read(const struct ag_read_call *call)
         return AG_READ_NOT;
     bool ready = ag_fetch_is_ready(&stream->id.context->fetch);
     enum place place = ready || !call->blocks ? prepare(call, ready) : ELSEWHERE;
+    ag_fork_leave(stream, AG_REASON_HOST_WAIT);
     if (place == ELSEWHERE || (stream = ag_enter(call->stream, call->ptsz, current, false)) == NULL)
         return AG_READ_NOT;
     if (place == PINNED)

@@ -9,6 +9,7 @@
 #include "engine/eager.h"
 #include "engine/event.h"
 #include "engine/execs.h"
+#include "engine/guests.h"
 #include "engine/handle.h"
 #include "engine/hot.h"
 #include "engine/issuer.h"
@@ -233,6 +234,7 @@ static struct ag_stream *make(CUstream name, CUcontext current, bool late, uint3
         ag_stream_touch(stream);
         ag_sequence_bar(stream, false);
         ag_copies_start(stream);
+        ag_guests_start(stream);
         ag_pinned_start(stream);
         ag_eager_start(stream);
         stream->id.number = ++stream_count;
@@ -295,6 +297,7 @@ void ag_stream_capture_ends(struct ag_stream *stream)
 /* The state is no longer that of its stream. */
 static void lose_stream(struct ag_stream *stream)
 {
+    ag_guests_start(stream);
     ag_sequence_be_curious(stream, false);
     ag_stream_capture_ends(stream);
     ag_relay_forget(stream);

@@ -40,19 +40,23 @@ static void flush(struct ag_stream *stream, CUevent handle, enum ag_reason reaso
     AG_CALLSITE();
 }
 
+void ag_event_flush(CUevent handle, struct ag_stream *const holders[], unsigned count,
+                    enum ag_reason reason)
+{
+    CUcontext current;
+    if (count != 0 && ag_context_refused(&current)) { /* and so is the call that follows */
+        (void)ag_watchdog_flush(AG_REASON_EVENT);
+        return;
+    }
+    while (count > 0)
+        flush(holders[--count], handle, reason);
+}
+
 struct ag_event_known ag_event_settle(CUevent handle, bool all, enum ag_reason reason)
 {
     struct ag_stream *holders[AG_EVENT_HOLDERS];
     struct ag_event_known known;
     unsigned count = ag_event_holders(handle, all, holders, &known);
-    if (count == 0)
-        return known;
-    CUcontext current;
-    if (ag_context_refused(&current)) { /* and so is the call that follows */
-        (void)ag_watchdog_flush(AG_REASON_EVENT);
-        return known;
-    }
-    while (count > 0)
-        flush(holders[--count], handle, reason);
+    ag_event_flush(handle, holders, count, reason);
     return known;
 }

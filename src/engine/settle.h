@@ -10,4 +10,8 @@
    known of the event, which stays true unless the program uses the event in two threads at once. */
 struct ag_event_known ag_event_settle(CUevent event, bool all, enum ag_reason reason);
 
+/* Flushes the streams that ag_event_holders() has told of. */
+void ag_event_flush(CUevent event, struct ag_stream *const holders[], unsigned count,
+                    enum ag_reason reason);
+
 #endif

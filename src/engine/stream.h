@@ -21,6 +21,7 @@
 #include "engine/context.h"
 #include "engine/lock.h"
 #include "engine/thread.h"
+#include "graph/fork.h"
 #include "graph/keep.h"
 #include "graph/trace.h"
 #include "policy/backoff.h"
@@ -74,6 +75,7 @@ struct ag_issuer {
     _Atomic bool elsewhere;     /* that thread has gone on to another stream since */
     _Atomic uint64_t passed;    /* ops that passed while the recorder rested, in all lives */
     _Atomic uint64_t used;      /* launches of the program's own graphs, in all lives */
+    _Atomic uint64_t visited;   /* ops that another stream's sequence took, in all lives */
     _Atomic uint64_t waited;    /* of what was issued, the part that the program has waited for */
     _Atomic uint64_t recorded;  /* counters.ops when the last sequence ended, in all lives */
 };
@@ -212,6 +214,38 @@ struct ag_seen {
     bool live;
 };
 
+/* guests.c: the streams whose ops are in the open sequence. */
+struct ag_hosting {
+    _Atomic unsigned guests; /* branches 1 to that */
+    uint32_t taken;          /* depth of the last op that `fork` knows */
+    uint64_t origin;         /* the token of the record from which they fork */
+    struct ag_fork fork;
+    struct ag_ways before; /* of `fork`, before that op */
+    struct ag_guest {
+        struct ag_stream *stream;
+        CUstream handle;
+        uint32_t life;
+        uint64_t issued; /* ops of its stream, with those of the branch */
+    } guest[AG_BRANCHES];
+};
+
+/* guests.c: the stream whose sequence takes this stream's ops. */
+struct ag_visit {
+    struct ag_stream *_Atomic host; /* NULL: none */
+    unsigned branch;
+    struct ag_stream *_Atomic behind; /* all that this stream was given comes before some op of that
+                                         one; NULL: nothing is known */
+    uint64_t issued;                  /* how much that was */
+    uint64_t strange;                 /* calls by then that the library does not know */
+    uint64_t number;                  /* that op: the sequence, by its number, */
+    uint32_t depth;                   /* and behind how many ops of that */
+    uint32_t away;                    /* next times that it is no guest */
+    uint32_t turned; /* times in a row that the host's sequence was to begin elsewhere */
+    struct ag_backoff aways;
+    bool asked, told; /* the driver has been asked for its priority; and has told: */
+    int priority;
+};
+
 enum { AG_MOST_FIELDS = 256 };
 
 struct ag_stream {
@@ -237,6 +271,8 @@ struct ag_stream {
     struct ag_keep keep;        /* graph/keep.c: arguments of held kernels, where the driver keeps
                                    them */
     _Atomic uint32_t freed; /* pool.c: the life in which memory was freed in it, plus 1; 0: never */
+    struct ag_hosting hosting;
+    struct ag_visit visit;
     struct ag_cuts cuts;
     struct ag_seen seen;
     void *fields[AG_MOST_FIELDS]; /* kernel.c: pointers to the arguments of a launch that has them

@@ -11,6 +11,7 @@
 #include "engine/eager.h"
 #include "engine/execs.h"
 #include "engine/failure.h"
+#include "engine/guests.h"
 #include "engine/hot.h"
 #include "engine/issuer.h"
 #include "engine/make.h"
@@ -35,6 +36,17 @@ __attribute__((noinline)) static CUresult replay_in_range(struct ag_trace *trace
     return result;
 }
 
+/* Whether the program records the events of the trace as it did when that was made. Else the next
+   trace has a node for each record. */
+static __attribute__((noinline)) bool matches(struct ag_stream *stream, struct ag_trace *trace)
+{
+    if (ag_fork_matches(trace->step, trace->length))
+        return true;
+    trace->leaf->apart = true;
+    ag_execs_drop(stream, trace);
+    return false;
+}
+
 /* Replays the longest trace that begins the held ops; returns its length, 0 without one. */
 static INLINE uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CUstream target)
 {
@@ -45,6 +57,8 @@ static INLINE uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CU
         return 0;
     struct ag_trace *trace = ag_variant_choose(stream->seq.path[length]->trace);
     trace->leaf->trace = trace; /* the one in use */
+    if (UNLIKELY(trace->ends.branches > 1) && !matches(stream, trace))
+        return 0;
     uint64_t patches = stream->counters.patches;
     CUresult result = UNLIKELY(ag_ranges) ? replay_in_range(trace, target, &stream->counters)
                                           : ag_trace_replay(trace, target, &stream->counters);
@@ -54,6 +68,8 @@ static INLINE uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CU
         ag_execs_drop(stream, trace);
         return 0;
     }
+    if (UNLIKELY(trace->ends.branches > 1))
+        ag_guests_replayed(stream, trace);
     if (stream->counters.patches != patches)
         ag_variant_observe(trace, (uint32_t)(stream->counters.patches - patches));
     ag_execs_replayed(stream, trace);
@@ -91,7 +107,7 @@ static uint32_t find_anew(struct ag_stream *stream, uint32_t count,
     uint32_t rest = stream->seq.held - count, length = 0;
     for (uint32_t i = 0; i < rest; i++) {
         const struct ag_node *held = stream->seq.path[count + 1 + i];
-        if (ag_node_is_event(held) || ag_node_is_kept(held))
+        if (ag_node_is_event(held) || ag_node_is_kept(held) || ag_op_branch(&held->op) != 0)
             break;
         node = anew[i] = ag_tree_find(tree, node, &held->op);
         if (node == NULL || !ag_node_leads(node) || node->bad != 0)
@@ -176,7 +192,8 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
         held = stream->seq.held;
     }
     for (uint32_t i = part.replayed + 1; i <= held; i++)
-        submit_one(stream, stream->seq.path[i], target);
+        submit_one(stream, stream->seq.path[i],
+                   ag_guests_target(stream, &stream->seq.path[i]->op, target));
     ag_pinned_flush(stream, target);
     for (unsigned i = 0; i < stream->seq.free_count; i++)
         ag_failure_refused(stream, ag_real.cuMemFreeAsync(stream->seq.frees[i], target),
@@ -278,11 +295,12 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
     struct ag_node *variant = NULL;
     if (barrier)
         ag_pinned_followed(stream, reason);
-    ag_sequence_be_curious(stream, !barrier && stream->id.live);
+    ag_sequence_be_curious(stream, (!barrier || ag_guests_listen(stream)) && stream->id.live);
     if (stream->seq.held != 0)
         variant = flush(stream, reason);
     else
         note_eager(stream, barrier, reason);
+    ag_guests_end(stream);
     ag_sequence_settles_events(stream);
     ag_failure_forgive(stream);
     ag_issuer_counts(stream);

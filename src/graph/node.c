@@ -111,11 +111,11 @@ static CUresult kernel_submit(const struct ag_node *node, CUstream stream)
  * for the kernel ahead at all (CUDA driver API, CUlaunchAttributeID: dependents can choose to), and
  * may end first; what comes behind it in the stream comes behind both, so it waits for both.
  */
-static bool is_early(const struct ag_node *node, const struct ag_after *after)
+bool ag_node_is_early(const struct ag_node *node, const struct ag_node *last)
 {
     const CUlaunchAttribute *attrs = node->op.extra;
     bool early = false;
-    if (node->op.kind != AG_OP_KERNEL || after->count == 0 || after->last->op.kind != AG_OP_KERNEL)
+    if (node->op.kind != AG_OP_KERNEL || last == NULL || last->op.kind != AG_OP_KERNEL)
         return false;
     for (uint32_t i = 0; i < node->op.extra_size / sizeof *attrs; i++)
         early |= attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
@@ -127,7 +127,7 @@ static CUresult add_kernel(const struct ag_node *node, CUfunction func, CUgraph 
 {
     const CUlaunchAttribute *attrs = node->op.extra;
     uint32_t count = node->op.extra_size / sizeof *attrs;
-    bool early = is_early(node, after);
+    bool early = ag_node_is_early(node, after->last);
     struct ag_moment moment = {.function = NULL};
     if (ag_kernel_setting(&node->op) != 0)
         ag_moment_open(&moment, &node->op, true);
@@ -241,15 +241,6 @@ unsigned ag_node_places(const struct ag_node *node, struct ag_place place[AG_PLA
     return params.srcMemoryType == CU_MEMORYTYPE_DEVICE ? 2 : 1;
 }
 
-/* -- Events ---------------------------------------------------------------- */
-
-static CUevent event_of(const struct ag_node *node)
-{
-    struct ag_event_arguments arguments;
-    memcpy(&arguments, node->args, sizeof arguments);
-    return arguments.event;
-}
-
 /* -- Values in memory -------------------------------------------------------- */
 
 static CUstreamBatchMemOpParams value_params(const struct ag_node *node)
@@ -293,8 +284,8 @@ static CUresult value_submit(const struct ag_node *node, CUstream stream)
 
 /* -- By kind --------------------------------------------------------------- */
 
-static CUresult add(const struct ag_node *node, CUfunction func, CUgraph graph, CUcontext ctx,
-                    CUgraphNode *made, const struct ag_after *after)
+CUresult ag_node_add(const struct ag_node *node, CUfunction func, CUgraph graph, CUcontext ctx,
+                     CUgraphNode *made, const struct ag_after *after)
 {
     switch ((enum ag_op_kind)node->op.kind) {
     case AG_OP_KERNEL:
@@ -309,10 +300,10 @@ static CUresult add(const struct ag_node *node, CUfunction func, CUgraph graph, 
     }
     case AG_OP_RECORD:
         return ag_real.cuGraphAddEventRecordNode(made, graph, after->node, after->count,
-                                                 event_of(node));
+                                                 ag_node_event(node));
     case AG_OP_WAIT:
         return ag_real.cuGraphAddEventWaitNode(made, graph, after->node, after->count,
-                                               event_of(node));
+                                               ag_node_event(node));
     case AG_OP_VALUE: {
         CUstreamBatchMemOpParams value = value_params(node);
         CUDA_BATCH_MEM_OP_NODE_PARAMS params = value_node(&value, ctx);
@@ -320,19 +311,6 @@ static CUresult add(const struct ag_node *node, CUfunction func, CUgraph graph, 
     }
     }
     return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-CUresult ag_node_add(const struct ag_node *node, CUfunction func, CUgraph graph, CUcontext ctx,
-                     CUgraphNode *made, struct ag_after *after)
-{
-    CUresult result = add(node, func, graph, ctx, made, after);
-    bool early = is_early(node, after);
-    if (early)
-        after->node[0] = after->node[after->count - 1];
-    after->node[early] = *made;
-    after->count = 1 + early;
-    after->last = node;
-    return result;
 }
 
 /* Gives a kernel its arguments: in an exec or, where that is NULL, in its source graph. */
@@ -368,7 +346,7 @@ CUresult ag_node_patch(const struct ag_node *node, CUfunction func, CUgraphExec 
     }
     case AG_OP_RECORD:
     case AG_OP_WAIT:
-        return ag_node_patch_event(node, exec, graph_node, event_of(node));
+        return ag_node_patch_event(node, exec, graph_node, ag_node_event(node));
     case AG_OP_VALUE: {
         CUstreamBatchMemOpParams value = value_params(node);
         CUDA_BATCH_MEM_OP_NODE_PARAMS params = value_node(&value, ctx);
@@ -405,9 +383,9 @@ CUresult ag_node_patch_source(const struct ag_node *node, CUfunction func, CUgra
         return ag_real.cuGraphMemcpyNodeSetParams(graph_node, &params);
     }
     case AG_OP_RECORD:
-        return ag_real.cuGraphEventRecordNodeSetEvent(graph_node, event_of(node));
+        return ag_real.cuGraphEventRecordNodeSetEvent(graph_node, ag_node_event(node));
     case AG_OP_WAIT:
-        return ag_real.cuGraphEventWaitNodeSetEvent(graph_node, event_of(node));
+        return ag_real.cuGraphEventWaitNodeSetEvent(graph_node, ag_node_event(node));
     case AG_OP_VALUE: {
         CUstreamBatchMemOpParams value = value_params(node);
         CUDA_BATCH_MEM_OP_NODE_PARAMS params = value_node(&value, ctx);
@@ -427,9 +405,9 @@ CUresult ag_node_submit(const struct ag_node *node, CUstream stream)
     case AG_OP_COPY:
         return copy_submit(node, stream);
     case AG_OP_RECORD:
-        return ag_real.cuEventRecord(event_of(node), stream);
+        return ag_real.cuEventRecord(ag_node_event(node), stream);
     case AG_OP_WAIT:
-        return ag_real.cuStreamWaitEvent(stream, event_of(node), 0);
+        return ag_real.cuStreamWaitEvent(stream, ag_node_event(node), 0);
     case AG_OP_VALUE:
         return value_submit(node, stream);
     }

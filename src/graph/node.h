@@ -20,6 +20,7 @@
 
 #include <cuda.h>
 
+#include "config/config.h"
 #include "graph/words.h"
 #include "trace/tree.h"
 
@@ -37,17 +38,21 @@ struct ag_place {
 enum { AG_PLACES = 2 };
 unsigned ag_node_places(const struct ag_node *node, struct ag_place place[AG_PLACES]);
 
-/* The graph nodes that the next op comes behind: the last node. If that is a kernel which need not
-   wait for the node before it (programmatic serialization), also the node before. */
+/* The graph nodes that an op comes behind. The last of them is that of the op before it in its
+   branch, if that has one. */
 struct ag_after {
-    CUgraphNode node[2];
+    CUgraphNode node[AG_MOST_LENGTH];
     uint32_t count;
-    const struct ag_node *last; /* the op of the last node */
+    const struct ag_node *last; /* the op before; NULL: it has no node */
 };
 
-/* Adds the graph node of an op behind those; it becomes the last one. */
+/* Whether the op need not wait for the end of the kernel right before it (programmatic
+   serialization). What comes behind it waits for both. */
+bool ag_node_is_early(const struct ag_node *node, const struct ag_node *last);
+
+/* Adds the graph node of an op behind those. */
 CUresult ag_node_add(const struct ag_node *node, CUfunction func, CUgraph graph, CUcontext ctx,
-                     CUgraphNode *made, struct ag_after *after);
+                     CUgraphNode *made, const struct ag_after *after);
 
 /* Gives the node of an exec the op's arguments. The context must be current. */
 CUresult ag_node_patch(const struct ag_node *node, CUfunction func, CUgraphExec exec,
@@ -77,12 +82,20 @@ static inline uint64_t ag_words(const uint32_t *low)
 
 static inline bool ag_node_is_kept(const struct ag_node *node)
 {
-    return node->op.shape[AG_KERNEL_FLAGS] & AG_KERNEL_KEPT; /* no other kind uses that word */
+    return node->op.shape[AG_KERNEL_FLAGS] & AG_KERNEL_KEPT; /* no other kind uses that bit */
 }
 
 static inline bool ag_node_is_event(const struct ag_node *node)
 {
     return node->op.kind == AG_OP_RECORD || node->op.kind == AG_OP_WAIT;
+}
+
+/* The event that a record or a wait names. */
+static inline CUevent ag_node_event(const struct ag_node *node)
+{
+    struct ag_event_arguments arguments;
+    memcpy(&arguments, node->args, sizeof arguments);
+    return arguments.event;
 }
 
 /* Whether it is a copy of pageable memory, of which the bytes are taken at the call. */

@@ -7,6 +7,7 @@
 #include "config/config.h"
 #include "config/cuda.h"
 #include "driver/driver.h"
+#include "graph/fork.h"
 #include "graph/node.h"
 #include "policy/policy.h"
 
@@ -124,9 +125,13 @@ static bool avoid_freed(struct ag_trace *trace)
 static CUresult build(struct ag_trace *trace, CUcontext ctx, CUstream stream)
 {
     CUresult result = ag_real.cuGraphCreate(&trace->graph, 0);
-    struct ag_after after = {.count = 0};
+    struct ag_after after;
     for (uint32_t i = 0; result == CUDA_SUCCESS && i < trace->length; i++) {
         struct ag_step *step = &trace->step[i];
+        if (!ag_fork_has_node(step))
+            continue;
+        ag_fork_after(trace->step, i, &after);
+        step->early = ag_node_is_early(step->node, after.last);
         result = ag_node_add(step->node, step->func, trace->graph, ctx, &step->graph_node, &after);
     }
     return result == CUDA_SUCCESS ? set_priorities(trace, stream) : result;
@@ -193,7 +198,8 @@ struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream st
         given(step);
         trace->events |= ag_node_is_event(node);
     }
-    if (!avoid_freed(trace)) {
+    if (!ag_fork_find(trace->step, trace->length, leaf->apart, &trace->ends) ||
+        !avoid_freed(trace)) {
         free(trace);
         return NULL;
     }
@@ -234,7 +240,7 @@ static CUresult update(struct ag_trace *trace, struct ag_counters *counters)
 {
     for (uint32_t i = 0; i < trace->length; i++) {
         struct ag_step *step = &trace->step[i];
-        if (step->source_version == step->node->version)
+        if (step->source_version == step->node->version || step->graph_node == NULL)
             continue;
         CUresult result =
             ag_node_patch_source(step->node, step->func, step->graph_node, trace->ctx);
@@ -264,7 +270,7 @@ static inline __attribute__((always_inline)) bool is_stale(const struct ag_trace
                                                            struct ag_step *step)
 {
     const struct ag_node *node = step->node;
-    if (__builtin_expect(step->version == node->version, 1))
+    if (__builtin_expect(step->version == node->version, 1) || step->graph_node == NULL)
         return false;
     /* The node has been given other events by sequences that are not held, a lone record say. */
     bool alone = trace->variant == trace && node->below + (node->trace != NULL) == 1 &&
@@ -300,7 +306,7 @@ CUresult ag_trace_replace_event(struct ag_trace *trace, CUevent event, CUevent o
     for (uint32_t i = 0; i < trace->length && result == CUDA_SUCCESS; i++) {
         struct ag_step *step = &trace->step[i];
         struct ag_event_arguments arguments;
-        if (!ag_node_is_event(step->node))
+        if (!ag_node_is_event(step->node) || step->graph_node == NULL)
             continue;
         memcpy(&arguments, step->args, sizeof arguments);
         if (arguments.event != event)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A trace made executable: a CUDA graph of the ops on a path of the tree, one after the other,
- * instantiated and uploaded. Built explicitly, never by capturing a stream of the program.
+ * A trace made executable: a CUDA graph of the ops on a path of the tree, one after the other or in
+ * branches (graph/fork.h), instantiated and uploaded. Built explicitly, never by capturing a stream
+ * of the program.
  *
  * All functions want the trace's context to be current, and the lock of the stream it belongs to.
  * Each returns the first driver error, after which the caller submits the ops eagerly; a trace
@@ -12,6 +13,7 @@
 
 #include <cuda.h>
 
+#include "graph/fork.h"
 #include "observe/account.h"
 #include "observe/counters.h"
 #include "policy/policy.h"
@@ -34,29 +36,9 @@ struct ag_trace {
     bool events;         /* some of its ops are records or waits */
     bool prioritized;    /* some launch asks for a priority: it is for streams of one priority */
     bool differs;        /* some launch asks for another priority than its stream's */
-    struct ag_step {
-        struct ag_node *node;
-        CUgraphNode graph_node;
-        CUfunction func;
-        uint32_t version;        /* the node's `version` whose arguments the exec has */
-        uint32_t source_version; /* the node's `version` whose arguments the source graph has */
-        unsigned char *args;     /* the arguments that the exec has; NULL: cannot be compared */
-        uint32_t shape[AG_SHAPE_WORDS]; /* of the op that the exec has */
-    } step[];
+    struct ag_ends ends; /* of its branches; see graph/fork.h */
+    struct ag_step step[];
 };
-
-/* Whether the exec has the arguments of the op as it was held last. */
-static inline bool ag_step_is_current(struct ag_step *step)
-{
-    const struct ag_node *node = step->node;
-    if (step->version == node->version)
-        return true;
-    if (step->args == NULL || memcmp(step->args, node->args, node->op.layout->size) != 0 ||
-        memcmp(step->shape, node->op.shape, sizeof step->shape) != 0)
-        return false;
-    step->version = node->version;
-    return true;
-}
 
 /*
  * Builds the trace of the path from the root to `leaf`, for `stream`, without its exec. NULL on

@@ -7,7 +7,7 @@
  *   memset   enum ag_memset_word        -                                struct ag_memset_arguments
  *   copy     enum ag_copy_word          CUDA_MEMCPY3D                    struct ag_copy_arguments
  *   record   -                          -                                struct ag_event_arguments
- *   wait     -                          -                                struct ag_event_arguments
+ *   wait     enum ag_event_word         -                                struct ag_event_arguments
  *   value    enum ag_value_word         -                                the value
  */
 #ifndef AG_WORDS_H
@@ -52,6 +52,24 @@ static inline uint32_t ag_kernel_setting(const struct ag_op *op)
     return op->shape[AG_KERNEL_FLAGS] >> AG_KERNEL_SETTING & AG_MOST_SETTINGS;
 }
 
+/*
+ * Streams that fork and join (engine/region.h): the ops of a branch stand in the sequence of the
+ * stream that forked. From this bit on the last word of any op has the number of its branch, 0 for
+ * the stream that forked. No call has such a number.
+ */
+enum { AG_OP_BRANCH = 20, AG_BRANCHES = 8 };
+
+static inline unsigned ag_op_branch(const struct ag_op *op)
+{
+    return op->shape[AG_SHAPE_WORDS - 1] >> AG_OP_BRANCH & (AG_BRANCHES - 1);
+}
+
+static inline void ag_op_set_branch(struct ag_op *op, unsigned branch)
+{
+    op->shape[AG_SHAPE_WORDS - 1] &= ~((uint32_t)(AG_BRANCHES - 1) << AG_OP_BRANCH);
+    op->shape[AG_SHAPE_WORDS - 1] |= (uint32_t)branch << AG_OP_BRANCH;
+}
+
 enum ag_memset_word {
     AG_MEMSET_COUNT_LOW, /* elements of a row */
     AG_MEMSET_COUNT_HIGH,
@@ -88,6 +106,11 @@ enum ag_copy_word {
 };
 
 enum ag_value_word { AG_VALUE_OPERATION /* CUstreamBatchMemOpType */, AG_VALUE_FLAGS };
+
+enum ag_event_word {
+    AG_EVENT_LINK, /* of a wait: the record that it waits for stands so many ops before it, in the
+                      same sequence; 0: somewhere else */
+};
 
 struct ag_event_arguments {
     CUevent event;

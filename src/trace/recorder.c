@@ -9,6 +9,7 @@ bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, 
     size_t tree = offsetof(struct ag_recorder, cursor); /* which comes first, and stays */
     memset((char *)rec + tree, 0, offsetof(struct ag_recorder, unseen) - tree);
     rec->limit = UINT32_MAX;
+    rec->most = max_length;
     ag_recorder_resize(rec, unroll, max_length);
     rec->reach = ag_backoff_next(&rec->reaches, AG_REACH);
     rec->novel = AG_NOVEL_FIRST;
@@ -158,6 +159,10 @@ void ag_recorder_drop(struct ag_recorder *rec)
     rec->ended = NULL;
     rec->anchor = 0;
     rec->chain = 0;
+    if (rec->open)
+        rec->limit = rec->closed;
+    rec->open = false;
+    rec->forks = 0;
 }
 
 void ag_recorder_prune(struct ag_recorder *rec)
@@ -464,6 +469,8 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
         passed(rec, node);
     rec->cursor = &rec->tree.root;
     rec->limit = rec->max_length;
+    rec->open = false;
+    rec->forks = 0;
     rec->ops += node->depth;
     rec->chain += node->depth;
     rec->fruitless += node->depth;
@@ -480,6 +487,30 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     if (node->trace == NULL)
         return learn(rec, node, barrier, hot, min_length);
     return before != NULL && rec->fruitless == node->depth ? join(rec, before, node, hot) : NULL;
+}
+
+void ag_recorder_forks(struct ag_recorder *rec, bool joined, uint32_t depth)
+{
+    if (!joined && !rec->open) {
+        rec->closed = rec->limit;
+        rec->limit = rec->most;
+    }
+    if (joined && rec->open) {
+        uint32_t round = depth - (rec->forks != 0 ? rec->forks - 1 : 0);
+        rec->limit = depth + round > rec->most ? depth : rec->closed;
+    }
+    if (joined && rec->open)
+        rec->forks = depth + 1;
+    else if (!joined && rec->forks == 0)
+        rec->forks = 1;
+    rec->open = !joined;
+}
+
+void ag_recorder_cut_at(struct ag_recorder *rec, uint64_t token)
+{
+    rec->anchor = token;
+    rec->chain = rec->unroll;
+    rec->came = false;
 }
 
 void ag_recorder_waited(struct ag_recorder *rec, uint32_t length)

@@ -83,6 +83,11 @@ struct ag_recorder {
     bool owes;          /* graphs have cost so much that known sequences count as others */
     uint32_t misled;    /* known sequences in a row of which no more than a part came */
     uint32_t irregular; /* ops for which the stream counts as irregular; 0: it does not */
+    uint32_t most;      /* ops that any sequence may have */
+    uint32_t
+        forks; /* the open sequence has branches: the depth at which they joined last, plus 1 */
+    bool open; /* some of them have not joined: it does not end for its length */
+    uint32_t closed;       /* `limit` once they have */
     struct ag_node unseen; /* the cursor in a sequence that has gone where none has before */
 };
 
@@ -178,14 +183,41 @@ void ag_recorder_late(struct ag_recorder *rec, struct ag_node *node);
 /* Whether the open sequence ends before this op. */
 static inline bool ag_recorder_cuts(const struct ag_recorder *rec, const struct ag_op *op)
 {
-    return op->token == rec->anchor && rec->chain + rec->cursor->depth >= rec->unroll;
+    return op->token == rec->anchor && !rec->open && rec->chain + rec->cursor->depth >= rec->unroll;
 }
 
-/* Whether the open sequence, which goes out eagerly, is looked at when it has come to this node. */
-static inline bool ag_recorder_looks(const struct ag_node *node)
+/* The open sequence has branches: whether all have joined with the next op, which comes at that
+   depth. Until then it is not cut for its length. It ends where they join if there is no room for
+   them to fork and join again. */
+void ag_recorder_forks(struct ag_recorder *rec, bool joined, uint32_t depth);
+
+/* The open sequence has branches from now on, that fork at an op with this token (0: not known). If
+   it does not begin with the anchor that op is the anchor. */
+static inline void ag_recorder_begins_fork(struct ag_recorder *rec, uint64_t token)
+{
+    if (rec->chain == 0 || token == 0)
+        return;
+    rec->anchor = token;
+    rec->chain = 0;
+}
+
+/* The open sequence ends with the op that comes at that depth, which is the next. */
+static inline void ag_recorder_end_at(struct ag_recorder *rec, uint32_t depth)
+{
+    rec->limit = depth;
+}
+
+/* Between two sequences: the next one ends before an op with that token, which is the anchor. */
+void ag_recorder_cut_at(struct ag_recorder *rec, uint64_t token);
+
+/* Whether the open sequence, which goes out eagerly, is looked at when it has come to this node.
+   One with branches is where these have joined. */
+static inline bool ag_recorder_looks(const struct ag_recorder *rec, const struct ag_node *node)
 {
     uint32_t depth = node->depth;
-    return depth % AG_LOOK_FIRST == 0 && depth <= AG_LOOK_LAST && (depth & (depth - 1)) == 0;
+    if (depth > AG_LOOK_LAST || depth < AG_LOOK_FIRST)
+        return false;
+    return rec->forks != 0 ? rec->forks == depth + 1 : (depth & (depth - 1)) == 0;
 }
 
 /* Whether the last ops of the open sequence are of so many equal rounds. Then the sequence ends

@@ -31,6 +31,7 @@ struct ag_node {
     uint8_t bad; /* its call has failed: no trace may contain it for now. AG_BAD_SHAPE: because of
                     its shape */
     bool taken;  /* the driver has taken an eager call with its present shape; the owner's */
+    bool apart;  /* its records of one event are not always of one event; the owner's */
     bool came;   /* its known sequence has come, and was to get a trace; the recorder's */
     uint8_t failures; /* times that no graph could be made of the path to here; the owner's */
     uint16_t late;    /* how often what is held up to here is late, in points; the recorder's */

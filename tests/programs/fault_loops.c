@@ -189,6 +189,33 @@ static void events(void)
         note(cuEventDestroy(turn[i]));
 }
 
+/* A stream forks two others off, and joins them. */
+static void forks(void)
+{
+    CUstream s[3];
+    CUevent e[3];
+    for (unsigned i = 0; i < 3; i++) {
+        s[i] = stream_new(CU_STREAM_NON_BLOCKING);
+        note(cuEventCreate(&e[i], CU_EVENT_DISABLE_TIMING));
+    }
+    for (uint32_t step = 0; step < STEPS; step++) {
+        note(cuEventRecord(e[0], s[0]));
+        for (unsigned i = 1; i < 3; i++) {
+            note(cuStreamWaitEvent(s[i], e[0], 0));
+            note(launch_mix(buffer[i - 1], N, step / 2, s[i]));
+            note(cuEventRecord(e[i], s[i]));
+            note(cuStreamWaitEvent(s[0], e[i], 0));
+        }
+        note(cuMemcpyDtoDAsync(buffer[0], buffer[1], N, s[0]));
+        if (step % 8 == 7)
+            note(cuStreamSynchronize(s[0]));
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        note(cuStreamDestroy(s[i]));
+        note(cuEventDestroy(e[i]));
+    }
+}
+
 /* The legacy stream orders blocking streams without any call. */
 static void legacy(void)
 {
@@ -628,6 +655,7 @@ int main(int argc, char **argv)
                {"memsets", memsets},
                {"copies", copies},
                {"events", events},
+               {"forks", forks},
                {"legacy", legacy},
                {"per_thread", per_thread},
                {"relay", relay},

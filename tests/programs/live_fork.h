@@ -83,7 +83,7 @@ static void end(uint32_t step)
     OK(launch_mix(buffer[0], N, step, origin));
 }
 
-static void whole(uint32_t step)
+static inline void whole(uint32_t step)
 {
     begin(step);
     for (unsigned i = 0; i < BRANCHES; i++)
@@ -125,6 +125,7 @@ static void prepared(void)
     word = host_words(4);
     OK(cuMemAlloc(&extra, 4 * N));
     OK(cuMemsetD32(extra, 1, N));
+    OK(cuCtxSynchronize()); /* these streams do not wait for the legacy one */
     make_streams(CU_STREAM_NON_BLOCKING);
     forked = new_event(CU_EVENT_DISABLE_TIMING);
     middle = new_event(CU_EVENT_DISABLE_TIMING);

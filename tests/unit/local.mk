@@ -3,7 +3,7 @@
 
 UNIT_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 
-check_PROGRAMS += tests/unit/probe tests/unit/test_aside tests/unit/test_duel tests/unit/test_function tests/unit/test_known tests/unit/test_left tests/unit/test_lock tests/unit/test_lock_membarrier tests/unit/test_log \
+check_PROGRAMS += tests/unit/probe tests/unit/test_aside tests/unit/test_duel tests/unit/test_fork tests/unit/test_function tests/unit/test_known tests/unit/test_left tests/unit/test_lock tests/unit/test_lock_membarrier tests/unit/test_log \
 	tests/unit/test_pace tests/unit/test_recorder tests/unit/test_shape tests/unit/test_trace
 
 tests_unit_probe_SOURCES = tests/unit/probe.c $(config_sources) $(observe_sources)
@@ -16,6 +16,9 @@ tests_unit_test_aside_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_duel_SOURCES = tests/unit/test_duel.c tests/unit/test.h src/policy/duel.c
 tests_unit_test_duel_CPPFLAGS = $(UNIT_CPPFLAGS)
+
+tests_unit_test_fork_SOURCES = tests/unit/test_fork.c tests/unit/test.h src/graph/fork.c
+tests_unit_test_fork_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_function_SOURCES = tests/unit/test_function.c tests/unit/test.h src/graph/function.c src/trace/op.c src/graph/setting.c src/graph/shape.c \
 	src/observe/patience.c

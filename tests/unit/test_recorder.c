@@ -36,8 +36,8 @@ static struct ag_node *feed_op(struct ag_recorder *rec, unsigned name, bool look
     if (rec->cursor->depth == 0)
         ag_recorder_head(rec, op.token);
     struct ag_node *node = ag_recorder_step(rec, &op);
-    if (node != NULL && (ag_recorder_full(rec, node) ||
-                         (looks && ag_recorder_looks(node) && ag_recorder_loops(rec, HOT + 1)))) {
+    if (node != NULL && (ag_recorder_full(rec, node) || (looks && ag_recorder_looks(rec, node) &&
+                                                         ag_recorder_loops(rec, HOT + 1)))) {
         struct ag_node *second = ag_recorder_end(rec, false, HOT, LEAST);
         hot = hot != NULL ? hot : second;
     }
@@ -771,4 +771,41 @@ TEST(equal_tokens_are_not_equal_ops)
     CHECK(ag_tree_add(&tree, &tree.root, &a) != NULL);
     CHECK(ag_tree_find(&tree, &tree.root, &b) == NULL);
     ag_tree_free(&tree);
+}
+
+/* -- Streams that fork and join ---------------------------------------------------- */
+
+TEST(branches_are_not_cut_before_they_join)
+{
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 4096, 4, 16));
+    ag_recorder_resize(&rec, 4, 4);
+    ag_recorder_waited(&rec, 4);
+    const struct ag_op first = op_of(1);
+    ag_recorder_head(&rec, first.token);
+    for (unsigned name = 1; name <= 6; name++) { /* the second op forks, the sixth joins */
+        const struct ag_op op = op_of(name);
+        if (name == 2 || name == 6)
+            ag_recorder_forks(&rec, name == 6, name);
+        const struct ag_node *node = ag_recorder_step(&rec, &op);
+        CHECK(node != NULL && ag_recorder_full(&rec, node) == (name == 6));
+        CHECK(name == 6 || !ag_recorder_cuts(&rec, &first));
+    }
+    CHECK(ag_recorder_cuts(&rec, &first));
+    (void)ag_recorder_end(&rec, false, HOT, LEAST);
+    CHECK(!rec.open && rec.limit == 4);
+    ag_tree_free(&rec.tree);
+}
+
+TEST(branches_join_where_there_is_no_room_for_more)
+{
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 4096, 16, 16));
+    for (unsigned name = 1; name <= 10; name++) { /* all ops but the tenth are of branches */
+        const struct ag_op op = op_of(name);
+        ag_recorder_forks(&rec, name == 10, name);
+        const struct ag_node *node = ag_recorder_step(&rec, &op);
+        CHECK(node != NULL && ag_recorder_full(&rec, node) == (name == 10));
+    }
+    ag_tree_free(&rec.tree);
 }

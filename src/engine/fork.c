@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/* Streams that become guests, and leave. */
+#include "engine/fork.h"
+
+#include "engine/execs.h"
+#include "engine/hot.h"
+#include "engine/issuer.h"
+#include "engine/observe.h"
+#include "engine/registry.h"
+#include "engine/submit.h"
+
+/* Whether nothing but its host could stand in the way of a guest, which is locked. */
+static bool may_visit(const struct ag_stream *stream, const struct ag_stream *host)
+{
+    return ag_guests_host(stream) == NULL && stream->id.live && ag_issuer_is_self(stream) &&
+           ag_guests_may_come(stream, host) && !stream->seq.barred &&
+           !ag_recorder_rests(&stream->recorder) && !stream->turn.rests;
+}
+
+/* The stream waits for the event, whose record is in the other's open sequence. */
+static enum ag_admission begin_visit(struct ag_stream *stream, struct ag_stream *host,
+                                     CUevent event)
+{
+    enum ag_admission admission = AG_ADMIT_NOT;
+    ag_stream_lock(stream);
+    if (may_visit(stream, host)) {
+        if (stream->recorder.cursor->depth != 0)
+            ag_stream_end(stream, false, AG_REASON_EVENT);
+        if (ag_stream_trylock(host)) {
+            admission = ag_guests_admit(host, stream, event);
+            ag_stream_unlock(host);
+        }
+    }
+    ag_stream_unlock(stream);
+    return admission;
+}
+
+/* Drops the traces that have the op from which streams fork, but do not begin with it. */
+static void drop_through(struct ag_stream *host, uint64_t origin)
+{
+    ag_depth++;
+    for (struct ag_trace *trace = host->execs.traces, *next; trace != NULL; trace = next) {
+        uint32_t i = 1;
+        next = trace->next;
+        while (i < trace->length && trace->step[i].node->op.token != origin)
+            i++;
+        if (i < trace->length && trace->ends.branches <= 1)
+            ag_execs_drop(host, trace);
+    }
+    ag_depth--;
+}
+
+/* The host's sequence ends, and the next one begins where streams fork. */
+static void begin_at_origin(struct ag_stream *host)
+{
+    ag_stream_lock(host);
+    ag_stream_end(host, true, AG_REASON_EVENT);
+    if (host->hosting.origin != 0) {
+        drop_through(host, host->hosting.origin);
+        ag_recorder_cut_at(&host->recorder, host->hosting.origin);
+    }
+    ag_stream_unlock(host);
+}
+
+/* Whether all of them are that one. */
+static bool are_all(struct ag_stream *const holders[], unsigned count, const struct ag_stream *host)
+{
+    while (count > 0 && holders[count - 1] == host)
+        count--;
+    return count == 0;
+}
+
+/* The stream's call is one of the host's sequence, where streams have forked. */
+static bool is_within(const struct ag_stream *stream, const struct ag_stream *host)
+{
+    return stream == host ? ag_guests_any(host) : ag_guests_host(stream) == host;
+}
+
+bool ag_fork_keeps(const struct ag_event_call *call, CUcontext current,
+                   struct ag_stream *const holders[], unsigned count,
+                   const struct ag_event_known *known)
+{
+    struct ag_stream *host = holders[0];
+    if (!ag_opt.trace_forks || AG_NOTING() || known->timed || !are_all(holders, count, host) ||
+        !ag_issuer_is_self(host))
+        return false;
+    struct ag_stream *stream = ag_stream_peek(call->stream, call->ptsz, current);
+    if (stream == NULL)
+        return false;
+    bool keeps = is_within(stream, host), turns = keeps && !call->wait && known->awaited;
+    if (!keeps && stream != host && call->wait) {
+        enum ag_admission admission = begin_visit(stream, host, call->event);
+        keeps = admission != AG_ADMIT_NOT;
+        turns = admission == AG_ADMIT_LATER;
+    }
+    if (turns)
+        begin_at_origin(host);
+    return keeps;
+}
+
+/* The last sequence has ended with a record and been replayed: the next one goes on behind it. */
+static void drop_last(struct ag_stream *host)
+{
+    struct ag_node *node = host->recorder.ended;
+    if (node == NULL || node->op.kind != AG_OP_RECORD || host->recorder.cursor->depth != 0)
+        return;
+    ag_depth++;
+    while (node->trace != NULL)
+        ag_execs_drop(host, node->trace);
+    ag_depth--;
+}
+
+void ag_fork_misses(const struct ag_event_call *call, CUcontext current,
+                    const struct ag_event_known *known)
+{
+    struct ag_stream *host = known->by;
+    struct ag_stream *stream = ag_stream_peek(call->stream, call->ptsz, current);
+    if (stream == NULL || stream == host || !ag_opt.trace_forks || AG_NOTING())
+        return;
+    ag_stream_lock(stream);
+    if (may_visit(stream, host) && ag_stream_trylock(host)) {
+        if (host->id.life == known->life && ag_issuer_issued(host) == known->issued &&
+            ag_guests_would_come(host, stream))
+            drop_last(host);
+        ag_stream_unlock(host);
+    }
+    ag_stream_unlock(stream);
+}
+
+void ag_fork_leave(struct ag_stream *stream, enum ag_reason reason)
+{
+    struct ag_stream *host = ag_guests_host(stream);
+    if (host == NULL)
+        return;
+    ag_stream_lock(host);
+    if (ag_guests_host(stream) == host)
+        ag_stream_end(host, true, reason);
+    ag_stream_unlock(host);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* Branches of a sequence: order, edges, joins. */
+#include "graph/fork.h"
+
+#include "policy/policy.h"
+
+AG_HOLDS(struct ag_ways, last[0], AG_MOST_LENGTH);
+
+/* -- How far branches have come ---------------------------------------------------- */
+
+void ag_fork_take(struct ag_fork *fork, const struct ag_op *op, uint32_t depth)
+{
+    unsigned branch = ag_op_branch(op);
+    uint8_t *seen = fork->ways.seen[branch];
+    uint32_t link = op->kind == AG_OP_WAIT ? op->shape[AG_EVENT_LINK] : 0;
+    fork->ways.last[branch] = seen[branch] = (uint8_t)depth;
+    if (link != 0 && link < depth) {
+        const uint8_t *at = fork->at[depth - link];
+        for (unsigned i = 0; i < AG_BRANCHES; i++)
+            seen[i] = at[i] > seen[i] ? at[i] : seen[i];
+    }
+    if (op->kind == AG_OP_RECORD)
+        memcpy(fork->at[depth], seen, AG_BRANCHES);
+}
+
+bool ag_ways_are_joined(const struct ag_ways *ways)
+{
+    unsigned branch = 1;
+    while (branch < AG_BRANCHES && ways->last[branch] <= ways->seen[0][branch])
+        branch++;
+    return branch == AG_BRANCHES;
+}
+
+/* Whether the op may come next: a branch begins with a wait for a record of the sequence. */
+static bool may_come(const struct ag_ways *ways, const struct ag_op *op, uint32_t depth)
+{
+    unsigned branch = ag_op_branch(op);
+    uint32_t link = op->kind == AG_OP_WAIT ? op->shape[AG_EVENT_LINK] : 0;
+    return link < depth && (branch == 0 || ways->last[branch] != 0 || link != 0);
+}
+
+static bool is_whole(const struct ag_node *path[AG_MOST_LENGTH + 1], uint32_t length)
+{
+    struct ag_fork fork = {0};
+    for (uint32_t depth = 1; depth <= length; depth++) {
+        const struct ag_op *op = &path[depth]->op;
+        uint32_t link = op->kind == AG_OP_WAIT ? op->shape[AG_EVENT_LINK] : 0;
+        if (!may_come(&fork.ways, op, depth) ||
+            (link != 0 && path[depth - link]->op.kind != AG_OP_RECORD))
+            return false;
+        ag_fork_take(&fork, op, depth);
+    }
+    return ag_ways_are_joined(&fork.ways);
+}
+
+bool ag_fork_is_whole(const struct ag_node *leaf)
+{
+    const struct ag_node *path[AG_MOST_LENGTH + 1];
+    uint32_t length = leaf->depth;
+    unsigned branches = 0;
+    for (const struct ag_node *node = leaf; node->parent != NULL; node = node->parent) {
+        path[node->depth] = node;
+        branches |= ag_op_branch(&node->op) |
+                    (node->op.kind == AG_OP_WAIT ? node->op.shape[AG_EVENT_LINK] : 0);
+    }
+    return branches == 0 || is_whole(path, length);
+}
+
+/* -- The steps of a trace ---------------------------------------------------------------- */
+
+enum { NOWHERE = UINT32_MAX };
+
+/* The step before, in its branch. */
+static uint32_t step_before(const struct ag_step *step, uint32_t at)
+{
+    unsigned branch = ag_op_branch(&step[at].node->op);
+    while (at-- > 0)
+        if (ag_op_branch(&step[at].node->op) == branch)
+            return at;
+    return NOWHERE;
+}
+
+/* The step with the next record of the event of this one; 0: there is none. */
+static uint8_t next_record(const struct ag_step *step, uint32_t at, uint32_t length)
+{
+    CUevent event = ag_node_event(step[at].node);
+    for (uint32_t i = at + 1; i < length; i++)
+        if (step[i].node->op.kind == AG_OP_RECORD && ag_node_event(step[i].node) == event)
+            return (uint8_t)i;
+    return 0;
+}
+
+bool ag_fork_find(struct ag_step *step, uint32_t length, bool all, struct ag_ends *ends)
+{
+    for (uint32_t i = 0; i < length; i++) {
+        unsigned branch = ag_op_branch(&step[i].node->op);
+        ends->last[branch] = (uint8_t)i;
+        ends->branches = (uint8_t)(branch < ends->branches ? ends->branches : branch + 1);
+    }
+    for (uint32_t i = 0; ends->branches > 1 && !all && i < length; i++)
+        if (step[i].node->op.kind == AG_OP_RECORD)
+            step[i].again = next_record(step, i, length);
+    for (unsigned branch = 1; branch < ends->branches; branch++) {
+        uint32_t last = ends->last[branch];
+        if (step[last].node->op.kind != AG_OP_RECORD || next_record(step, last, length) != 0)
+            return false; /* its stream could not wait for it by that event */
+    }
+    return true;
+}
+
+bool ag_fork_has_node(const struct ag_step *step)
+{
+    const struct ag_op *op = &step->node->op;
+    return step->again == 0 && !(op->kind == AG_OP_WAIT && op->shape[AG_EVENT_LINK] != 0);
+}
+
+/* A search for the nodes that an op comes behind. */
+struct search {
+    const struct ag_step *step;
+    struct ag_after *after;
+    bool found[AG_MOST_LENGTH];
+    uint8_t todo[AG_MOST_LENGTH]; /* steps to be looked at */
+    uint32_t count;
+};
+
+static void find_step(struct search *search, uint32_t at)
+{
+    if (at == NOWHERE || search->found[at])
+        return;
+    search->found[at] = true;
+    search->todo[search->count++] = (uint8_t)at;
+}
+
+static void find_node(struct search *search, uint32_t at)
+{
+    search->after->node[search->after->count++] = search->step[at].graph_node;
+}
+
+/* One of the steps that are to be looked at. One without a node stands for what it comes behind. A
+   kernel that is early may end before the one ahead of it. */
+static void look(struct search *search)
+{
+    uint32_t at = search->todo[--search->count];
+    const struct ag_step *step = &search->step[at];
+    uint32_t before = step_before(search->step, at);
+    if (step->graph_node == NULL) {
+        find_step(search, before);
+        if (step->node->op.kind == AG_OP_WAIT)
+            find_step(search, at - step->node->op.shape[AG_EVENT_LINK]);
+        return;
+    }
+    if (step->early && !search->found[before]) {
+        search->found[before] = true;
+        find_node(search, before);
+    }
+    find_node(search, at);
+}
+
+void ag_fork_after(const struct ag_step *step, uint32_t at, struct ag_after *after)
+{
+    struct search search = {.step = step, .after = after};
+    uint32_t before = step_before(step, at);
+    bool last = before != NOWHERE && step[before].graph_node != NULL;
+    after->count = 0;
+    after->last = last ? step[before].node : NULL;
+    find_step(&search, before);
+    while (search.count != 0)
+        look(&search);
+}
+
+bool ag_fork_matches(const struct ag_step *step, uint32_t length)
+{
+    for (uint32_t i = 0; i < length; i++) {
+        uint8_t again = step[i].again;
+        if (again != 0 && ag_node_event(step[i].node) != ag_node_event(step[again].node))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Streams that fork and join, in one sequence: its branches, and what is ordered behind what.
+ *
+ * Each op has the number of its branch; the stream that forked is branch 0. An op comes behind the
+ * op before it in its branch. A wait for a record of the sequence (AG_EVENT_LINK) comes behind that
+ * record, too. Such a wait is an edge of the graph, and has no node. A record has none where a
+ * later op of the sequence records the event again: nobody can ask for it any more.
+ *
+ * A branch has joined if branch 0 has waited for all its ops. A sequence is whole if all branches
+ * have. Only that is a graph: the stream that forked goes on behind its graph.
+ */
+#ifndef AG_GRAPH_FORK_H
+#define AG_GRAPH_FORK_H
+
+#include "graph/step.h"
+
+/* How far the branches have come. Places are depths of ops. */
+struct ag_ways {
+    uint8_t last[AG_BRANCHES];              /* the last op; 0: none. Not kept for branch 0 */
+    uint8_t seen[AG_BRANCHES][AG_BRANCHES]; /* [a][b]: the last op of b that a comes behind */
+};
+
+struct ag_fork {
+    struct ag_ways ways;
+    uint8_t at[AG_MOST_LENGTH + 1][AG_BRANCHES]; /* what each record comes behind */
+};
+
+/* The sequence has one more op, at this depth. Kernels of branch 0 may be left out. */
+void ag_fork_take(struct ag_fork *fork, const struct ag_op *op, uint32_t depth);
+
+/* Whether all branches have joined. */
+bool ag_ways_are_joined(const struct ag_ways *ways);
+
+/* Whether the path to this node can be a graph: it begins with an op of branch 0, each branch
+   begins with a wait for a record of the path, and all have joined. */
+bool ag_fork_is_whole(const struct ag_node *leaf);
+
+/* -- The steps of a trace, which is whole --------------------------------------------- */
+
+/* Its branches: how many they are, with branch 0, and the last step of each. Of those that have
+   joined that is a record. */
+struct ag_ends {
+    uint8_t branches;
+    uint8_t last[AG_BRANCHES];
+};
+
+/* Finds the branches, and the records that need no node; with `all` each has one. False: it cannot
+   be a graph. */
+bool ag_fork_find(struct ag_step *step, uint32_t length, bool all, struct ag_ends *ends);
+
+/* Whether the step needs a node. */
+bool ag_fork_has_node(const struct ag_step *step);
+
+/* What the graph node of the step at that place comes behind. The steps before it have theirs. */
+void ag_fork_after(const struct ag_step *step, uint32_t at, struct ag_after *after);
+
+/* Whether records without a node are of events that are recorded again, as they were when the trace
+   was built. */
+bool ag_fork_matches(const struct ag_step *step, uint32_t length);
+
+#endif

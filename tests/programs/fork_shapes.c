@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/* fork_shapes.c SHAPE: streams that fork and join by events, in loops of one shape. Prints what
+ * came out, which is the same with the library as without it. */
+#include "live.h"
+
+enum { STREAMS = 4, EVENTS = 12, LOOPS = 200 };
+
+static CUstream s[STREAMS];
+static CUevent event[EVENTS];
+
+static void record(unsigned e, unsigned stream)
+{
+    OK(cuEventRecord(event[e], s[stream]));
+}
+
+static void wait(unsigned stream, unsigned e)
+{
+    OK(cuStreamWaitEvent(s[stream], event[e], 0));
+}
+
+static void kernels(unsigned stream, unsigned count, uint32_t step)
+{
+    for (unsigned i = 0; i < count; i++)
+        OK(launch_mix(buffer[stream], N, step * 7 + i, s[stream]));
+}
+
+/* The stream's buffer gets a part of another one's. */
+static void take(unsigned stream, unsigned from, unsigned part)
+{
+    OK(cuMemcpyDtoDAsync(buffer[stream] + 4 * part, buffer[from] + 4 * part, 16, s[stream]));
+}
+
+static void begin(void)
+{
+    for (unsigned i = 0; i < STREAMS; i++)
+        s[i] = made(CU_STREAM_NON_BLOCKING);
+    for (unsigned i = 0; i < EVENTS; i++)
+        OK(cuEventCreate(&event[i], CU_EVENT_DISABLE_TIMING));
+}
+
+/* Stream 0 forks `ways` - 1 streams off, and joins them. */
+static void fork_join(unsigned ways, unsigned count, uint32_t step, unsigned first)
+{
+    record(first, 0);
+    for (unsigned i = 1; i < ways; i++)
+        wait(i, first);
+    for (unsigned i = 0; i < ways; i++)
+        kernels(i, count, step);
+    for (unsigned i = 1; i < ways; i++) {
+        record(first + i, i);
+        wait(0, first + i);
+    }
+    for (unsigned i = 1; i < ways; i++)
+        take(0, i, i);
+}
+
+static void plain(void)
+{
+    begin();
+    for (uint32_t step = 0; step < LOOPS; step++)
+        fork_join(3, 2, step / 8, 0);
+}
+
+/* More ops than a graph may have. */
+static void endless(void)
+{
+    begin();
+    for (uint32_t step = 0; step < 2 * LOOPS; step++)
+        fork_join(3, 50, step / 16, 0);
+}
+
+static void synced(void)
+{
+    begin();
+    for (uint32_t step = 0; step < LOOPS; step++) {
+        fork_join(4, 1, step / 8, 0);
+        OK(cuStreamSynchronize(s[0]));
+    }
+}
+
+static void changing(void)
+{
+    begin();
+    for (uint32_t step = 0; step < LOOPS; step++) {
+        fork_join(2, 5, step, 0);
+        if (step % 16 == 5)
+            OK(cuCtxSynchronize());
+    }
+}
+
+/* A branch forks again; its branch is joined by it, or by the first stream. */
+static void nested(void)
+{
+    begin();
+    for (uint32_t step = 0; step < LOOPS; step++) {
+        record(0, 0);
+        wait(1, 0);
+        take(1, 0, 0);
+        kernels(1, 1, step);
+        record(1, 1);
+        wait(2, 1);
+        take(2, 1, 4);
+        kernels(2, 2, step);
+        OK(launch_mix(buffer[3], N, step, s[0]));
+        record(2, 2);
+        if (step / 50 % 2 == 0) {
+            wait(1, 2);
+            take(1, 2, 8);
+        } else {
+            wait(0, 2);
+        }
+        record(3, 1);
+        wait(0, 3);
+        take(0, 1, 8);
+        take(0, 2, 12);
+    }
+}
+
+/* Other ops than kernels. */
+static void copies(void)
+{
+    begin();
+    for (uint32_t step = 0; step < LOOPS; step++) {
+        record(0, 0);
+        wait(1, 0);
+        OK(cuMemsetD32Async(buffer[1], step, N / 2, s[1]));
+        take(1, 0, 4);
+        kernels(1, 1, 3);
+        OK(cuMemsetD8Async(buffer[3], (unsigned char)step, N, s[0]));
+        record(1, 1);
+        wait(0, 1);
+        take(0, 1, 8);
+        take(0, 3, 0);
+        kernels(0, 1, 4);
+    }
+}
+
+/* One event for all joins, and for the fork, too. */
+static void one_event(void)
+{
+    begin();
+    for (uint32_t step = 0; step < LOOPS; step++) {
+        record(0, 0);
+        wait(1, 0);
+        wait(2, 0);
+        kernels(0, 1, step);
+        kernels(1, 2, step);
+        kernels(2, 1, step);
+        for (unsigned i = 1; i < 3; i++) {
+            record(0, i);
+            wait(0, 0);
+        }
+        take(0, 1, 0);
+        take(0, 2, 8);
+    }
+}
+
+/* Events that are others each time, in rounds of four or of three. */
+static void pool(void)
+{
+    begin();
+    for (uint32_t step = 0; step < LOOPS; step++)
+        fork_join(2, 2, 1, 2 * (step % (step < LOOPS / 2 ? 4 : 3)));
+}
+
+/* Copies run ahead by a step: the branch is never joined by its end. */
+static void ahead(void)
+{
+    begin();
+    for (uint32_t step = 0; step < LOOPS; step++) {
+        wait(0, 1 + step % 2);
+        take(0, 1, 8 * (step % 2));
+        kernels(0, 2, step);
+        record(0, 0);
+        wait(1, 0);
+        kernels(1, 1, step);
+        record(1 + (step + 1) % 2, 1);
+    }
+}
+
+/* The branch's stream is used by itself now and then, in each way that there is. */
+static void outside(void)
+{
+    begin();
+    for (uint32_t step = 0; step < LOOPS; step++) {
+        uint32_t host[4];
+        fork_join(3, 2, step / 4, 0);
+        switch (step % 40) {
+        case 7: /* of memory that no other stream uses */
+            for (unsigned i = 0; i < 3; i++)
+                OK(launch_mix(buffer[3], N, step, s[1]));
+            break;
+        case 13:
+            (void)cuStreamQuery(s[1]);
+            break;
+        case 19:
+            OK(cuStreamSynchronize(s[2]));
+            break;
+        case 25:
+            OK(cuMemcpyDtoHAsync(host, buffer[1], sizeof host, s[1]));
+            break;
+        case 31:
+            OK(cuStreamDestroy(s[1]));
+            s[1] = made(CU_STREAM_NON_BLOCKING);
+            kernels(0, 1, step);
+            break;
+        default:
+            break;
+        }
+        if (step % 40 == 31) { /* what the stream had done comes before: it was joined */
+            record(4, 0);
+            wait(1, 4);
+        }
+    }
+}
+
+/* Work in the middle that nobody holds: a barrier, in turn before each op of the step. */
+static void middles(void)
+{
+    begin();
+    for (uint32_t step = 0; step < LOOPS; step++) {
+        uint32_t at = step < LOOPS / 2 ? 100 : step % 9;
+        record(0, 0);
+        if (at == 0)
+            OK(cuEventSynchronize(event[0]));
+        wait(1, 0);
+        if (at == 1)
+            (void)cuEventQuery(event[0]);
+        kernels(1, 1, step);
+        if (at == 2)
+            OK(cuStreamSynchronize(s[1]));
+        kernels(0, 1, step);
+        if (at == 3)
+            OK(cuStreamSynchronize(s[0]));
+        kernels(1, 1, step);
+        if (at == 4)
+            kernels(2, 1, step);
+        record(1, 1);
+        if (at == 5)
+            OK(cuEventSynchronize(event[1]));
+        wait(0, 1);
+        if (at == 6)
+            OK(cuCtxSynchronize());
+        take(0, 1, 8);
+        if (at == 7)
+            OK(cuEventDestroy(event[1]));
+        if (at == 7)
+            OK(cuEventCreate(&event[1], CU_EVENT_DISABLE_TIMING));
+    }
+}
+
+static const struct scenario shapes[] = {
+    {"plain", plain},   {"endless", endless}, {"synced", synced},   {"changing", changing},
+    {"nested", nested}, {"copies", copies},   {"pool", pool},       {"one_event", one_event},
+    {"ahead", ahead},   {"outside", outside}, {"middles", middles}, {NULL, NULL},
+};
+
+int main(int argc, char **argv)
+{
+    run(shapes, argc, argv);
+    show_all(argv[1]);
+    return 0;
+}

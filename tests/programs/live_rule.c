@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* live_rule.c SCENARIO: streams that fork and join, and work in a branch's stream between the steps
+ * that must come behind a branch, or before the next one. Prints what came out, which is the same
+ * with the library as without it. */
+#define _GNU_SOURCE
+#include "live_fork.h"
+
+enum { PAUSE_US = 2000 };
+
+/* A step in which the first branch waits for a word and then takes another one from the host. */
+static void with_words(uint32_t step)
+{
+    begin(step);
+    OK(launch_word(spin, word, 1, branch[0]));
+    work(0, step);
+    OK(cuMemcpyHtoDAsync(extra, (const void *)(word + 1), 4, branch[0]));
+    OK(launch_mix(extra, N, step, branch[0]));
+    work(1, step);
+    OK(launch_mix(buffer[3], N, step, origin));
+    end(step);
+}
+
+/* Kernels that wait for the word do so until it is released. */
+static void hold_word(void)
+{
+    OK(cuCtxSynchronize());
+    set_word(word, 0);
+}
+
+static void release_word(void)
+{
+    set_word(word, 1);
+}
+
+static void show_extra(void)
+{
+    OK(cuCtxSynchronize());
+    show("extra", extra);
+}
+
+/* The branch's stream reads what its branch has written, which lasts until the host has issued
+   that. */
+static void read_behind(uint32_t step)
+{
+    hold_word();
+    with_words(step);
+    (void)cuStreamQuery(origin);
+    copy(extra, buffer[1], N, branch[0]);
+    (void)cuStreamQuery(branch[0]);
+    usleep(PAUSE_US);
+    release_word();
+}
+
+static void behind(void)
+{
+    release_word();
+    steps(with_words, read_behind);
+    show_extra();
+}
+
+/* A host function in the branch's stream writes a word that the next branch takes. */
+static void write_late(void *step)
+{
+    usleep(PAUSE_US);
+    set_word(word + 1, (uint32_t)(uintptr_t)step);
+}
+
+static void call_host(uint32_t step)
+{
+    with_words(step);
+    OK(cuLaunchHostFunc(branch[0], write_late, (void *)(uintptr_t)step));
+}
+
+static void host_function(void)
+{
+    release_word();
+    steps(with_words, call_host);
+    show_extra();
+}
+
+/* A call that the library does not know, made by another thread while nothing is held, has the
+   branch's stream wait for the host. */
+static void *wait_batched(void *arg)
+{
+    uint32_t step = (uint32_t)(uintptr_t)arg;
+    CUstreamBatchMemOpParams wait = {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32,
+                                                   .address = (CUdeviceptr)(uintptr_t)(word + 2),
+                                                   .value = step,
+                                                   .flags = CU_STREAM_WAIT_VALUE_GEQ}};
+    OK(cuCtxSetCurrent(ctx));
+    OK(cuStreamBatchMemOp(branch[0], 1, &wait, 0));
+    return NULL;
+}
+
+static void wait_beside(uint32_t step)
+{
+    pthread_t beside;
+    with_words(step);
+    OK(cuCtxSynchronize());
+    CHECK(pthread_create(&beside, NULL, wait_batched, (void *)(uintptr_t)step) == 0);
+    CHECK(pthread_join(beside, NULL) == 0);
+    with_words(step);
+    (void)cuStreamQuery(origin);
+    usleep(PAUSE_US);
+    set_word(word + 1, step);
+    set_word(word + 2, step);
+}
+
+static void unknown_call(void)
+{
+    release_word();
+    steps(with_words, wait_beside);
+    show_extra();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {{"behind", behind},
+                                          {"host_function", host_function},
+                                          {"unknown_call", unknown_call},
+                                          {NULL, NULL}};
+    return run_fork(all, argc, argv);
+}

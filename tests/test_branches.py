@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT
+"""Streams that fork and join by events as one graph: what comes out is the same, and how much is one graph."""
+import collections
+
+import pytest
+
+import compiled
+import helpers
+
+SHAPES = ["plain", "endless", "synced", "changing", "nested", "copies", "pool", "one_event", "ahead", "outside", "middles"]
+APART = {"AUTOGRAPH_TRACE_FORKS": "false"}
+
+# The most launches of graphs in the loops of which all becomes one graph: 200 steps, which 400 launches or more
+# would take with graphs for each stream.
+ONE_GRAPH = {"plain": 50, "synced": 200, "changing": 60, "copies": 60, "ahead": 60, "nested": 150}
+
+
+def run(shape, preload=True, **env):
+    return helpers.run_logged([compiled.program("fork_shapes"), shape], preload=preload,
+                              env={"AUTOGRAPH_TRACE_DUEL": "false", **env})
+
+
+# Work between the steps, in the stream of a branch: behind the branch, or before the next one.
+RULES = ["behind", "host_function", "unknown_call"]
+
+
+def work(done):
+    """How often the device executed what, whatever the stream. Records and waits may be edges of a graph."""
+    return collections.Counter(op for ops in done.log.values() for op in ops
+                               if not op.startswith(("op=record", "op=wait")))
+
+
+@pytest.mark.parametrize("way", ["usual", "fixed", "hasty", "recapture"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_nothing_changes(shape, way):
+    """The memory shows the order: each step depends on what other streams did in the step before."""
+    env = {"usual": {}, "fixed": helpers.HELD, "hasty": helpers.HASTY,
+           "recapture": {"AUTOGRAPH_UPDATE_STRATEGY": "recapture"}}[way]
+    plain, done = run(shape, preload=False), run(shape, **env)
+    assert (done.stdout, done.stderr) == (plain.stdout, "")
+    assert work(done) == work(plain)
+    assert done.report["errors"] == 0 and done.report["replays"] > 0
+
+
+@pytest.mark.parametrize("shape", ONE_GRAPH)
+def test_a_step_is_a_part_of_one_graph(shape):
+    found = run(shape, AGSIM_DELAY_US=0).report
+    assert found["ops"]["replayed"] > 0.7 * found["ops"]["total"]
+    assert 0 < found["replays"] <= ONE_GRAPH[shape]
+
+
+@pytest.mark.parametrize("shape", ["plain", "synced"])
+def test_each_stream_has_graphs_of_its_own(shape):
+    assert run(shape, AGSIM_DELAY_US=0, **APART).report["replays"] > 400
+
+
+def test_what_does_not_join_makes_way():
+    """A loop whose branches cannot become a graph is replayed almost as much as without trying."""
+    for shape in ("one_event", "endless"):
+        tried, apart = run(shape, AGSIM_DELAY_US=0).report, run(shape, AGSIM_DELAY_US=0, **APART).report
+        assert tried["ops"]["replayed"] > 0.95 * apart["ops"]["replayed"]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_branches_keep_their_streams_order(rule):
+    command = [compiled.program("live_rule"), rule]
+    plain, done = (helpers.run_logged(command, preload=preload, env={"AUTOGRAPH_TRACE_DUEL": "false"})
+                   for preload in (False, True))
+    assert (done.stdout, done.stderr) == (plain.stdout, "")
+    assert done.report["errors"] == 0 and done.report["replays"] > 0
+
+
+def test_random_steps():
+    """Each seed is a step that comes again and again: what it forks and joins is random."""
+    count = helpers.by_scale(60, 240, 1200)
+    for first in range(1, count, 6):  # a stream that did not join stays away, also in steps that follow
+        command = [compiled.program("fork_random"), first, 6]
+        plain = helpers.run(command, preload=False)
+        done = helpers.run_logged(command, env={"AUTOGRAPH_TRACE_DUEL": "false"})
+        assert (done.stdout, done.stderr) == (plain.stdout, "")
+        assert done.report["errors"] == 0 and done.report["replays"] > 0
