@@ -7,12 +7,12 @@ import pytest
 import compiled
 import helpers
 
-SHAPES = ["plain", "endless", "synced", "changing", "nested", "copies", "pool", "one_event", "ahead", "outside", "middles"]
+SHAPES = ["plain", "bare", "endless", "synced", "changing", "nested", "copies", "pool", "one_event", "ahead", "outside", "middles"]
 APART = {"AUTOGRAPH_TRACE_FORKS": "false"}
 
 # The most launches of graphs in the loops of which all becomes one graph: 200 steps, which 400 launches or more
 # would take with graphs for each stream.
-ONE_GRAPH = {"plain": 50, "synced": 200, "changing": 60, "copies": 60, "ahead": 60, "nested": 150}
+ONE_GRAPH = {"plain": 50, "bare": 80, "synced": 200, "changing": 60, "copies": 60, "ahead": 60, "nested": 150}
 
 
 def run(shape, preload=True, **env):

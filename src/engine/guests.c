@@ -148,6 +148,7 @@ static void admit(struct ag_stream *host, struct ag_stream *guest, uint32_t dept
         hosting->fork = (struct ag_fork){0};
         hosting->fork.at[depth][0] = (uint8_t)depth;
         hosting->taken = 0;
+        hosting->turns = false;
         hosting->origin = token_at(host, depth);
         ag_recorder_begins_fork(&host->recorder, hosting->origin);
     }
@@ -171,6 +172,7 @@ static enum ag_admission turn_round(struct ag_stream *host, struct ag_stream *gu
         visit->away = ag_backoff_next(&visit->aways, AG_FORK_AWAY);
     visit->turned = visit->turned == AG_FORK_TURNS ? 0 : visit->turned + 1;
     host->hosting.origin = token_at(host, depth);
+    host->hosting.turns = true;
     return AG_ADMIT_LATER;
 }
 
@@ -239,7 +241,7 @@ static void leave(struct ag_stream *host, unsigned branch, const struct ag_ways 
     if (joined && ways->last[branch] != 0) {
         ag_backoff_reset(&visit->aways);
         visit->turned = 0;
-    } else {
+    } else if (!host->hosting.turns) {
         visit->away = ag_backoff_next(&visit->aways, AG_FORK_AWAY);
     }
     atomic_store_explicit(&visit->host, NULL, memory_order_release);
@@ -253,6 +255,7 @@ void ag_guests_end_slow(struct ag_stream *host)
     for (unsigned i = 1; i <= hosting->guests; i++)
         leave(host, i, ways);
     hosting->guests = 0;
+    hosting->turns = false;
 }
 
 /* -- Submitting ------------------------------------------------------------------------ */

@@ -219,6 +219,7 @@ struct ag_hosting {
     _Atomic unsigned guests; /* branches 1 to that */
     uint32_t taken;          /* depth of the last op that `fork` knows */
     uint64_t origin;         /* the token of the record from which they fork */
+    bool turns;              /* the open sequence ends so that another one begins there */
     struct ag_fork fork;
     struct ag_ways before; /* of `fork`, before that op */
     struct ag_guest {

@@ -39,7 +39,7 @@ static void begin(void)
 }
 
 /* Stream 0 forks `ways` - 1 streams off, and joins them. */
-static void fork_join(unsigned ways, unsigned count, uint32_t step, unsigned first)
+static void fork_bare(unsigned ways, unsigned count, uint32_t step, unsigned first)
 {
     record(first, 0);
     for (unsigned i = 1; i < ways; i++)
@@ -50,6 +50,12 @@ static void fork_join(unsigned ways, unsigned count, uint32_t step, unsigned fir
         record(first + i, i);
         wait(0, first + i);
     }
+}
+
+/* The same, and stream 0 takes something of each. */
+static void fork_join(unsigned ways, unsigned count, uint32_t step, unsigned first)
+{
+    fork_bare(ways, count, step, first);
     for (unsigned i = 1; i < ways; i++)
         take(0, i, i);
 }
@@ -59,6 +65,14 @@ static void plain(void)
     begin();
     for (uint32_t step = 0; step < LOOPS; step++)
         fork_join(3, 2, step / 8, 0);
+}
+
+/* Nothing between the last join and the next fork. */
+static void bare(void)
+{
+    begin();
+    for (uint32_t step = 0; step < LOOPS; step++)
+        fork_bare(4, 1, step, 0);
 }
 
 /* More ops than a graph may have. */
@@ -250,9 +264,11 @@ static void middles(void)
 }
 
 static const struct scenario shapes[] = {
-    {"plain", plain},   {"endless", endless}, {"synced", synced},   {"changing", changing},
-    {"nested", nested}, {"copies", copies},   {"pool", pool},       {"one_event", one_event},
-    {"ahead", ahead},   {"outside", outside}, {"middles", middles}, {NULL, NULL},
+    {"plain", plain},   {"bare", bare},         {"endless", endless},
+    {"synced", synced}, {"changing", changing}, {"nested", nested},
+    {"copies", copies}, {"pool", pool},         {"one_event", one_event},
+    {"ahead", ahead},   {"outside", outside},   {"middles", middles},
+    {NULL, NULL},
 };
 
 int main(int argc, char **argv)
