@@ -136,6 +136,11 @@ OWN_SHAPES = {"AUTOGRAPH_GRAPH_SHAPES": "false"}  # so loops of other grids want
 HASTY = {"AUTOGRAPH_HOLD_BOUND_US": None}  # as in real life
 
 
+def work(log):
+    """How often the device executed what, whatever the stream. Records and waits may be edges of a graph."""
+    return collections.Counter(op for ops in log.values() for op in ops if not op.startswith(("op=record", "op=wait")))
+
+
 def run_logged(command, preload=True, env=None, own_clock=True, **options):
     """Runs a program on the simulated driver: its output, its exit report (None without the library), and
     what the device executed. The watchdog is patient; while it is, the library's clock does not go by the

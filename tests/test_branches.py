@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
 """Streams that fork and join by events as one graph: what comes out is the same, and how much is one graph."""
-import collections
-
 import pytest
 
 import compiled
@@ -24,12 +22,6 @@ def run(shape, preload=True, **env):
 RULES = ["behind", "host_function", "unknown_call"]
 
 
-def work(done):
-    """How often the device executed what, whatever the stream. Records and waits may be edges of a graph."""
-    return collections.Counter(op for ops in done.log.values() for op in ops
-                               if not op.startswith(("op=record", "op=wait")))
-
-
 @pytest.mark.parametrize("way", ["usual", "fixed", "hasty", "recapture"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_nothing_changes(shape, way):
@@ -38,7 +30,7 @@ def test_nothing_changes(shape, way):
            "recapture": {"AUTOGRAPH_UPDATE_STRATEGY": "recapture"}}[way]
     plain, done = run(shape, preload=False), run(shape, **env)
     assert (done.stdout, done.stderr) == (plain.stdout, "")
-    assert work(done) == work(plain)
+    assert helpers.work(done.log) == helpers.work(plain.log)
     assert done.report["errors"] == 0 and done.report["replays"] > 0
 
 

@@ -230,7 +230,7 @@ static CUresult pool_attribute(CUmemoryPool handle, CUmemPool_attribute attr, vo
         return r;
     }
     if (attr >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
-               attr <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES) {
+        attr <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES) {
         if (!set)
             *(int *)value = 1;
     } else if (attr == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) {
