@@ -61,7 +61,7 @@ LEFT_OUT = {
 UNSTEADY = {f"live_beside-{word}_beside" for word in ("released", "lost", "streams")} | {
     f"live_life-{word}" for word in ("signals", "captures", "leaves_others_behind")} | {
     "report_graph-captures_beside", "report_life-unload_beside", "report_callbacks-allocator",
-    "read_back-fails"}
+    "read_back-fails", "read_back-pinned_fails", "live_clock-captured"}
 
 
 def sources():
