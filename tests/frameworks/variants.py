@@ -221,6 +221,7 @@ def main():
         parser.error(f"there is no {', '.join(sorted(unknown))}: {', '.join(workloads.WORKLOADS)}")
     in_turn.switches()[0]()     # but for where a variant has it in use
     torch.set_float32_matmul_precision("high")
+    torch.backends.cudnn.deterministic = True   # or the sums of a ResNet's training depend on chance
     head = ["workload", *COLUMNS, "driver", "results"]
     print(f"| {' | '.join(head)} |\n{'| --- ' * len(head)}|", flush=True)
     rows = []
