@@ -91,7 +91,9 @@ def test_instructions(name):
         result = instructions.measure(name, helpers.build_dir())
     total = result["own"] + result["libc"]
     assert total <= CEILINGS[name], f"{total:.1f} instructions per call: {result['functions']}"
-    if name.startswith("held"):
+    if name in ("held-copy", "held-upload"):
+        assert "cuGraphLaunch" in result["driver"], "a graph has 16 copies: one is launched among the 30"
+    elif name.startswith("held"):
         assert not result["driver"], "what is held asks the driver nothing"
     elif name.startswith(("whole", "alone")):
         assert "cuGraphLaunch" in result["driver"] and "cuLaunchKernel" not in result["driver"]

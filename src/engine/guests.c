@@ -24,6 +24,8 @@ void ag_guests_start(struct ag_stream *stream)
     struct ag_visit *visit = &stream->visit;
     ag_guests_forget_all(); /* it may have been the one that others come before */
     atomic_store(&visit->behind, NULL);
+    atomic_store(&visit->host, NULL); /* a context may go with its streams' sequences open */
+    atomic_store(&stream->hosting.guests, 0);
     visit->asked = false;
     visit->away = visit->turned = 0;
     ag_backoff_reset(&visit->aways);
