@@ -23,9 +23,10 @@ void ag_guests_start(struct ag_stream *stream)
 {
     struct ag_visit *visit = &stream->visit;
     ag_guests_forget_all(); /* it may have been the one that others come before */
-    atomic_store(&visit->behind, NULL);
-    atomic_store(&visit->host, NULL); /* a context may go with its streams' sequences open */
-    atomic_store(&stream->hosting.guests, 0);
+    atomic_store_explicit(&visit->behind, NULL, memory_order_relaxed);
+    /* A context may go with its streams' sequences open. */
+    atomic_store_explicit(&visit->host, NULL, memory_order_relaxed);
+    atomic_store_explicit(&stream->hosting.guests, 0, memory_order_relaxed);
     visit->asked = false;
     visit->away = visit->turned = 0;
     ag_backoff_reset(&visit->aways);
