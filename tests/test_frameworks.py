@@ -10,6 +10,7 @@ import types
 import pytest
 
 import helpers
+from helpers import library
 
 FRAMEWORKS = helpers.SOURCE / "tests/frameworks"
 
@@ -98,7 +99,7 @@ def irregular(place, *only, status=0, words=()):
     """The script on fake programs: its rows by name, and what it printed."""
     programs = place / "programs.py"
     programs.write_text(FAKE.replace("SERVE)", f"{str(FRAMEWORKS / 'irregular_steps.py')!r})"))
-    command = [sys.executable, FRAMEWORKS / "irregular", "--programs", programs, "--library", helpers.library(),
+    command = [sys.executable, FRAMEWORKS / "irregular", "--programs", programs, "--library", library(),
                "--json", place / "rows", "--seconds", "0.05", "--warm-up", "0.01", "--only", ",".join(only), *words]
     done = subprocess.run(command, env=helpers.environment(preload=False), capture_output=True, text=True,
                           timeout=4 * helpers.TIMEOUT, check=False)
@@ -170,7 +171,7 @@ def gpus(place, script, *words, status=0):
     program.write_text(JACOBI + script + "\n")
     program.chmod(0o755)
     command = [sys.executable, FRAMEWORKS / "gpus", "--device", "cpu", "--dir", place, "--only", "threads-p2p",
-               "--library", helpers.library(), "--json", place / "found", *words]
+               "--library", library(), "--json", place / "found", *words]
     done = subprocess.run(command, env=helpers.environment(preload=False), capture_output=True, text=True,
                           timeout=helpers.TIMEOUT, check=False)
     assert done.returncode == status, done.stdout + done.stderr
@@ -226,7 +227,7 @@ def test_pytorch_in_several_processes():
     """A few steps on the CPU, where PyTorch is installed."""
     pytest.importorskip("torch", reason="there is no PyTorch")
     done = subprocess.run([sys.executable, FRAMEWORKS / "gpus", "--device", "cpu", "--only", "peer,workers,reduce,ddp",
-                           "--library", helpers.library(), "--runs", "0", "--starts", "1"], check=False,
+                           "--library", library(), "--runs", "0", "--starts", "1"], check=False,
                           env=helpers.environment(preload=False), timeout=8 * helpers.TIMEOUT,
                           capture_output=True, text=True)
     rows = [line.split("|")[1:6] for line in done.stdout.splitlines()[-4:]]
@@ -254,7 +255,7 @@ def mps(place, script, servers="12", begins=0):
     environment = helpers.environment(preload=False)
     if servers is not None:
         environment["PATH"] = f"{place}/bin:{environment['PATH']}"
-    command = [sys.executable, FRAMEWORKS / "mps", "--library", helpers.library(), "--processes", "2", "--rounds", "2",
+    command = [sys.executable, FRAMEWORKS / "mps", "--library", library(), "--processes", "2", "--rounds", "2",
                "--json", place / "rows", place / "program", place]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=helpers.TIMEOUT,
                           check=False)

@@ -53,7 +53,7 @@ static inline uint32_t ag_kernel_setting(const struct ag_op *op)
 }
 
 /*
- * Streams that fork and join (engine/region.h): the ops of a branch stand in the sequence of the
+ * Streams that fork and join (graph/fork.h): the ops of a branch stand in the sequence of the
  * stream that forked. From this bit on the last word of any op has the number of its branch, 0 for
  * the stream that forked. No call has such a number.
  */
