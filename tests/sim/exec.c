@@ -33,7 +33,7 @@ static bool has_many_copies(const struct plan *plan)
     unsigned copies = 0;
     for (unsigned i = 0; i < plan->shape->nnodes; i++)
         copies += plan->nodes[i].work.kind == WORK_COPY;
-    return copies > 16;
+    return copies > 8;
 }
 
 /* A context has device memory for some execs of any length, and keeps it when they go, for such as
