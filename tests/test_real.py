@@ -63,6 +63,12 @@ def test_no_pair_is_begun_after_the_limit(tmp_path):
     assert row["output"] == "equal" and len(row["times"]) == 1
 
 
+def test_several_libraries_need_rounds(tmp_path):
+    libraries = [f"--library={harmless_library()},NAME={name}" for name in ("first", "second")]
+    done = subprocess.run([REAL / "run", "--dir", tmp_path, *libraries], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "several libraries need --rounds" in done.stderr
+
+
 def runner():
     """The runner as a module."""
     loader = importlib.machinery.SourceFileLoader("runner", str(REAL / "run"))
