@@ -25,25 +25,30 @@ def test_memory_that_changes(way):
     assert library.report["replays"] > 100 and library.report["errors"] <= (way == "context") * 8
 
 
+@pytest.mark.parametrize("where", ["", "branch"])
 @pytest.mark.parametrize("way", re.findall(r'\{"(\w+)", \w+, \w+\}',
                                            (compiled.PROGRAMS / "no_access.c").read_text()))
-def test_memory_without_access(way, tmp_path):
+def test_memory_without_access(way, where, tmp_path):
     """Each call is refused at once, whatever the op, as long as there is no access; before and behind, it is
-    replayed."""
+    replayed. So it is in a stream that forks from another one: one graph has the ops of both."""
     env = {"AGSIM_DELAY_US": 0, "AUTOGRAPH_TRACE_DUEL": "false", "AUTOGRAPH_GRAPH_CREDIT_MS": 1000000,
            "AUTOGRAPH_TRACE_INHERIT": "false", **helpers.HELD}
 
     def program(preload):
         log, report = tmp_path / f"log{preload}", tmp_path / "report.json"
         clock = {"clock": compiled.clock()} if preload else {}
-        done = helpers.run([compiled.program("no_access"), way], preload=preload,
+        done = helpers.run([compiled.program("no_access"), way, *where.split()], preload=preload,
                            env={**env, "AGSIM_LOG": log, "AUTOGRAPH_REPORT": report}, **clock)
         log.write_text(re.sub(r"(op=copy .*)args=\w+", r"\1", log.read_text()))  # pinned memory is elsewhere
-        return (done.stdout, done.stderr, helpers.executed(log)), json.loads(report.read_text()) if preload else None
+        executed = helpers.executed(log)
+        return ((done.stdout, done.stderr, helpers.work(executed) if where else executed),
+                json.loads(report.read_text()) if preload else None)
     plain, _ = program(preload=False)
     library, report = program(preload=True)
     assert library == plain and plain[0].count("call 1, wait 0") >= (2 if way in {"pool", "managed"} else 8)
     assert report["errors"] == 0 and report["ops"]["replayed"] > 0.6 * report["ops"]["total"]
+    forked = sum(trace["replays"] for trace in report["trace_list"] if {"name": "wait", "count": 2} in trace["kernels"])
+    assert forked > 100 or not where or way in {"half", "half_readonly", "hole"}  # across two mappings: never held
 
 
 def test_a_word_where_the_device_may_only_read():

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* no_access.c: every kind of op in a loop of its own, with memory that the device may use, then may
  * not in the way that the argument names, then may again. The driver refuses such calls at once,
- * and the program goes on. A driver that does not know the way is reason to skip. */
+ * and the program goes on. A driver that does not know the way is reason to skip. With "branch" as
+ * a second argument the op is in a stream that forks from another one and joins it. */
 #include "sim_test.h"
 
 #include <stdbool.h>
@@ -9,7 +10,8 @@
 
 enum { STEPS = 120, BYTES = 64, PAGE = 4096, READS = 300, SKIP = 77 };
 
-static CUstream stream;
+static CUstream stream, host; /* of the op; from which it forks, or NULL */
+static CUevent forked, joined;
 static CUdeviceptr open, target;
 static size_t granule;
 static char *page, *pinned;
@@ -121,7 +123,7 @@ static void registered(bool may)
 }
 
 /* Memory of the host that is mapped. */
-static void host(bool may)
+static void of_the_host(bool may)
 {
     static CUdeviceptr base;
     CUmemAccessDesc here = {{CU_MEM_LOCATION_TYPE_HOST_NUMA, 0},
@@ -183,7 +185,7 @@ static const struct {
     {"half_readonly", half_readonly, NO_WORDS},
     {"hole", hole, WITH_OTHERS},
     {"registered", registered, NO_WORDS},
-    {"host", host, WITH_OTHERS},
+    {"host", of_the_host, WITH_OTHERS},
     {"pool", pool, ONLY_WORDS},
     {"managed", managed, ONLY_WORDS},
 };
@@ -287,6 +289,21 @@ static void look(const void *bytes)
         sum = sum * 31 + ((const unsigned char *)bytes)[i];
 }
 
+/* The op's stream goes on behind what its host was given, and has an op before it. */
+static void fork_from(uint32_t step)
+{
+    OK(cuEventRecord(forked, host));
+    OK(cuStreamWaitEvent(stream, forked, 0));
+    OK(cuMemsetD32Async(open + 2 * PAGE, step, BYTES / 4, stream));
+}
+
+static void join(uint32_t step)
+{
+    OK(cuEventRecord(joined, stream));
+    OK(cuStreamWaitEvent(host, joined, 0));
+    OK(cuMemsetD32Async(open + 2 * PAGE + BYTES, step, BYTES / 4, host));
+}
+
 /* Says each time that other codes are returned than in the step before. */
 static void loop(unsigned op, const char *when)
 {
@@ -295,10 +312,15 @@ static void loop(unsigned op, const char *when)
     OK(cuCtxSynchronize()); /* what the change has written is there */
     for (uint32_t step = 0; step < STEPS; step++) {
         int now[3] = {0, 0, 0};
+        CUstream first = host != NULL ? host : stream;
         for (unsigned i = 0; i < 4; i++)
-            now[0] |= (int)cuMemsetD32Async(open + PAGE + BYTES * i, step + i, BYTES / 4, stream);
+            now[0] |= (int)cuMemsetD32Async(open + PAGE + BYTES * i, step + i, BYTES / 4, first);
+        if (host != NULL)
+            fork_from(step);
         now[1] = (int)issue(op, step);
-        now[2] = (int)cuStreamSynchronize(stream);
+        if (host != NULL)
+            join(step);
+        now[2] = (int)cuStreamSynchronize(first);
         if (memcmp(now, last, sizeof now) != 0)
             printf("%s, %s, step %u: others %d, call %d, wait %d\n", names[op], when, step, now[0],
                    now[1], now[2]);
@@ -326,6 +348,9 @@ static void word_is_written(void)
 
 int main(int argc, char **argv)
 {
+    bool branch = argc == 3 && strcmp(argv[2], "branch") == 0;
+    if (branch) /* fewer streams than queues: those that share one have no branches */
+        CHECK(setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1) == 0);
     start();
     prop = (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                  .location = {CU_MEM_LOCATION_TYPE_DEVICE, dev}};
@@ -339,17 +364,22 @@ int main(int argc, char **argv)
     CHECK(page != NULL);
     for (unsigned i = 0; i < READS; i++) /* read-backs may be held from then on */
         OK(cuMemcpyDtoH(page, open, BYTES));
-    for (size_t i = 0; argc == 2 && i < sizeof ways / sizeof *ways; i++) {
+    OK(cuEventCreate(&forked, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventCreate(&joined, CU_EVENT_DISABLE_TIMING));
+    unsigned loops = 0;
+    for (size_t i = 0; (argc == 2 || branch) && i < sizeof ways / sizeof *ways; i++) {
         if (strcmp(ways[i].name, argv[1]) != 0)
             continue;
-        bool is_host = ways[i].change == registered || ways[i].change == host;
+        bool is_host = ways[i].change == registered || ways[i].change == of_the_host;
         for (unsigned op = 0; op < sizeof names / sizeof *names; op++) {
             if ((is_host ? !of_host[op] : strstr(names[op], " it") != NULL) ||
-                ways[i].words == (is_word(op) ? NO_WORDS : ONLY_WORDS))
+                ways[i].words == (is_word(op) ? NO_WORDS : ONLY_WORDS) || (branch && !streams[op]))
                 continue;
             stream = NULL;
             if (streams[op]) /* about which nothing is known */
                 OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+            if (branch && loops++ % 2 == 0)
+                OK(cuStreamCreate(&host, CU_STREAM_NON_BLOCKING));
             ways[i].change(true);
             loop(op, "with access");
             ways[i].change(false);
@@ -366,6 +396,6 @@ int main(int argc, char **argv)
         word_is_written();
         return 0;
     }
-    fprintf(stderr, "usage: no_access WAY\n");
+    fprintf(stderr, "usage: no_access WAY [branch]\n");
     return 2;
 }
