@@ -49,6 +49,7 @@ static __attribute__((noinline)) bool decide_upload(struct ag_stream *stream,
         ag_stream_unlock(stream);
         return ag_engine_copy(call);
     }
+    AG_NOTE(ag_note_copy(stream, call));
     bool described = ag_op_is_eligible(stream, current);
     if (described)
         count_upload(stream, op);
@@ -57,6 +58,15 @@ static __attribute__((noinline)) bool decide_upload(struct ag_stream *stream,
     ag_stream_unlock(stream);
     AG_CALLSITE();
     return held;
+}
+
+/* A copy that passes has been counted before it is noted. */
+static __attribute__((noinline)) void note_passing(struct ag_stream *stream,
+                                                   const struct ag_copy_call *call)
+{
+    ag_note_uncounted(stream, -1);
+    ag_note_copy(stream, call);
+    ag_note_uncounted(stream, 1);
 }
 
 /* -- All --------------------------------------------------------------------------- */
@@ -76,7 +86,11 @@ static INLINE bool decide(struct ag_stream *stream, CUcontext current, enum ag_o
         bool described = ag_op_is_eligible(stream, current) && describe(stream, &op, call);
         if (kind == AG_OP_COPY && described && op.upload != NULL)
             return decide_upload(stream, &op, call, current, began);
+        if (kind == AG_OP_COPY)
+            AG_NOTE(ag_note_copy(stream, call));
         held = ag_op_step(stream, described, &op);
+    } else if (kind == AG_OP_COPY) {
+        AG_NOTE(note_passing(stream, call));
     }
     ag_turns_spent(stream, began);
     ag_stream_unlock(stream);
@@ -145,7 +159,8 @@ bool ag_engine_copy(const struct ag_copy_call *call)
         ag_order_behind_all(ag_stream_peek(CU_STREAM_LEGACY, false, ag_context_current()));
     CUcontext current = ag_engine_current(call->stream);
     struct ag_stream *stream = ag_enter_op(call->stream, call->ptsz, current);
-    AG_NOTE(ag_note_copy(stream, call));
+    if (stream == NULL)
+        AG_NOTE(ag_note_copy(NULL, call));
     return stream != NULL && decide_copy(stream, call, current);
 }
 
