@@ -20,7 +20,7 @@ import helpers
 SCENARIOS = {name: {} for name in
              ["arguments", "memsets", "copies", "uploads", "events", "forks", "legacy", "per_thread", "late", "capture",
               "streams", "exits", "values", "allocations", "kernels", "contexts", "priorities", "unwaited", "writes",
-              "settings", "attributes", "no_stream", "reads", "pinned_reads"]}
+              "settings", "attributes", "no_stream", "reads", "reads_beside", "pinned_reads"]}
 STRATEGIES = {"set_params": ["arguments", "memsets", "copies", "uploads", "events", "values"],
               "exec_update": ["arguments", "memsets", "copies", "uploads", "events", "values"],
               "recapture": ["arguments", "copies", "kernels", "streams"]}
@@ -35,9 +35,9 @@ SCENARIOS["arguments/profile"] = {}
 # With threads and the watchdog, the number of calls is not the same in each run, and ops may go
 # through a stream of the library's own.
 TIMED = {"per_thread", "late", "relay"}
-# Whether some calls are made also depends on how far the device is: an allocation gets memory that was freed,
-# or other memory.
-VARYING = {*TIMED, "allocations"}
+# Whether some calls are made also depends on how far the device is, or other threads are: an allocation gets memory
+# that was freed, or other memory; and nothing is read back while somebody else has a stream's lock.
+VARYING = {*TIMED, "allocations", "reads_beside"}
 
 CODES = {"INVALID_VALUE": 1, "OUT_OF_MEMORY": 2, "INVALID_CONTEXT": 201, "INVALID_HANDLE": 400,
          "NOT_SUPPORTED": 801, "UNKNOWN": 999}
@@ -73,7 +73,7 @@ def submits(function, scenario):
     return re.match(r"cuLaunchKernel|cuMemset|cuMemcpy|cuMemFreeAsync|cuStream(Write|Wait)Value", function)
 
 
-READS = {"reads", "pinned_reads"}
+READS = {"reads", "reads_beside", "pinned_reads"}
 
 
 def is_own(function, scenario, which):
@@ -146,7 +146,7 @@ def order(scenario, log, function=""):
     if scenario == "pinned_reads":  # to a place of the library's own
         log = {stream: [op.split(" args=")[0] if op.startswith("op=copy ") else op for op in ops]
                for stream, ops in log.items()}
-    if scenario in READS and function == "cuStreamSynchronize":  # what has not come is read once more
+    if scenario in READS and function in ("cuStreamSynchronize", "cuEventSynchronize"):  # what has not come is read once more
         log = {stream: [op for op in ops if not op.startswith("op=copy")] for stream, ops in log.items()}
     if scenario in TIMED or scenario == "forks":  # a graph has the ops of several streams
         return sorted(op for ops in log.values() for op in ops if op.startswith("op=kernel"))

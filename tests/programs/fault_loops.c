@@ -81,11 +81,12 @@ static void no_stream(void)
     }
 }
 
-/* Read-backs, some until they are part of graphs. */
-static void reads(void)
+/* Read-backs, of which the first ones are no part of graphs. The kernel for read-backs is loaded by
+   the 256th copy, or where that moment was none, by the 512th or 1,024th. */
+static void read_often(unsigned first)
 {
     uint32_t words[4];
-    for (unsigned i = 0; i < 256; i++) {
+    for (unsigned i = 0; i < first; i++) {
         note(launch_mix(buffer[0], N, i, NULL));
         note(cuMemcpyDtoH(words, buffer[0], sizeof words));
     }
@@ -97,7 +98,40 @@ static void reads(void)
     }
 }
 
-/* The same to pinned memory: the host waits for the stream behind each copy. */
+static void reads(void)
+{
+    read_often(256);
+}
+
+static pthread_barrier_t both;
+
+/* Has issued work, which is done, and lives on. */
+static void *worker(void *unused)
+{
+    (void)unused;
+    note(cuCtxSetCurrent(ctx));
+    CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
+    body(s, 1);
+    note(cuStreamSynchronize(s));
+    note(cuStreamDestroy(s));
+    pthread_barrier_wait(&both);
+    pthread_barrier_wait(&both);
+    return NULL;
+}
+
+/* Another thread might issue work behind each copy. */
+static void reads_beside(void)
+{
+    pthread_t thread;
+    CHECK(pthread_barrier_init(&both, NULL, 2) == 0);
+    CHECK(pthread_create(&thread, NULL, worker, NULL) == 0);
+    pthread_barrier_wait(&both);
+    read_often(1024);
+    pthread_barrier_wait(&both);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+/* To pinned memory: the host waits for the stream behind each copy. */
 static void pinned_reads(void)
 {
     CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
@@ -676,6 +710,7 @@ int main(int argc, char **argv)
                {"attributes", attributes},
                {"no_stream", no_stream},
                {"reads", reads},
+               {"reads_beside", reads_beside},
                {"pinned_reads", pinned_reads},
                {"uploads", uploads}};
     unsigned i = 0;
