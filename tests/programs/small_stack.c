@@ -4,7 +4,8 @@
  *
  *   alone    a thread runs tasks, which give way between calls
  *   tasks    any of three threads goes on with a task
- *   launches | buffers | copies | uploads | reads | pinned | events | turns | per_thread
+ *   launches | buffers | copies | uploads | reads | pinned | events | forks | turns | words |
+ *   per_thread
  *            the deepest use of the stack by any call of a loop
  */
 #define _GNU_SOURCE
@@ -167,7 +168,7 @@ enum { LARGE = 128 << 10, PAINTED = 48 << 10, ABOVE = 512, PAINT = 0xa5, ROUNDS 
 static const char *way;
 static CUstream stream, other;
 static CUdeviceptr at, target;
-static CUevent event;
+static CUevent event, joined;
 static unsigned char *painted, *pinned;
 static size_t deepest;
 
@@ -240,6 +241,17 @@ static void round_of(uint32_t k)
         DEEP(cuStreamWaitEvent(other, event, 0));
         DEEP(launch_mix(target, 32, k, other));
     }
+    if (is("forks")) {
+        DEEP(cuEventRecord(event, stream));
+        DEEP(cuStreamWaitEvent(other, event, 0));
+        DEEP(launch_mix(target, 32, k, other));
+        DEEP(cuMemsetD32Async(target + 64, k, 16, other));
+        DEEP(cuEventRecord(joined, other));
+        DEEP(cuStreamWaitEvent(stream, joined, 0));
+        DEEP(launch_mix(at, 32, k, stream));
+    }
+    if (is("words"))
+        DEEP(cuStreamWriteValue32(stream, target, k, 0));
     if (is("turns")) /* what is held is left, in ways that come back and in others */
         launches(k * 2654435761u >> 28, k);
     if (is("turns") && k % 7 == 0)
@@ -266,6 +278,7 @@ static void measure(void)
     if (is("reads"))
         stream = CU_STREAM_LEGACY;
     OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventCreate(&joined, CU_EVENT_DISABLE_TIMING));
     OK(cuMemAlloc(&at, WORDS * 4));
     OK(cuMemAlloc(&target, 4096));
     OK(cuMemHostAlloc(&memory, 64, 0));
