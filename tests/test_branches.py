@@ -42,8 +42,20 @@ def test_a_step_is_a_part_of_one_graph(shape):
 
 
 @pytest.mark.parametrize("shape", ["plain", "synced"])
-def test_each_stream_has_graphs_of_its_own(shape):
-    assert run(shape, AGSIM_DELAY_US=0, **APART).report["replays"] > 400
+def test_each_stream_has_graphs_of_its_own(shape, tmp_path):
+    """And nothing is asked for branches."""
+    calls = tmp_path / "calls"
+    assert run(shape, AGSIM_DELAY_US=0, AGSIM_CALLS=calls, **APART).report["replays"] > 400
+    assert "cuStreamGetPriority" not in calls.read_text()
+
+
+@pytest.mark.parametrize("use", [1, 2])
+@pytest.mark.parametrize("shape", ["plain", "synced"])
+def test_a_priority_that_is_not_told_is_asked_for_again(shape, use):
+    """Of the stream that forks, or of the other one."""
+    found = run(shape, AGSIM_DELAY_US=0, AGSIM_CALLER=helpers.own_calls(),
+                AGSIM_FAIL=f"cuStreamGetPriority:{use}:999").report
+    assert found["errors"] == 1 and 0 < found["replays"] <= ONE_GRAPH[shape]
 
 
 def test_what_does_not_join_makes_way():

@@ -27,7 +27,7 @@ void ag_guests_start(struct ag_stream *stream)
     /* A context may go with its streams' sequences open. */
     atomic_store_explicit(&visit->host, NULL, memory_order_relaxed);
     atomic_store_explicit(&stream->hosting.guests, 0, memory_order_relaxed);
-    visit->asked = false;
+    visit->told = false;
     visit->away = visit->turned = 0;
     ag_backoff_reset(&visit->aways);
 }
@@ -94,19 +94,22 @@ static bool comes_before(const struct ag_stream *guest, const struct ag_stream *
 static bool has_priority(struct ag_stream *stream)
 {
     struct ag_visit *visit = &stream->visit;
-    if (visit->asked)
-        return visit->told;
+    if (visit->told)
+        return true;
     ag_depth++;
     CUresult result = ag_real.cuStreamGetPriority(stream->id.handle, &visit->priority);
     ag_depth--;
     ag_failure_note(stream, result, "asking for a priority");
-    visit->asked = true;
     return visit->told = result == CUDA_SUCCESS;
 }
 
-static bool have_one_priority(struct ag_stream *a, struct ag_stream *b)
+/* The driver is not asked in vain at every fork. */
+static bool have_one_priority(struct ag_stream *host, struct ag_stream *guest)
 {
-    return has_priority(a) && has_priority(b) && a->visit.priority == b->visit.priority;
+    if (has_priority(host) && has_priority(guest))
+        return host->visit.priority == guest->visit.priority;
+    guest->visit.away = ag_backoff_next(&guest->visit.aways, AG_FORK_AWAY);
+    return false;
 }
 
 /* Whether the guest may come now: its last branches have joined, or it has stayed away for long
@@ -124,8 +127,8 @@ static bool may_come(struct ag_stream *guest)
 static bool may_host(struct ag_stream *host, struct ag_stream *guest, uint32_t depth)
 {
     return are_alike(host, guest) && ag_guests_host(host) == NULL && !ag_guests_any(guest) &&
-           !ag_pinned_holds(host) && comes_before(guest, host, depth) &&
-           have_one_priority(host, guest) && may_come(guest);
+           !ag_pinned_holds(host) && comes_before(guest, host, depth) && may_come(guest) &&
+           have_one_priority(host, guest);
 }
 
 bool ag_guests_would_come(struct ag_stream *host, struct ag_stream *guest)

@@ -243,7 +243,7 @@ struct ag_visit {
     uint32_t away;                    /* next times that it is no guest */
     uint32_t turned; /* times in a row that the host's sequence was to begin elsewhere */
     struct ag_backoff aways;
-    bool asked, told; /* the driver has been asked for its priority; and has told: */
+    bool told; /* the driver has told its priority: */
     int priority;
 };
 
