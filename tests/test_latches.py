@@ -74,6 +74,12 @@ def test_a_read_back_that_is_refused_is_not_told(scenario, tmp_path):
     assert failing(scenario, tmp_path, "cuGraphLaunch:600", "cuLaunchKernel:5") > MOST // 2
 
 
+@pytest.mark.parametrize("fault", ["cuMemHostAlloc", "cuEventCreate"])
+def test_memory_for_uploads_that_was_refused_is_asked_for_again(fault, tmp_path):
+    """By the same stream."""
+    assert failing("uploads", tmp_path, f"{fault}:1") > MOST
+
+
 @pytest.mark.parametrize("scenario", ["usual", "usual_pinned"])
 def test_an_op_that_was_refused_is_held_again(scenario, tmp_path):
     """No graph is made of it three times in a row, and then for a while nobody tries."""

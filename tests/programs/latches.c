@@ -73,6 +73,19 @@ static void usual_pinned(void)
     pinned_loop(STEPS);
 }
 
+/* Copies that are uploads, for longer than a stream that got no memory for them waits. */
+static void uploads(void)
+{
+    for (uint32_t step = 0; step < (1 << 14) / 4 + STEPS; step++) {
+        uint32_t words[2] = {step, step + 1};
+        kernels(step);
+        told("upload", cuMemcpyHtoDAsync(data, words, sizeof words, side));
+        if (step % 4 == 3)
+            OK(cuStreamSynchronize(side));
+    }
+    loop(1);
+}
+
 /* -- What comes before ----------------------------------------------------------- */
 
 static void join(void *(*run)(void *), void *arg)
@@ -201,6 +214,40 @@ static void streams_left(void)
     streams(false, true);
     OK(cuCtxSynchronize());
     usual();
+}
+
+/* A capture that begins and ends, one that ends as it must not, and one whose stream goes. */
+static void captured(void)
+{
+    CUstream stream;
+    CUgraph graph;
+    for (unsigned i = 0; i < 3; i++) {
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+        OK(launch_mix(other_data, N, 1, stream));
+        if (i == 1)
+            EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuStreamSynchronize(stream));
+        if (i == 0) {
+            OK(cuStreamEndCapture(stream, &graph));
+            OK(cuGraphDestroy(graph));
+        } else if (i == 1) {
+            EXPECT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(stream, &graph));
+        }
+        OK(cuStreamDestroy(stream));
+        loop(STEPS / 2);
+    }
+}
+
+/* The stack of kernels becomes larger, and smaller. */
+static void resized(void)
+{
+    size_t bytes;
+    loop(STEPS / 4);
+    OK(cuCtxGetLimit(&bytes, CU_LIMIT_STACK_SIZE));
+    for (unsigned i = 0; i < 3; i++) {
+        OK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, bytes << (i + 1) % 2));
+        loop(STEPS / 2);
+    }
 }
 
 /* -- Waits that are left ---------------------------------------------------------- */
@@ -375,6 +422,44 @@ static void third(void)
     loop(STEPS / 2);
 }
 
+/* A launch of another thread waits for room in its stream, while this one comes to make graphs. */
+static void *fill(void *stream)
+{
+    static unsigned char bytes[WORDS * 2]; /* too many for an upload */
+    OK(cuCtxSetCurrent(ctx));
+    OK(launch_word(spin, word, 1, stream));
+    for (unsigned i = 0; i < 1200; i++) {
+        set_word(word + 1, i);
+        OK(i % 2 ? launch_mix(other_data, N, i, stream)
+                 : cuMemcpyHtoDAsync(other_data, bytes, sizeof bytes, stream));
+    }
+    OK(cuStreamSynchronize(stream));
+    return NULL;
+}
+
+static void launch_waits(void)
+{
+    pthread_t thread;
+    CUstream stream;
+    uint32_t number, seen;
+    set_word(word, 0);
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(pthread_create(&thread, NULL, fill, stream) == 0);
+    do {
+        seen = get_word(word + 1);
+        usleep(50000);
+    } while (seen == 0 || seen != get_word(word + 1));
+    for (uint32_t step = 0; step < STEPS; step++) {
+        kernels(step);
+        OK(cuStreamSynchronize(side));
+    }
+    set_word(word, 1);
+    CHECK(pthread_join(thread, NULL) == 0);
+    OK(cuMemcpyDtoH(&number, other_data, sizeof number));
+    take(&number, sizeof number);
+    loop(STEPS);
+}
+
 /* A thread waits in vain for a read-back to end: it is behind a kernel that runs on until the
    thread has launched. Later nothing is in the way. */
 static void *launcher(void *stream)
@@ -441,6 +526,7 @@ static const struct {
     void (*run)(void);
 } table[] = {{"usual", usual},
              {"usual_pinned", usual_pinned},
+             {"uploads", uploads},
              {"worker_waits", worker_waits},
              {"worker_ends", worker_ends},
              {"worker_ends_legacy", worker_ends_legacy},
@@ -450,6 +536,9 @@ static const struct {
              {"streams_waited", streams_waited},
              {"streams_stay", streams_stay},
              {"streams_left", streams_left},
+             {"captured", captured},
+             {"resized", resized},
+             {"launch_waits", launch_waits},
              {"jump", jump},
              {"jump_pageable", jump_pageable},
              {"cancelled", cancelled},
