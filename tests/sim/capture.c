@@ -247,7 +247,7 @@ CUresult capture_record(struct stream *s, struct event *e, unsigned flags)
     if (c->invalid)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (flags & CU_EVENT_RECORD_EXTERNAL) {
-        struct work w = {.kind = WORK_RECORD, .event = {.event = e, .gen = e->o.id}};
+        struct work w = {.kind = WORK_RECORD, .event = {.event = e, .gen = e->o.id, .own = e->own}};
         return capture_add(s, &w);
     }
     e->capture_deps.n = 0;

@@ -63,7 +63,8 @@ static CUresult record(struct stream *s, struct event *e)
     if (!m)
         return CUDA_ERROR_OUT_OF_MEMORY;
     m->refs++;
-    struct work w = {.kind = WORK_RECORD, .event = {.event = e, .gen = e->o.id, .marker = m}};
+    struct work w = {.kind = WORK_RECORD,
+                     .event = {.event = e, .gen = e->o.id, .marker = m, .own = e->own}};
     CUresult r = stream_enqueue(s, &w, NULL, 0);
     if (r != CUDA_SUCCESS) {
         marker_drop(m);

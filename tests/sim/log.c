@@ -109,8 +109,8 @@ void log_op(struct stream *s, const struct work *w, bool in_graph)
         (size_t)snprintf(buffer + used, sizeof buffer - used,
                          "seq=%lu ctx=%s stream=%c%u op=%s%s args=%016llx via=%s\n", ++seq, ctx,
                          "ULP"[s->kind], s -> number, names[kind], kernel, (unsigned long long)hash,
-                         w -> kind == WORK_RECORD && w -> event.event->own ? "own"
-                                                          : in_graph       ? "graph"
-                                                                           : "eager");
+                         w -> kind == WORK_RECORD && w -> event.own  ? "own"
+                                                          : in_graph ? "graph"
+                                                                     : "eager");
     pthread_mutex_unlock(&lock);
 }

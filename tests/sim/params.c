@@ -77,6 +77,7 @@ static CUresult event_work(CUevent handle, enum work_kind kind, struct work *w)
 {
     struct event *e = obj_get(OBJ_EVENT, handle);
     *w = (struct work){.kind = kind, .event = {.event = e, .gen = e ? e->o.id : 0}};
+    w->event.own = e && e->own;
     return e ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -355,6 +355,7 @@ struct work {
             uint64_t gen;
             struct marker *marker; /* owned reference; NULL in a graph */
             unsigned flags;
+            bool own; /* the event is the library's; it may be gone when the work is done */
         } event;
         struct {
             CUdeviceptr addr;
