@@ -20,9 +20,9 @@ QUEUED = ["spins_in_order", "asked_in_the_middle", "joined_late", "other_thread"
 STATUS = {"leaves": 7}
 
 
-def run(scenario, preload=True, env=None, **options):
+def run(scenario, preload=True, env=None, events="each", **options):
     """The run; a scenario in which kernels wait for ever ends by an alarm."""
-    return helpers.run_logged([compiled.program("live_fork" if scenario in (*FORK, "by_hand") else "live_branch"), scenario], preload=preload,
+    return helpers.run_logged([compiled.program("live_fork" if scenario in (*FORK, "by_hand") else "live_branch"), scenario, events], preload=preload,
                               env={**USUAL, **(env or {})}, status=STATUS.get(scenario, 0), **options)
 
 
@@ -31,8 +31,8 @@ def kernels(done):
     return collections.Counter(op for ops in done.log.values() for op in ops if op.startswith("op=kernel"))
 
 
-def check(scenario, **env):
-    plain, done = run(scenario, preload=False, env=env), run(scenario, env=env)
+def check(scenario, events="each", **env):
+    plain, done = (run(scenario, preload=preload, env=env, events=events) for preload in (False, True))
     assert (done.stdout, done.stderr) == (plain.stdout, "")
     assert done.report["errors"] == 0 and done.report["replays"] > 0
     if scenario not in ("leaves", "timed_events"):  # which cuts work off, and which may need more steps
@@ -49,6 +49,13 @@ def test_fork(scenario, bound):
         check(scenario, **helpers.HASTY)
     else:
         check(scenario)
+
+
+@pytest.mark.parametrize("events", ["one", "brief"])
+@pytest.mark.parametrize("scenario", FORK)
+def test_fork_by_other_events(scenario, events):
+    """One event for the fork and all joins, or new ones that are destroyed once they have been waited for."""
+    check(scenario, events, **(helpers.HASTY if scenario == "outside_event" else {}))
 
 
 @pytest.mark.parametrize("scenario", QUEUED)

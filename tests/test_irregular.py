@@ -25,7 +25,7 @@ FLOORS = {
     "read_back": (0.98, 0.98), "number_back": (0.98, 0.98), "numbers_back": (0.98, 0.98), "two_streams": (0.98, 0.98),
     "fork_and_join": (0.98, 0.98), "host_function": (0.98, 0.98), "allocate": (0.98, 0.98), "polled": (0.98, 0.98),
     "setters": (0.98, 0.98), "timed": (0.88, 0.88), "timed_and_read": (0.88, 0.88), "context_current": (0.98, 0.98),
-    "asked": (0.98, 0.98), "memory_made": (0.98, 0.98), "events_made": (0.88, 0.88), "streams_made": (0.98, 0.98),
+    "asked": (0.98, 0.98), "memory_made": (0.98, 0.98), "events_made": (0.98, 0.98), "streams_made": (0.98, 0.98),
     "waits_for_each": (0.99, 0.99), "asks_after_each": (0.99, 0.99), "context_waits": (0.98, 0.98),
     "large_down": (0.98, 0.98), "places": (0.98, 0.98), "hole": (0.87, 0.87), "hole_at_times": (0.94, 0.94),
     "two_holes": (0.78, 0.78), "layers": (0.92, 0.97),

@@ -160,8 +160,7 @@ void ag_aside_settle(const struct ag_context *context)
 
 /* -- Jobs ------------------------------------------------------------------- */
 
-/* Whether threads other than this one may launch in the context. */
-static bool is_shared(const struct ag_context *context)
+bool ag_aside_shares(const struct ag_context *context)
 {
     if (atomic_load(&ag_unfollowed_kernels) || ag_young_others())
         return true;
@@ -176,7 +175,7 @@ static bool is_shared(const struct ag_context *context)
 /* The result of the job, which has run, or CUDA_ERROR_NOT_READY, which no such call returns. */
 static CUresult run_aside(struct job *job)
 {
-    bool shared = is_shared(job->context);
+    bool shared = ag_aside_shares(job->context);
     struct job *other = shared || job->deep ? malloc(sizeof *other) : NULL;
     if (other == NULL) {
         job->result = job->run(job);

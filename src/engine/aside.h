@@ -69,6 +69,9 @@ CUresult ag_aside_pinned(struct ag_context *context, struct ag_pinned *pinned);
 /* Loads the kernel for read-backs. If it is not ready it is loaded later, or not at all. */
 CUresult ag_aside_fetch(struct ag_context *context);
 
+/* Whether threads other than this one may launch in the context: a call could wait for them. */
+bool ag_aside_shares(const struct ag_context *context);
+
 /* Whether a call has not come back in time: the next call would wait behind it. */
 bool ag_aside_waits(void);
 

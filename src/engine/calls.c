@@ -219,8 +219,7 @@ static void end_at_event(struct ag_stream *stream, const struct ag_event_call *c
                          const struct ag_event_known *known)
 {
     bool open = stream->recorder.cursor->depth != 0;
-    if (known->serial != 0 && (open || !call->wait) && !linked &&
-        UNLIKELY(!note(stream, call, open)) && open)
+    if (known->serial != 0 && !linked && UNLIKELY(!note(stream, call, open)) && open)
         ag_stream_end(stream, true, AG_REASON_EVENT);
     if (call->wait || !known->timed)
         return;
@@ -257,7 +256,7 @@ static struct ag_event_known settle(const struct ag_event_call *call, CUcontext 
     struct ag_stream *holders[AG_EVENT_HOLDERS];
     struct ag_event_known known;
     unsigned count = ag_event_holders(call->event, !call->wait, holders, &known);
-    if (call->wait && count == 0 && known.by != NULL)
+    if (call->wait && count == 0 && known.by != NULL && known.branch == 0)
         ag_fork_misses(call, current, &known);
     if (count != 0 && !ag_fork_keeps(call, current, holders, count, &known))
         ag_event_flush(call->event, holders, count, AG_REASON_EVENT);
@@ -291,17 +290,18 @@ bool ag_engine_event(const struct ag_event_call *call)
     return held;
 }
 
-void ag_engine_event_destroy(CUevent event)
+bool ag_engine_event_destroy(CUevent event)
 {
     CUcontext current;
     struct ag_stream *users[AG_EVENT_USERS];
-    (void)ag_event_settle(event, true, AG_REASON_EVENT);
+    bool later = ag_event_outlives(event);
     unsigned count = ag_event_forget(event, users);
     if (count == 0 || atomic_load(&ag_hold_bans) > atomic_load(&ag_pauses) ||
         ag_context_refused(&current))
-        return;
+        return later;
     if (ag_aside_waits()) /* as the driver's call will; a graph that is being made may name it */
         ag_aside_settle(NULL);
     while (count > 0)
         ag_execs_forget_event(users[--count], event);
+    return later;
 }

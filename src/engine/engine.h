@@ -155,8 +155,8 @@ void ag_engine_context_green(CUcontext context);
 /* Another process may look at the event: its records and waits are never held from now on. */
 void ag_engine_event_shared(CUevent event);
 
-/* Before an event is destroyed. */
-void ag_engine_event_destroy(CUevent event);
+/* The program destroys an event. True: that is done later, behind held ops that name it. */
+bool ag_engine_event_destroy(CUevent event);
 
 /* The eager call that this thread was just told to make has failed: what fails is never held. */
 void ag_engine_failed(void);

@@ -32,6 +32,7 @@ struct event {
     const struct ag_context *context; /* of its last record */
     struct place recorder;            /* has its record */
     struct ag_stream *by;             /* see ag_event_known */
+    unsigned branch;
     uint32_t life;
     uint64_t issued;
     uint64_t unseen;                         /* records by then that nobody has told of */
@@ -111,6 +112,7 @@ static void tell(const struct event *event, bool all, struct ag_event_known *kno
     known->context = event->context;
     known->serial = !event->shared && room ? event->serial : 0;
     known->by = seen ? event->by : NULL;
+    known->branch = event->branch;
     known->life = event->life;
     known->issued = event->issued;
 }
@@ -183,10 +185,13 @@ void ag_engine_event_shared(CUevent handle)
 void ag_engine_event_created(CUevent handle, unsigned flags)
 {
     bool untimed = (flags & CU_EVENT_DISABLE_TIMING) != 0;
+    const struct ag_context *context = ag_context_peek(ag_context_current());
     struct bucket *bucket = enter(handle);
     struct event *event = untimed ? know(bucket, handle) : find(bucket, handle);
-    if (event != NULL)
+    if (event != NULL) {
         event->untimed = untimed;
+        event->context = context;
+    }
     leave(bucket);
 }
 
@@ -220,10 +225,12 @@ static struct place place_now(struct ag_stream *stream)
 /* The event has been recorded by the stream's last op. */
 static void note_record(struct event *event, struct ag_stream *stream, unsigned branch)
 {
+    const struct ag_guest *guest = &stream->hosting.guest[branch];
     event->recorder = place_now(stream);
-    event->by = branch == 0 ? stream : NULL;
-    event->life = stream->id.life;
-    event->issued = ag_issuer_issued(stream);
+    event->branch = branch;
+    event->by = branch == 0 ? stream : guest->stream;
+    event->life = branch == 0 ? stream->id.life : guest->life;
+    event->issued = branch == 0 ? ag_issuer_issued(stream) : guest->issued;
     event->unseen = atomic_load_explicit(&unseen, memory_order_relaxed);
     ag_passing.key = 0; /* the next op that passes is seen to */
 }

@@ -30,9 +30,9 @@ struct ag_event_known {
     bool timed;      /* a record tells the time */
     bool awaited;    /* before a record: an open sequence waits for it */
 
-    /* Its last record, if that is in no branch: the stream, its life, and what it had been given.
-     */
+    /* Its last record: the stream, its life, and what it had been given. */
     struct ag_stream *by; /* NULL: not known */
+    unsigned branch;      /* in another stream's sequence; 0: it was in its own */
     uint32_t life;
     uint64_t issued;
 };

@@ -42,10 +42,11 @@ void ag_execs_clear(struct ag_stream *stream)
         ag_node_set_trace(trace->leaf, NULL);
         stream->counters.errors += ag_aside_destroy(stream->id.context, trace) != CUDA_SUCCESS;
     }
-    if (execs->placeholder != NULL)
+    for (unsigned i = 0; i < AG_BRANCHES && execs->own[i] != NULL; i++) {
         stream->counters.errors +=
-            ag_aside_destroy_event(stream->id.context, execs->placeholder) != CUDA_SUCCESS;
-    execs->placeholder = NULL;
+            ag_aside_destroy_event(stream->id.context, execs->own[i]) != CUDA_SUCCESS;
+        execs->own[i] = NULL;
+    }
 }
 
 /* -- Room -------------------------------------------------------------------- */
@@ -92,13 +93,30 @@ unsigned ag_execs_want_none(struct ag_stream *stream, struct ag_node *wanted[AG_
 
 /* -- Events that go --------------------------------------------------------- */
 
-CUevent ag_execs_placeholder(struct ag_stream *stream)
+CUevent ag_execs_own_event(struct ag_stream *stream, unsigned i)
 {
-    if (stream->execs.placeholder == NULL) {
-        CUresult result = ag_aside_event(stream->id.context, &stream->execs.placeholder);
+    CUevent *own = &stream->execs.own[i];
+    if (*own == NULL) {
+        CUresult result = ag_aside_event(stream->id.context, own);
         stream->counters.errors += result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
     }
-    return stream->execs.placeholder;
+    return *own;
+}
+
+void ag_execs_replace_event(struct ag_stream *stream, CUevent event)
+{
+    ag_depth++;
+    for (struct ag_trace *trace = stream->execs.traces, *next; trace != NULL; trace = next) {
+        next = trace->next;
+        if (!trace->events && !trace->ends.asked)
+            continue;
+        CUevent own = ag_execs_own_event(stream, 0);
+        if (own == NULL)
+            ag_execs_drop(stream, trace);
+        else
+            stream->counters.errors += ag_trace_replace_event(trace, event, own) != CUDA_SUCCESS;
+    }
+    ag_depth--;
 }
 
 void ag_execs_forget_event(struct ag_stream *stream, CUevent event)
@@ -106,20 +124,9 @@ void ag_execs_forget_event(struct ag_stream *stream, CUevent event)
     bool pushed;
     if (!ag_stream_lock_within(stream, AG_PATIENCE_EVENT_NS))
         return;
-    if (stream->id.live && ag_context_enter(stream->id.context, &pushed)) {
-        ag_depth++;
-        for (struct ag_trace *trace = stream->execs.traces, *next; trace != NULL; trace = next) {
-            next = trace->next;
-            if (!trace->events)
-                continue;
-            if (ag_execs_placeholder(stream) == NULL)
-                ag_execs_drop(stream, trace);
-            else
-                stream->counters.errors +=
-                    ag_trace_replace_event(trace, event, ag_execs_placeholder(stream)) !=
-                    CUDA_SUCCESS;
-        }
-        ag_depth--;
+    if (stream->id.live && stream->execs.traces != NULL &&
+        ag_context_enter(stream->id.context, &pushed)) {
+        ag_execs_replace_event(stream, event);
         ag_context_leave(pushed);
     }
     ag_stream_unlock(stream);

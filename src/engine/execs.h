@@ -18,7 +18,7 @@ void ag_execs_drop(struct ag_stream *stream, struct ag_trace *trace);
 /* Takes all traces from the stream and destroys them; nothing may be held. */
 void ag_execs_drop_all(struct ag_stream *stream);
 
-/* The stream is gone: destroys its traces and its placeholder. */
+/* The stream is gone: destroys its traces and its own events. */
 void ag_execs_clear(struct ag_stream *stream);
 
 /* The trace has been replayed, or would have been but for a duel: it is in use. */
@@ -62,9 +62,13 @@ static inline void ag_execs_want_living(struct ag_stream *stream, struct ag_node
    number. */
 unsigned ag_execs_want_none(struct ag_stream *stream, struct ag_node *wanted[AG_WANTED]);
 
-/* The stream's event that stands for those that have been destroyed; NULL: it cannot be made. It is
-   never recorded or waited for: a node that has it is given the program's event before a launch. */
-CUevent ag_execs_placeholder(struct ag_stream *stream);
+/* The library's event number `i` for graphs of the stream; NULL: it cannot be made. They are made
+   in order. Number 0 stands for events that have been destroyed. Nobody waits for it or asks for
+   it. A wait that has it is given the program's event before a launch. */
+CUevent ag_execs_own_event(struct ag_stream *stream, unsigned i);
+
+/* Gives the stream's execs another event in place of this one. Wants the lock, and the context. */
+void ag_execs_replace_event(struct ag_stream *stream, CUevent event);
 
 /*
  * Before an event is destroyed: gives the stream's execs another event in its place. Afterwards the

@@ -113,12 +113,13 @@ static bool have_one_priority(struct ag_stream *host, struct ag_stream *guest)
 }
 
 /* Whether the guest may come now: its last branches have joined, or it has stayed away for long
-   enough. */
-static bool may_come(struct ag_stream *guest)
+   enough. If it may not, the host's sequence ends, and its other guests are not to blame. */
+static bool may_come(struct ag_stream *host, struct ag_stream *guest)
 {
     if (guest->visit.away == 0)
         return true;
-    guest->visit.away--;
+    host->hosting.away = --guest->visit.away;
+    host->hosting.lacks = ag_guests_any(host);
     return false;
 }
 
@@ -127,8 +128,8 @@ static bool may_come(struct ag_stream *guest)
 static bool may_host(struct ag_stream *host, struct ag_stream *guest, uint32_t depth)
 {
     return are_alike(host, guest) && ag_guests_host(host) == NULL && !ag_guests_any(guest) &&
-           !ag_pinned_holds(host) && comes_before(guest, host, depth) && may_come(guest) &&
-           have_one_priority(host, guest);
+           !ag_pinned_holds(host) && comes_before(guest, host, depth) &&
+           may_come(host, guest) && have_one_priority(host, guest);
 }
 
 bool ag_guests_would_come(struct ag_stream *host, struct ag_stream *guest)
@@ -136,13 +137,20 @@ bool ag_guests_would_come(struct ag_stream *host, struct ag_stream *guest)
     return may_host(host, guest, AG_MOST_LENGTH);
 }
 
-/* The token of the open sequence's op at that depth; 0: it has no node. */
-static uint64_t token_at(const struct ag_stream *host, uint32_t depth)
+/* The open sequence's op at that depth; NULL: it has no node. */
+static struct ag_node *node_at(const struct ag_stream *host, uint32_t depth)
 {
-    const struct ag_node *node = host->recorder.cursor;
+    struct ag_node *node = host->recorder.cursor;
     while (node->depth > depth && node->parent != NULL)
         node = node->parent;
-    return node->depth == depth ? node->op.token : 0;
+    return node->depth == depth && !ag_recorder_is_unseen(&host->recorder) ? node : NULL;
+}
+
+/* Its token; 0: it has no node. */
+static uint64_t token_at(const struct ag_stream *host, uint32_t depth)
+{
+    const struct ag_node *node = node_at(host, depth);
+    return node != NULL ? node->op.token : 0;
 }
 
 /* The guest is one from the record at that depth on. */
@@ -195,22 +203,7 @@ enum ag_admission ag_guests_admit(struct ag_stream *host, struct ag_stream *gues
     return AG_ADMITTED;
 }
 
-/* The event is recorded again. A branch whose last op is the record before can be joined by no
-   event that its stream could wait for: whether there is one. */
-static bool record_again(struct ag_stream *host, unsigned branch, CUevent event)
-{
-    struct ag_ways *ways = &host->hosting.fork.ways;
-    uint32_t depth = ag_event_depth(event, host);
-    bool any = false;
-    for (unsigned i = 1; depth != 0 && i < AG_BRANCHES; i++)
-        if (i != branch && ways->last[i] == depth) {
-            ways->last[i] = UINT8_MAX;
-            any = true;
-        }
-    return any;
-}
-
-void ag_guests_take(struct ag_stream *host, const struct ag_op *op, CUevent event)
+void ag_guests_take(struct ag_stream *host, const struct ag_op *op)
 {
     struct ag_hosting *hosting = &host->hosting;
     uint32_t depth = host->recorder.cursor->depth + 1;
@@ -218,11 +211,19 @@ void ag_guests_take(struct ag_stream *host, const struct ag_op *op, CUevent even
     hosting->before = hosting->fork.ways;
     hosting->taken = depth;
     hosting->guest[branch].issued++;
-    bool lost = op->kind == AG_OP_RECORD && record_again(host, branch, event);
     ag_fork_take(&hosting->fork, op, depth);
     ag_recorder_forks(&host->recorder, ag_ways_are_joined(&hosting->fork.ways), depth);
-    if (lost)
-        ag_recorder_end_at(&host->recorder, depth);
+}
+
+void ag_guests_lose_event(struct ag_stream *host, CUevent event)
+{
+    uint32_t depth = ag_event_depth(event, host);
+    struct ag_node *node = depth != 0 ? node_at(host, depth) : NULL;
+    if (node == NULL || node->args == NULL)
+        return;
+    struct ag_event_arguments arguments = ag_node_event_arguments(node);
+    arguments.serial = AG_EVENT_GONE;
+    memcpy(node->args, &arguments, sizeof arguments);
 }
 
 bool ag_guests_have_joined(const struct ag_stream *host)
@@ -247,6 +248,8 @@ static void leave(struct ag_stream *host, unsigned branch, const struct ag_ways 
     if (joined && ways->last[branch] != 0) {
         ag_backoff_reset(&visit->aways);
         visit->turned = 0;
+    } else if (host->hosting.lacks) { /* they come again at one time */
+        visit->away = host->hosting.away;
     } else if (!host->hosting.turns) {
         visit->away = ag_backoff_next(&visit->aways, AG_FORK_AWAY);
     }
@@ -261,7 +264,7 @@ void ag_guests_end_slow(struct ag_stream *host)
     for (unsigned i = 1; i <= hosting->guests; i++)
         leave(host, i, ways);
     hosting->guests = 0;
-    hosting->turns = false;
+    hosting->turns = hosting->lacks = false;
 }
 
 /* -- Submitting ------------------------------------------------------------------------ */
@@ -278,7 +281,9 @@ static void wait_for(struct ag_stream *host, CUstream handle, CUevent event)
 
 void ag_guests_replayed(struct ag_stream *host, const struct ag_trace *trace)
 {
-    for (unsigned i = 1; i < trace->ends.branches; i++)
+    for (unsigned i = 1; i < trace->ends.branches; i++) {
+        const struct ag_step *last = &trace->step[trace->ends.last[i]];
         wait_for(host, host->hosting.guest[i].handle,
-                 ag_node_event(trace->step[trace->ends.last[i]].node));
+                 last->own != 0 ? trace->ends.own[last->own - 1] : ag_node_event(last->node));
+    }
 }

@@ -66,7 +66,10 @@ enum ag_admission ag_guests_admit(struct ag_stream *host, struct ag_stream *gues
 bool ag_guests_would_come(struct ag_stream *host, struct ag_stream *guest);
 
 /* The host's open sequence gets one more op, behind its cursor: of a branch, or of an event. */
-void ag_guests_take(struct ag_stream *host, const struct ag_op *op, CUevent event);
+void ag_guests_take(struct ag_stream *host, const struct ag_op *op);
+
+/* The event is destroyed: nobody can ask for its record in the open sequence, if that has one. */
+void ag_guests_lose_event(struct ag_stream *host, CUevent event);
 
 /* The host's open sequence ends: it has no guests any more. What was held has been submitted. */
 void ag_guests_end_slow(struct ag_stream *host);

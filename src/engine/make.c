@@ -97,20 +97,31 @@ void ag_make_failed(struct ag_stream *stream, struct ag_node *leaf)
  */
 static bool avoid_destroyed(struct ag_stream *stream, struct ag_node *leaf)
 {
+    bool forks = ag_fork_branches(leaf) > 1;
     for (struct ag_node *node = leaf; node->parent != NULL; node = node->parent) {
         struct ag_event_arguments arguments;
-        if (!ag_node_is_event(node) || !ag_node_arguments(node))
+        if (!ag_node_is_event(node) || ag_node_is_linked(node) || !ag_node_arguments(node))
             continue;
         memcpy(&arguments, node->args, sizeof arguments);
-        if (ag_event_is(arguments.event, arguments.serial))
+        bool own = forks && arguments.serial == AG_EVENT_GONE && node->op.kind == AG_OP_RECORD;
+        if (own || ag_event_is(arguments.event, arguments.serial))
             continue;
-        if (leaf->trace != NULL || ag_execs_placeholder(stream) == NULL)
+        if (leaf->trace != NULL || ag_execs_own_event(stream, 0) == NULL)
             return false;
-        arguments = (struct ag_event_arguments){.event = ag_execs_placeholder(stream)};
+        arguments = (struct ag_event_arguments){.event = ag_execs_own_event(stream, 0)};
         memcpy(node->args, &arguments, sizeof arguments);
         node->version++;
     }
     return true;
+}
+
+/* Whether the library's events are there that a graph of several branches may need. */
+static bool prepare_events(struct ag_stream *stream, const struct ag_node *leaf)
+{
+    unsigned branches = ag_fork_branches(leaf), i = 0;
+    while (branches > 1 && i < branches && ag_execs_own_event(stream, i) != NULL)
+        i++;
+    return branches <= 1 || i == branches;
 }
 
 /* Where streams share queues the first launch has to do it: an upload waits for the stream's work,
@@ -143,8 +154,10 @@ static void build(struct ag_stream *stream, struct ag_node *leaf)
     CUresult result = CUDA_SUCCESS;
     uint64_t began = ag_clock_now();
     struct ag_trace *trace = NULL;
-    if (avoid_destroyed(stream, leaf) && ag_staging_prepare(stream, leaf, &result))
-        trace = ag_trace_build(leaf, stream->id.context->ctx, stream->id.handle, &result);
+    if (avoid_destroyed(stream, leaf) && prepare_events(stream, leaf) &&
+        ag_staging_prepare(stream, leaf, &result))
+        trace = ag_trace_build(leaf, stream->id.context->ctx, stream->id.handle, stream->execs.own,
+                               &result);
     if (trace != NULL)
         result = complete(stream, &trace);
     else

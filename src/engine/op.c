@@ -232,7 +232,7 @@ static __attribute__((noinline)) enum ag_outcome step_linked(struct ag_stream *s
     uint32_t depth = stream->recorder.cursor->depth + 1;
     uint32_t record = op->kind == AG_OP_WAIT ? ag_event_depth(event, stream) : 0;
     op->shape[AG_EVENT_LINK] = record != 0 ? depth - record : op->shape[AG_EVENT_LINK];
-    ag_guests_take(stream, op, event);
+    ag_guests_take(stream, op);
     enum ag_outcome outcome = ag_op_step_alone(stream, true, call, true);
     if (outcome == AG_OP_LEFT && record != 0)
         op->shape[AG_EVENT_LINK] = 0;
@@ -245,9 +245,9 @@ static void note_event(struct ag_stream *host, const struct ag_described *call)
     const struct ag_op *op = &call->op;
     bool wait = op->kind == AG_OP_WAIT, linked = wait && op->shape[AG_EVENT_LINK] != 0;
     bool open = host->recorder.cursor->depth != 0;
-    if (linked || (wait && !open))
+    if (linked)
         return;
-    if (!ag_event_hold(call->arguments.event.event, host, wait, ag_op_branch(op)))
+    if (!ag_event_hold(call->arguments.event.event, host, wait, ag_op_branch(op)) && open)
         ag_stream_end(host, true, AG_REASON_EVENT);
     else if (open)
         ag_sequence_has_events(host);

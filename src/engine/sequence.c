@@ -32,7 +32,7 @@ static void hold_ends(struct ag_stream *stream)
 {
     struct ag_sequence *seq = &stream->seq;
     atomic_store_explicit(&seq->held, 0, memory_order_release);
-    seq->free_count = 0;
+    seq->free_count = seq->gone_count = 0;
     if (seq->watched)
         ag_watchdog_unwatch();
     seq->watched = false;
@@ -60,6 +60,15 @@ bool ag_sequence_free(struct ag_stream *stream, CUdeviceptr address)
     if (seq->free_count == AG_FREES)
         return false;
     seq->frees[seq->free_count++] = address;
+    return true;
+}
+
+bool ag_sequence_outlives(struct ag_stream *stream, CUevent event)
+{
+    struct ag_sequence *seq = &stream->seq;
+    if (seq->gone_count == AG_GONE)
+        return false;
+    seq->gone[seq->gone_count++] = event;
     return true;
 }
 

@@ -51,6 +51,9 @@ static inline void ag_sequence_hold(struct ag_stream *stream, struct ag_node *no
 /* HOLDING: the memory is freed behind what is held. False: there are too many of them. */
 bool ag_sequence_free(struct ag_stream *stream, CUdeviceptr address);
 
+/* HOLDING: the event is destroyed behind what is held. False: there are too many of them. */
+bool ag_sequence_outlives(struct ag_stream *stream, CUevent event);
+
 /* RECORDING: has the watchdog look at the hold that begins. False: there is none. */
 bool ag_sequence_watch(struct ag_stream *stream);
 

@@ -4,7 +4,10 @@
 
 #include <string.h>
 
+#include "engine/aside.h"
+#include "engine/guests.h"
 #include "engine/issuer.h"
+#include "engine/sequence.h"
 #include "engine/submit.h"
 #include "engine/watchdog.h"
 #include "graph/node.h"
@@ -59,4 +62,33 @@ struct ag_event_known ag_event_settle(CUevent handle, bool all, enum ag_reason r
     unsigned count = ag_event_holders(handle, all, holders, &known);
     ag_event_flush(handle, holders, count, reason);
     return known;
+}
+
+/* All that names the event is in that open sequence of the calling thread. Whether it can stay,
+   since the event is destroyed behind what is held (*later), or the driver has been told of all. */
+static bool stays(struct ag_stream *stream, CUevent handle, bool *later)
+{
+    if (!ag_issuer_is_self(stream) || ag_aside_shares(stream->id.context))
+        return false;
+    ag_stream_lock(stream);
+    bool holds = ag_sequence_holds(stream), able = !holds || ag_sequence_outlives(stream, handle);
+    if (able)
+        ag_guests_lose_event(stream, handle);
+    *later = holds && able;
+    ag_stream_unlock(stream);
+    return able;
+}
+
+bool ag_event_outlives(CUevent handle)
+{
+    struct ag_stream *holders[AG_EVENT_HOLDERS];
+    struct ag_event_known known;
+    bool later = false;
+    unsigned count = ag_event_holders(handle, true, holders, &known);
+    bool one = count != 0;
+    for (unsigned i = 1; i < count; i++)
+        one &= holders[i] == holders[0];
+    if (!one || !stays(holders[0], handle, &later))
+        ag_event_flush(handle, holders, count, AG_REASON_EVENT);
+    return later;
 }

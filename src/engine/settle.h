@@ -10,6 +10,10 @@
    known of the event, which stays true unless the program uses the event in two threads at once. */
 struct ag_event_known ag_event_settle(CUevent event, bool all, enum ag_reason reason);
 
+/* The program destroys the event: submits what has to be. True: the event is to be destroyed behind
+   what its one stream holds, and that stream sees to it. */
+bool ag_event_outlives(CUevent event);
+
 /* Flushes the streams that ag_event_holders() has told of. */
 void ag_event_flush(CUevent event, struct ag_stream *const holders[], unsigned count,
                     enum ag_reason reason);

@@ -31,6 +31,7 @@
 enum {
     AG_WANTED = 16,         /* hot sequences of a stream that wait for an exec, at most */
     AG_FREES = 64,          /* frees that wait for the held ops of a stream, at most */
+    AG_GONE = 32,           /* destroyed events that held ops name, at most */
     AG_CUTS = 32,           /* causes of cuts that are told apart for a stream */
     AG_MOST_STREAMS = 4096, /* states at most; streams without one go straight to the driver */
 };
@@ -95,8 +96,9 @@ struct ag_sequence {
     bool watched;             /* the watchdog looks at the hold */
     bool events;              /* it has events: counted in ag_event_streams */
     bool barred;              /* nothing is ever held: its attributes or its context forbid it */
-    unsigned free_count;
+    unsigned free_count, gone_count;
     CUdeviceptr frees[AG_FREES];              /* memory that is freed behind the held ops */
+    CUevent gone[AG_GONE];                    /* events that are destroyed behind them */
     struct ag_node *path[AG_MOST_LENGTH + 1]; /* the held ops: path[1 .. held] */
 };
 
@@ -134,8 +136,9 @@ struct ag_execs {
     uint64_t starved;                  /* hot sequences that found no exec */
     struct ag_node *wanted[AG_WANTED]; /* leaves of hot sequences that wait for an exec */
     unsigned wanted_count;
-    struct ag_node *living; /* the leaf of a hot sequence that needs its memory alive; or NULL */
-    CUevent placeholder;    /* for events that have been destroyed; NULL: not needed yet */
+    struct ag_node *living;   /* the leaf of a hot sequence that needs its memory alive; or NULL */
+    CUevent own[AG_BRANCHES]; /* the library's events in graphs: own[0] for events that have been
+                                 destroyed, others see graph/fork.h; NULL: not needed yet */
 };
 
 /* pace.c: how fast the program issues ops, and the lengths of sequences that follow from it. */
@@ -220,6 +223,8 @@ struct ag_hosting {
     uint32_t taken;          /* depth of the last op that `fork` knows */
     uint64_t origin;         /* the token of the record from which they fork */
     bool turns;              /* the open sequence ends so that another one begins there */
+    bool lacks;              /* a stream that stays away for so many times is missing: */
+    uint32_t away;
     struct ag_fork fork;
     struct ag_ways before; /* of `fork`, before that op */
     struct ag_guest {

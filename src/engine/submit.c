@@ -5,6 +5,7 @@
 #include "config/config.h"
 #include "driver/driver.h"
 #include "engine/account.h"
+#include "engine/aside.h"
 #include "engine/branch.h"
 #include "engine/clock.h"
 #include "engine/credit.h"
@@ -40,8 +41,12 @@ __attribute__((noinline)) static CUresult replay_in_range(struct ag_trace *trace
    trace has a node for each record. */
 static __attribute__((noinline)) bool matches(struct ag_stream *stream, struct ag_trace *trace)
 {
-    if (ag_fork_matches(trace->step, trace->length))
-        return true;
+    if (ag_fork_matches(trace->step, trace->length, &trace->ends)) {
+        CUresult result = ag_trace_set_records(trace);
+        ag_failure_note(stream, result, "giving a graph its events");
+        if (result == CUDA_SUCCESS)
+            return true;
+    }
     trace->leaf->apart = true;
     ag_execs_drop(stream, trace);
     return false;
@@ -68,8 +73,10 @@ static INLINE uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CU
         ag_execs_drop(stream, trace);
         return 0;
     }
-    if (UNLIKELY(trace->ends.branches > 1))
+    if (UNLIKELY(trace->ends.branches > 1)) {
+        ag_trace_keep_records(trace);
         ag_guests_replayed(stream, trace);
+    }
     if (stream->counters.patches != patches)
         ag_variant_observe(trace, (uint32_t)(stream->counters.patches - patches));
     ag_execs_replayed(stream, trace);
@@ -170,6 +177,21 @@ static void submit_one(struct ag_stream *stream, struct ag_node *node, CUstream 
     }
 }
 
+/* What the program has freed and destroyed behind the held ops. */
+static __attribute__((noinline)) void release(struct ag_stream *stream, CUstream target,
+                                              bool entered)
+{
+    const struct ag_sequence *seq = &stream->seq;
+    for (unsigned i = 0; i < seq->free_count; i++)
+        ag_failure_refused(stream, ag_real.cuMemFreeAsync(seq->frees[i], target), "freeing memory");
+    for (unsigned i = 0; i < seq->gone_count; i++) {
+        if (entered)
+            ag_execs_replace_event(stream, seq->gone[i]);
+        ag_failure_note(stream, ag_aside_destroy_event(stream->id.context, seq->gone[i]),
+                        "destroying an event");
+    }
+}
+
 bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
 {
     uint32_t held = stream->seq.held;
@@ -195,9 +217,8 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
         submit_one(stream, stream->seq.path[i],
                    ag_guests_target(stream, &stream->seq.path[i]->op, target));
     ag_pinned_flush(stream, target);
-    for (unsigned i = 0; i < stream->seq.free_count; i++)
-        ag_failure_refused(stream, ag_real.cuMemFreeAsync(stream->seq.frees[i], target),
-                           "freeing memory");
+    if (UNLIKELY((stream->seq.free_count | stream->seq.gone_count) != 0))
+        release(stream, target, entered);
     ag_staging_submitted(stream, target);
     if (relay)
         ag_relay_ends(stream);

@@ -66,6 +66,14 @@ bool ag_fork_is_whole(const struct ag_node *leaf)
     return branches == 0 || is_whole(path, length);
 }
 
+unsigned ag_fork_branches(const struct ag_node *leaf)
+{
+    unsigned most = 0;
+    for (const struct ag_node *node = leaf; node->parent != NULL; node = node->parent)
+        most = ag_op_branch(&node->op) > most ? ag_op_branch(&node->op) : most;
+    return most + 1;
+}
+
 /* -- The steps of a trace ---------------------------------------------------------------- */
 
 enum { NOWHERE = UINT32_MAX };
@@ -80,14 +88,32 @@ static uint32_t step_before(const struct ag_step *step, uint32_t at)
     return NOWHERE;
 }
 
-/* The step with the next record of the event of this one; 0: there is none. */
-static uint8_t next_record(const struct ag_step *step, uint32_t at, uint32_t length)
+/* The number, plus 1, of the library's event for the record. */
+static uint8_t own_event(const struct ag_step *step, uint32_t at, const struct ag_ends *ends)
 {
-    CUevent event = ag_node_event(step[at].node);
-    for (uint32_t i = at + 1; i < length; i++)
-        if (step[i].node->op.kind == AG_OP_RECORD && ag_node_event(step[i].node) == event)
-            return (uint8_t)i;
-    return 0;
+    unsigned branch = ag_op_branch(&step[at].node->op);
+    return (uint8_t)(1 + (ends->last[branch] == at ? branch : 0));
+}
+
+/* Finds the records for which nobody can ask. */
+static void find_own(struct ag_step *step, uint32_t length, struct ag_ends *ends)
+{
+    CUevent later[AG_MOST_LENGTH];
+    uint32_t count = 0;
+    ends->asked = false;
+    for (uint32_t i = length; i-- > 0;) {
+        if (step[i].node->op.kind != AG_OP_RECORD)
+            continue;
+        struct ag_event_arguments arguments = ag_node_event_arguments(step[i].node);
+        uint32_t j = 0;
+        while (j < count && later[j] != arguments.event)
+            j++;
+        bool asked = j == count && arguments.serial != AG_EVENT_GONE;
+        step[i].own = asked ? 0 : own_event(step, i, ends);
+        ends->asked |= asked;
+        if (j == count)
+            later[count++] = arguments.event;
+    }
 }
 
 bool ag_fork_find(struct ag_step *step, uint32_t length, bool all, struct ag_ends *ends)
@@ -96,22 +122,19 @@ bool ag_fork_find(struct ag_step *step, uint32_t length, bool all, struct ag_end
         unsigned branch = ag_op_branch(&step[i].node->op);
         ends->last[branch] = (uint8_t)i;
         ends->branches = (uint8_t)(branch < ends->branches ? ends->branches : branch + 1);
+        step[i].bare = ag_node_is_linked(step[i].node);
     }
-    for (uint32_t i = 0; ends->branches > 1 && !all && i < length; i++)
-        if (step[i].node->op.kind == AG_OP_RECORD)
-            step[i].again = next_record(step, i, length);
-    for (unsigned branch = 1; branch < ends->branches; branch++) {
-        uint32_t last = ends->last[branch];
-        if (step[last].node->op.kind != AG_OP_RECORD || next_record(step, last, length) != 0)
-            return false; /* its stream could not wait for it by that event */
+    if (ends->branches <= 1)
+        return true;
+    for (unsigned branch = 1; branch < ends->branches; branch++)
+        if (step[ends->last[branch]].node->op.kind != AG_OP_RECORD)
+            return false; /* its stream could not wait for it */
+    find_own(step, length, ends);
+    for (uint32_t i = 0; !all && i < length; i++) {
+        unsigned branch = ag_op_branch(&step[i].node->op);
+        step[i].bare |= step[i].own != 0 && (branch == 0 || ends->last[branch] != i);
     }
     return true;
-}
-
-bool ag_fork_has_node(const struct ag_step *step)
-{
-    const struct ag_op *op = &step->node->op;
-    return step->again == 0 && !(op->kind == AG_OP_WAIT && op->shape[AG_EVENT_LINK] != 0);
 }
 
 /* A search for the nodes that an op comes behind. */
@@ -168,12 +191,12 @@ void ag_fork_after(const struct ag_step *step, uint32_t at, struct ag_after *aft
         look(&search);
 }
 
-bool ag_fork_matches(const struct ag_step *step, uint32_t length)
+bool ag_fork_matches(struct ag_step *step, uint32_t length, struct ag_ends *ends)
 {
-    for (uint32_t i = 0; i < length; i++) {
-        uint8_t again = step[i].again;
-        if (again != 0 && ag_node_event(step[i].node) != ag_node_event(step[again].node))
-            return false;
-    }
-    return true;
+    uint32_t i = 0;
+    find_own(step, length, ends);
+    while (i < length && (step[i].node->op.kind != AG_OP_RECORD || step[i].graph_node != NULL ||
+                          step[i].own != 0))
+        i++;
+    return i == length;
 }

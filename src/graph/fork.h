@@ -4,8 +4,9 @@
  *
  * Each op has the number of its branch; the stream that forked is branch 0. An op comes behind the
  * op before it in its branch. A wait for a record of the sequence (AG_EVENT_LINK) comes behind that
- * record, too. Such a wait is an edge of the graph, and has no node. A record has none where a
- * later op of the sequence records the event again: nobody can ask for it any more.
+ * record, too. Such a wait is an edge of the graph, and has no node. Nobody can ask for a record
+ * where a later op of the sequence records the event again, or the event has been destroyed. Such a
+ * record has no node, or its node records an event of the library's.
  *
  * A branch has joined if branch 0 has waited for all its ops. A sequence is whole if all branches
  * have. Only that is a graph: the stream that forked goes on behind its graph.
@@ -36,27 +37,30 @@ bool ag_ways_are_joined(const struct ag_ways *ways);
    begins with a wait for a record of the path, and all have joined. */
 bool ag_fork_is_whole(const struct ag_node *leaf);
 
+/* Branches of the path to this node, with branch 0. */
+unsigned ag_fork_branches(const struct ag_node *leaf);
+
 /* -- The steps of a trace, which is whole --------------------------------------------- */
 
 /* Its branches: how many they are, with branch 0, and the last step of each. Of those that have
-   joined that is a record. */
+   joined that is a record, and the branch's stream waits for its event. */
 struct ag_ends {
     uint8_t branches;
+    bool asked; /* somebody can ask for a record: its node has the program's event */
     uint8_t last[AG_BRANCHES];
+    const CUevent *own; /* events of the library's: one for the last record of each branch, and at 0
+                           one for other records */
 };
 
-/* Finds the branches, and the records that need no node; with `all` each has one. False: it cannot
-   be a graph. */
+/* Finds the branches, and the steps that need no node; with `all` each record has one. False: it
+   cannot be a graph. */
 bool ag_fork_find(struct ag_step *step, uint32_t length, bool all, struct ag_ends *ends);
-
-/* Whether the step needs a node. */
-bool ag_fork_has_node(const struct ag_step *step);
 
 /* What the graph node of the step at that place comes behind. The steps before it have theirs. */
 void ag_fork_after(const struct ag_step *step, uint32_t at, struct ag_after *after);
 
-/* Whether records without a node are of events that are recorded again, as they were when the trace
-   was built. */
-bool ag_fork_matches(const struct ag_step *step, uint32_t length);
+/* Before a launch: finds the records for which nobody can ask now. False: somebody can ask for one
+   without a node. */
+bool ag_fork_matches(struct ag_step *step, uint32_t length, struct ag_ends *ends);
 
 #endif

@@ -90,12 +90,23 @@ static inline bool ag_node_is_event(const struct ag_node *node)
     return node->op.kind == AG_OP_RECORD || node->op.kind == AG_OP_WAIT;
 }
 
-/* The event that a record or a wait names. */
-static inline CUevent ag_node_event(const struct ag_node *node)
+static inline struct ag_event_arguments ag_node_event_arguments(const struct ag_node *node)
 {
     struct ag_event_arguments arguments;
     memcpy(&arguments, node->args, sizeof arguments);
-    return arguments.event;
+    return arguments;
+}
+
+/* The event that a record or a wait names. */
+static inline CUevent ag_node_event(const struct ag_node *node)
+{
+    return ag_node_event_arguments(node).event;
+}
+
+/* Whether the op is a wait for a record of its sequence. */
+static inline bool ag_node_is_linked(const struct ag_node *node)
+{
+    return node->op.kind == AG_OP_WAIT && node->op.shape[AG_EVENT_LINK] != 0;
 }
 
 /* Whether it is a copy of pageable memory, of which the bytes are taken at the call. */

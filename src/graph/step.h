@@ -10,7 +10,9 @@ struct ag_step {
     CUgraphNode graph_node; /* NULL: an edge stands for it, or nobody can ask for it */
     CUfunction func;
     bool early;       /* it need not wait for the end of the step before it */
-    uint8_t again;    /* a record without a node: the step that records its event again; else 0 */
+    bool bare;        /* it needs no node */
+    uint8_t own;      /* of a record for which nobody can ask: the number, plus 1, of the library's
+                         event that its node records instead of the program's; else 0 */
     uint32_t version; /* the node's `version` whose arguments the exec has */
     uint32_t source_version;        /* the node's `version` whose arguments the source graph has */
     unsigned char *args;            /* the arguments that the exec has; NULL: cannot be compared */

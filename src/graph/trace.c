@@ -60,6 +60,27 @@ static void given(struct ag_step *step)
         memcpy(step->args, step->node->args, step->node->op.layout->size);
 }
 
+/* The library's event that a record's node has. */
+static CUevent own_event(const struct ag_trace *trace, const struct ag_step *step)
+{
+    return trace->ends.own[step->own - 1];
+}
+
+/* The exec has been given that event. */
+static void given_own(const struct ag_trace *trace, struct ag_step *step)
+{
+    struct ag_event_arguments own = {.event = own_event(trace, step)};
+    step->version = step->source_version = step->node->version;
+    memcpy(step->args, &own, sizeof own);
+}
+
+void ag_trace_keep_records(struct ag_trace *trace)
+{
+    for (uint32_t i = 0; i < trace->length; i++)
+        if (trace->step[i].own != 0)
+            given_own(trace, &trace->step[i]);
+}
+
 /* Bytes from an address to the end of the allocation around it; 0: there is none. *pooled: the
    allocation is of a pool. Only such memory can be freed before ops that use it have run. */
 static size_t room_at(CUdeviceptr at, bool *pooled)
@@ -122,17 +143,26 @@ static bool avoid_freed(struct ag_trace *trace)
     return true;
 }
 
-static CUresult build(struct ag_trace *trace, CUcontext ctx, CUstream stream)
+static CUresult add(const struct ag_trace *trace, struct ag_step *step,
+                    const struct ag_after *after)
+{
+    if (step->own != 0)
+        return ag_real.cuGraphAddEventRecordNode(&step->graph_node, trace->graph, after->node,
+                                                 after->count, own_event(trace, step));
+    return ag_node_add(step->node, step->func, trace->graph, trace->ctx, &step->graph_node, after);
+}
+
+static CUresult build(struct ag_trace *trace, CUstream stream)
 {
     CUresult result = ag_real.cuGraphCreate(&trace->graph, 0);
     struct ag_after after;
     for (uint32_t i = 0; result == CUDA_SUCCESS && i < trace->length; i++) {
         struct ag_step *step = &trace->step[i];
-        if (!ag_fork_has_node(step))
+        if (step->bare)
             continue;
         ag_fork_after(trace->step, i, &after);
         step->early = ag_node_is_early(step->node, after.last);
-        result = ag_node_add(step->node, step->func, trace->graph, ctx, &step->graph_node, &after);
+        result = add(trace, step, &after);
     }
     return result == CUDA_SUCCESS ? set_priorities(trace, stream) : result;
 }
@@ -175,8 +205,21 @@ static struct ag_trace *allocate(const struct ag_node *leaf)
     return trace;
 }
 
+/* Whether a node has an event of the program's: any record or wait of one branch, or a wait for
+   another sequence. */
+static bool has_events(const struct ag_trace *trace)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < trace->length; i++) {
+        const struct ag_step *step = &trace->step[i];
+        any |= !step->bare && ag_node_is_event(step->node) &&
+               (trace->ends.branches <= 1 || step->node->op.kind == AG_OP_WAIT);
+    }
+    return any;
+}
+
 struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream stream,
-                                CUresult *error)
+                                const CUevent *own, CUresult *error)
 {
     *error = CUDA_SUCCESS;
     struct ag_trace *trace = allocate(leaf);
@@ -196,14 +239,16 @@ struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream st
         step->func = ag_node_function(node);
         step->source_version = node->version;
         given(step);
-        trace->events |= ag_node_is_event(node);
     }
+    trace->ends.own = own;
     if (!ag_fork_find(trace->step, trace->length, leaf->apart, &trace->ends) ||
         !avoid_freed(trace)) {
         free(trace);
         return NULL;
     }
-    *error = build(trace, ctx, stream);
+    trace->events = has_events(trace);
+    ag_trace_keep_records(trace);
+    *error = build(trace, stream);
     if (*error == CUDA_SUCCESS)
         return trace;
     ag_trace_destroy(trace);
@@ -298,6 +343,39 @@ static CUresult patch(struct ag_trace *trace, uint32_t changed, struct ag_counte
         given(step);
     }
     return CUDA_SUCCESS;
+}
+
+/* The node of a record gets an event of the library's, in the exec and in the source graph. */
+static CUresult set_own(const struct ag_trace *trace, struct ag_step *step)
+{
+    CUevent own = own_event(trace, step);
+    CUresult result = ag_node_patch_event(step->node, trace->exec, step->graph_node, own);
+    if (result == CUDA_SUCCESS)
+        result = ag_real.cuGraphEventRecordNodeSetEvent(step->graph_node, own);
+    if (result == CUDA_SUCCESS)
+        given_own(trace, step);
+    return result;
+}
+
+CUresult ag_trace_set_records(struct ag_trace *trace)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (uint32_t i = 0; i < trace->length && result == CUDA_SUCCESS; i++) {
+        struct ag_step *step = &trace->step[i];
+        if (step->node->op.kind != AG_OP_RECORD || step->graph_node == NULL)
+            continue;
+        struct ag_event_arguments has;
+        memcpy(&has, step->args, sizeof has);
+        if (step->own == 0 && memcmp(step->args, step->node->args, sizeof has) != 0)
+            step->version = step->source_version = step->node->version - 1; /* it is set later */
+        else if (step->own == 0)
+            step->version = step->node->version;
+        else if (has.event != own_event(trace, step))
+            result = set_own(trace, step);
+        else
+            given_own(trace, step);
+    }
+    return result;
 }
 
 CUresult ag_trace_replace_event(struct ag_trace *trace, CUevent event, CUevent other)

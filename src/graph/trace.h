@@ -33,7 +33,7 @@ struct ag_trace {
     CUcontext ctx;
     uint32_t length;
     bool update_refused; /* cuGraphExecUpdate has refused it once */
-    bool events;         /* some of its ops are records or waits */
+    bool events;         /* nodes have events of the program's, which are not those of `ends` */
     bool prioritized;    /* some launch asks for a priority: it is for streams of one priority */
     bool differs;        /* some launch asks for another priority than its stream's */
     struct ag_ends ends; /* of its branches; see graph/fork.h */
@@ -41,12 +41,13 @@ struct ag_trace {
 };
 
 /*
- * Builds the trace of the path from the root to `leaf`, for `stream`, without its exec. NULL on
- * failure, with the driver's error in *error (CUDA_SUCCESS: there is no memory on the host, or
- * memory that an op names has been freed).
+ * Builds the trace of the path from the root to `leaf`, for `stream`, without its exec. Its
+ * branches' records may need `own` events, which outlive it. NULL on failure, with the driver's
+ * error in *error (CUDA_SUCCESS: there is no memory on the host, or memory that an op names has
+ * been freed).
  */
 struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream stream,
-                                CUresult *error);
+                                const CUevent *own, CUresult *error);
 
 /*
  * Makes the trace's exec. Reads only its graph. Once a context has about 31 execs this waits for
@@ -64,6 +65,13 @@ CUresult ag_trace_upload(struct ag_trace *trace, CUstream stream);
  * refused updates. Nothing has been executed when it fails.
  */
 CUresult ag_trace_replay(struct ag_trace *trace, CUstream stream, struct ag_counters *counters);
+
+/* Before a replay of a trace with branches, for which ag_fork_matches() holds: gives the nodes of
+   records the events of the library's that they need now. */
+CUresult ag_trace_set_records(struct ag_trace *trace);
+
+/* Behind that replay, which says of all nodes that they have the program's arguments. */
+void ag_trace_keep_records(struct ag_trace *trace);
 
 /* Puts `other` in place of the event in the exec, until the next replay gives it the op's event. */
 CUresult ag_trace_replace_event(struct ag_trace *trace, CUevent event, CUevent other);

@@ -24,7 +24,8 @@ struct ag_trace *ag_variant_choose(struct ag_trace *trace)
         return trace;
     do {
         uint32_t i = 0;
-        while (i < other->length && ag_step_is_current(&other->step[i]))
+        while (i < other->length &&
+               (other->step[i].own != 0 || ag_step_is_current(&other->step[i])))
             i++;
         if (i == other->length)
             return other;
@@ -38,6 +39,8 @@ struct ag_trace *ag_variant_choose(struct ag_trace *trace)
 static uint32_t hash_of(const struct ag_step *step)
 {
     const struct ag_node *node = step->node;
+    if (step->graph_node == NULL || step->own != 0)
+        return 0; /* whatever the event is */
     if (step->args == NULL)
         return node->version; /* cannot be compared: never the same again */
     return (uint32_t)ag_hash(ag_hash(1, node->args, node->op.layout->size), node->op.shape,

@@ -113,8 +113,11 @@ enum ag_event_word {
 };
 
 struct ag_event_arguments {
-    CUevent event;
+    CUevent event;   /* first */
     uint64_t serial; /* which event of that handle: a node must be given it anew */
 };
+
+/* In place of the serial: the program has destroyed the event, so nobody can ask for the record. */
+#define AG_EVENT_GONE UINT64_MAX
 
 #endif

@@ -201,12 +201,6 @@ static inline void ag_recorder_begins_fork(struct ag_recorder *rec, uint64_t tok
     rec->chain = 0;
 }
 
-/* The open sequence ends with the op that comes at that depth, which is the next. */
-static inline void ag_recorder_end_at(struct ag_recorder *rec, uint32_t depth)
-{
-    rec->limit = depth;
-}
-
 /* Between two sequences: the next one ends before an op with that token, which is the anchor. */
 void ag_recorder_cut_at(struct ag_recorder *rec, uint64_t token);
 

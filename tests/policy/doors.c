@@ -439,7 +439,7 @@ static void before(const struct play_program *p, const struct play_line *line)
         ag_engine_stream_destroy(place_of(w[0]).handle);
         break;
     case PLAY_GONE:
-        ag_engine_event_destroy((CUevent)play_event((uint32_t)w[0]));
+        (void)ag_engine_event_destroy((CUevent)play_event((uint32_t)w[0]));
         break;
     case PLAY_CAPTURE:
         on = place_of(w[0]);

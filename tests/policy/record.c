@@ -571,12 +571,13 @@ void ag_engine_stream_destroy(CUstream stream)
     pthread_mutex_unlock(&lock);
 }
 
-void ag_engine_event_destroy(CUevent event)
+bool ag_engine_event_destroy(CUevent event)
 {
     of_event("gone", event);
     pthread_mutex_lock(&lock);
     forget('E', event, 0);
     pthread_mutex_unlock(&lock);
+    return false;
 }
 
 static void capture(CUstream stream, bool ptsz, int begins)

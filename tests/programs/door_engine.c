@@ -182,9 +182,10 @@ void ag_engine_event_created(CUevent event, unsigned flags)
     NOTE("event_created(%p %u) ", (void *)event, flags);
 }
 
-void ag_engine_event_destroy(CUevent event)
+bool ag_engine_event_destroy(CUevent event)
 {
     NOTE("event_destroy(%p) ", (void *)event);
+    return false;
 }
 
 void ag_engine_event_shared(CUevent event)

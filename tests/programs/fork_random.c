@@ -22,7 +22,11 @@ static struct op {
 static unsigned length;
 
 static CUstream s[STREAMS];
-static CUevent event[EVENTS];
+static CUevent event[EVENTS]; /* NULL: it has been destroyed */
+
+/* How long an event of a step lives: on, until the next one in its place is made, until nobody in
+   the step waits for it any more. */
+static enum { ON, NEXT, BRIEF } life;
 static CUdeviceptr places;
 static uint64_t state;
 
@@ -90,10 +94,38 @@ static CUdeviceptr place(unsigned round, unsigned op)
     return places + 4 * N * (round % BLOCK * MOST + op);
 }
 
+static void destroy(CUevent *one)
+{
+    if (*one)
+        OK(cuEventDestroy(*one));
+    *one = NULL;
+}
+
+/* The event of a record that comes now. */
+static CUevent to_record(CUevent *one)
+{
+    CUevent before = *one;
+    if (life != ON || !before)
+        OK(cuEventCreate(one, CU_EVENT_DISABLE_TIMING));
+    if (life != ON && before) /* its handle is not that of the new one */
+        OK(cuEventDestroy(before));
+    return *one;
+}
+
+/* Whether an op behind that one uses the event before it is recorded again. */
+static bool is_used_behind(unsigned number)
+{
+    unsigned i = number + 1;
+    while (i < length && !(step[i].kind >= GIVE && step[i].event == step[number].event))
+        i++;
+    return i < length && step[i].kind != GIVE;
+}
+
 static void run_op(const struct op *op, unsigned round, unsigned number, uint32_t word)
 {
     CUstream stream = s[op->stream];
     CUdeviceptr own = buffer[op->stream];
+    CUevent looked = event[op->event];
     switch (op->kind) {
     case KERNEL:
         OK(launch_mix(own, N, word, stream));
@@ -103,18 +135,20 @@ static void run_op(const struct op *op, unsigned round, unsigned number, uint32_
         break;
     case GIVE:
         OK(cuMemcpyDtoDAsync(place(round, number), own, 4 * N, stream));
-        OK(cuEventRecord(event[op->event], stream));
+        OK(cuEventRecord(to_record(&event[op->event]), stream));
         break;
     case TAKE:
         OK(cuStreamWaitEvent(stream, event[op->event], 0));
         OK(cuMemcpyDtoDAsync(own + 64, place(round, op->from) + 64, 32, stream));
         break;
     case LOOK:
-        (void)(word % 2 ? cuStreamQuery(stream) : cuEventQuery(event[op->event]));
+        (void)(word % 2 || !looked ? cuStreamQuery(stream) : cuEventQuery(looked));
         break;
     default:
-        OK(word % 2 ? cuStreamSynchronize(stream) : cuEventSynchronize(event[op->event]));
+        OK(word % 2 || !looked ? cuStreamSynchronize(stream) : cuEventSynchronize(looked));
     }
+    if (life == BRIEF && op->kind >= GIVE && !is_used_behind(number))
+        destroy(&event[op->event]);
 }
 
 /* Something that the other rounds do not have. In the middle of a step no event is another one. */
@@ -133,7 +167,7 @@ static void odd(unsigned round, bool middle)
         break;
     case 4: {
         unsigned number = below(EVENTS);
-        OK(cuEventDestroy(event[number]));
+        destroy(&event[number]);
         OK(cuEventCreate(&event[number], CU_EVENT_DISABLE_TIMING));
         OK(cuEventRecord(event[number], *stream));
         break;
@@ -152,6 +186,7 @@ static void run_seed(unsigned seed)
     make_step();
     unsigned oddly = chance(50) ? 0 : 8, change = chance(50) ? 1 + below(8) : REPEATS;
     bool waits = chance(30);
+    life = chance(40) ? ON : chance(40) ? NEXT : BRIEF;
     for (unsigned round = 0; round < REPEATS; round++) {
         if (round % BLOCK == 0) /* the places are used again */
             OK(cuCtxSynchronize());

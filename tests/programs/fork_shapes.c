@@ -169,6 +169,85 @@ static void one_event(void)
     }
 }
 
+/* An event that is recorded in a stream, and another stream's wait for it. */
+static CUevent passed(unsigned stream, unsigned from)
+{
+    CUevent made;
+    OK(cuEventCreate(&made, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventRecord(made, s[from]));
+    OK(cuStreamWaitEvent(s[stream], made, 0));
+    return made;
+}
+
+/* The first stream goes on behind all that the other one has been given: the event lives no longer
+   than the call, as in PyTorch. */
+static void wait_stream(unsigned stream, unsigned from)
+{
+    OK(cuEventDestroy(passed(stream, from)));
+}
+
+static void brief(void)
+{
+    begin();
+    for (uint32_t step = 0; step < LOOPS; step++) {
+        wait_stream(1, 0);
+        wait_stream(2, 0);
+        for (unsigned i = 0; i < 3; i++)
+            kernels(i, 2, step / 8);
+        wait_stream(0, 1);
+        wait_stream(0, 2);
+        take(0, 1, 1);
+        take(0, 2, 2);
+    }
+}
+
+/* Events that live until the next ones of their kind have been made, or until the end of a step. */
+static void kept(void)
+{
+    CUevent last[3] = {NULL};
+    begin();
+    for (uint32_t step = 0; step < LOOPS; step++) {
+        for (unsigned i = 0; i < 3; i++) {
+            CUevent next = passed(i < 2 ? i + 1 : 0, i < 2 ? 0 : 1);
+            if (last[i])
+                OK(cuEventDestroy(last[i]));
+            last[i] = next;
+            kernels(i, 2, step / 8);
+        }
+        CUevent joined = passed(0, 2);
+        take(0, 1, 1);
+        take(0, 2, 2);
+        OK(cuEventDestroy(joined));
+    }
+}
+
+/* All joins are recorded before any of them is waited for. */
+static void gathered(void)
+{
+    begin();
+    for (uint32_t step = 0; step < LOOPS; step++) {
+        CUevent forked[3];
+        for (unsigned i = 0; i < 3; i++) {
+            OK(cuEventCreate(&forked[i], CU_EVENT_DISABLE_TIMING));
+            OK(cuEventRecord(forked[i], s[0]));
+            kernels(0, 1, step / 8);
+        }
+        for (unsigned i = 1; i < 4; i++) {
+            OK(cuStreamWaitEvent(s[i], forked[i - 1], 0));
+            OK(cuEventDestroy(forked[i - 1]));
+            kernels(i, i, step / 8);
+            OK(cuEventCreate(&forked[i - 1], CU_EVENT_DISABLE_TIMING));
+            OK(cuEventRecord(forked[i - 1], s[i]));
+        }
+        for (unsigned i = 1; i < 4; i++) {
+            OK(cuStreamWaitEvent(s[0], forked[i - 1], 0));
+            take(0, i, i);
+        }
+        for (unsigned i = 1; i < 4; i++)
+            OK(cuEventDestroy(forked[i - 1]));
+    }
+}
+
 /* Events that are others each time, in rounds of four or of three. */
 static void pool(void)
 {
@@ -264,11 +343,10 @@ static void middles(void)
 }
 
 static const struct scenario shapes[] = {
-    {"plain", plain},   {"bare", bare},         {"endless", endless},
-    {"synced", synced}, {"changing", changing}, {"nested", nested},
-    {"copies", copies}, {"pool", pool},         {"one_event", one_event},
-    {"ahead", ahead},   {"outside", outside},   {"middles", middles},
-    {NULL, NULL},
+    {"plain", plain},         {"bare", bare},     {"endless", endless},   {"synced", synced},
+    {"changing", changing},   {"nested", nested}, {"copies", copies},     {"pool", pool},
+    {"one_event", one_event}, {"ahead", ahead},   {"outside", outside},   {"middles", middles},
+    {"brief", brief},         {"kept", kept},     {"gathered", gathered}, {NULL, NULL},
 };
 
 int main(int argc, char **argv)

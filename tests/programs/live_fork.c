@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* live_fork.c SCENARIO: streams that fork and join, and kernels that wait for kernels or for the
- * host. Prints what came out, which is the same with the library as without it. */
+/* live_fork.c SCENARIO [one|brief]: streams that fork and join, and kernels that wait for
+ * kernels or for the host. Prints what came out, which is the same with the library as without it.
+ */
 #define _GNU_SOURCE
 #include "live_fork.h"
 

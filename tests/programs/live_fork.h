@@ -33,12 +33,30 @@ static void copy(CUdeviceptr dst, CUdeviceptr src, uint32_t n, CUstream s)
     OK(cuLaunchKernel(word_copy, 1, 1, 1, N, 1, 1, 0, s, args, NULL));
 }
 
+/* The event for a fork or a join: each has its own, or all have one, or they are new each time and
+   destroyed once they have been waited for. */
+static enum { EACH, ONE, BRIEF } events;
+
+static CUevent lent(CUevent own)
+{
+    CUevent event = events == ONE ? forked : own;
+    return events == BRIEF ? new_event(CU_EVENT_DISABLE_TIMING) : event;
+}
+
+static void give_back(CUevent event)
+{
+    if (events == BRIEF)
+        OK(cuEventDestroy(event));
+}
+
 /* The branches wait for the origin, */
 static void fork_all(void)
 {
-    OK(cuEventRecord(forked, origin));
+    CUevent event = lent(forked);
+    OK(cuEventRecord(event, origin));
     for (unsigned i = 0; i < BRANCHES; i++)
-        OK(cuStreamWaitEvent(branch[i], forked, 0));
+        OK(cuStreamWaitEvent(branch[i], event, 0));
+    give_back(event);
 }
 
 /* take its values, */
@@ -56,8 +74,10 @@ static void work(unsigned i, uint32_t step)
 /* are waited for, */
 static void join(unsigned i)
 {
-    OK(cuEventRecord(joined[i], branch[i]));
-    OK(cuStreamWaitEvent(origin, joined[i], 0));
+    CUevent event = lent(joined[i]);
+    OK(cuEventRecord(event, branch[i]));
+    OK(cuStreamWaitEvent(origin, event, 0));
+    give_back(event);
 }
 
 /* and give some values back, once no branch reads the origin's any more. */
@@ -139,15 +159,17 @@ static void prepared(void)
     chosen();
 }
 
-/* The scenario that argv[1] names. */
+/* The scenario that argv[1] names, with the events that argv[2] does. */
 static int run_fork(const struct scenario *scenario, int argc, char **argv)
 {
-    CHECK(argc == 2);
+    const char *word = argc > 2 ? argv[2] : "";
+    events = strcmp(word, "one") == 0 ? ONE : strcmp(word, "brief") == 0 ? BRIEF : EACH;
+    CHECK(argc == 2 || argc == 3);
     while (scenario->name && strcmp(scenario->name, argv[1]))
         scenario++;
     CHECK(scenario->name);
     chosen = scenario->run;
-    run((const struct scenario[]){{argv[1], prepared}, {NULL, NULL}}, argc, argv);
+    run((const struct scenario[]){{argv[1], prepared}, {NULL, NULL}}, 2, argv);
     return 0;
 }
 

@@ -8,7 +8,9 @@ enum { MOST = 16 };
 
 static struct ag_node root, path[MOST];
 static struct ag_event_arguments arguments[MOST];
+static struct ag_event_arguments given[MOST];
 static struct ag_step step[MOST];
+static const CUevent own[AG_BRANCHES] = {(CUevent)101, (CUevent)102, (CUevent)103};
 static struct ag_ends ends;
 static uint32_t length;
 
@@ -16,7 +18,7 @@ static void begin(void)
 {
     memset(path, 0, sizeof path);
     memset(step, 0, sizeof step);
-    ends = (struct ag_ends){0};
+    ends = (struct ag_ends){.own = own};
     length = 0;
 }
 
@@ -31,6 +33,7 @@ static void op(enum ag_op_kind kind, unsigned branch, uint32_t link, uintptr_t e
     arguments[length].event = (CUevent)event;
     node->args = (unsigned char *)&arguments[length];
     step[length].node = node;
+    step[length].args = (unsigned char *)&given[length];
     node->depth = (uint16_t)++length;
 }
 
@@ -70,7 +73,7 @@ static bool find(bool all)
 {
     bool found = ag_fork_find(step, length, all, &ends);
     for (uint32_t i = 0; found && i < length; i++)
-        if (ag_fork_has_node(&step[i]))
+        if (!step[i].bare)
             step[i].graph_node = (CUgraphNode)(uintptr_t)(i + 1);
     return found;
 }
@@ -166,12 +169,17 @@ TEST(waits_are_edges)
     fork_join(1);
     kernel(0);
     CHECK(find(false) && ends.branches == 2 && ends.last[1] == 5);
-    CHECK(!ag_fork_has_node(&step[2]) && !ag_fork_has_node(&step[6]));
+    CHECK(step[2].bare && step[6].bare);
     CHECK(behind(0) == 0);
     CHECK(behind(3) == 1u << 1);             /* the branch behind the record of the fork */
     CHECK(behind(4) == 1u << 1);             /* the origin beside it */
     CHECK(behind(5) == 1u << 3);             /* the branch's record */
     CHECK(behind(7) == (1u << 4 | 1u << 5)); /* both */
+}
+
+static bool matches(void)
+{
+    return ag_fork_matches(step, length, &ends);
 }
 
 TEST(a_record_has_a_node_if_nobody_records_the_event_again)
@@ -180,27 +188,59 @@ TEST(a_record_has_a_node_if_nobody_records_the_event_again)
     fork_join(1);
     fork_join(1);
     CHECK(find(false));
-    CHECK(step[0].again == 6 && step[4].again == 10 && !ag_fork_has_node(&step[0]));
-    CHECK(ag_fork_has_node(&step[6]) && ag_fork_has_node(&step[10]));
+    CHECK(step[0].bare && !step[6].bare && !step[10].bare);
     CHECK(behind(2) == 0);                   /* the first fork comes behind nothing */
     CHECK(behind(6) == (1u << 2 | 1u << 3)); /* the first join */
-    CHECK(ag_fork_matches(step, length));
+    CHECK(matches() && ends.asked);
     arguments[0].event = (CUevent)7;
-    CHECK(!ag_fork_matches(step, length));
+    CHECK(!matches());
     begin();
     fork_join(1);
     fork_join(1);
-    CHECK(find(true) && step[0].again == 0 && ag_fork_has_node(&step[0]));
+    CHECK(find(true) && !step[0].bare && step[0].own == 1);
 }
 
-TEST(a_branch_ends_with_a_record_that_stays)
+TEST(a_record_of_a_destroyed_event_needs_no_node)
 {
     begin();
     fork_join(1);
-    record(0, 2); /* the branch's event */
-    CHECK(!find(false));
+    arguments[0].serial = AG_EVENT_GONE;
+    CHECK(find(false) && step[0].bare && !step[4].bare && step[4].own == 0);
+    CHECK(matches());
+    arguments[0] = (struct ag_event_arguments){.event = (CUevent)7, .serial = AG_EVENT_GONE};
+    CHECK(matches());
+    arguments[0].serial = 3;
+    CHECK(!matches());
+}
+
+TEST(a_branch_ends_with_a_record)
+{
     begin();
     fork_join(1);
     kernel(1);
     CHECK(!find(false));
+}
+
+/* Its stream waits for that record, and for no later one of the event. */
+TEST(the_last_record_of_a_branch_has_an_event_of_its_own)
+{
+    begin();
+    fork_join(1);
+    record(0, 2); /* the branch's event */
+    CHECK(find(false) && !step[4].bare && step[4].own == 2);
+    arguments[4].event = (CUevent)8;
+    CHECK(matches() && step[4].own == 0);
+    arguments[4].serial = AG_EVENT_GONE;
+    CHECK(matches() && step[4].own == 2);
+}
+
+/* Two nodes of one event could be reached in any order. */
+TEST(no_two_nodes_record_one_event)
+{
+    begin();
+    fork_join(1);
+    record(1, 7);
+    wait(0, 1);
+    record(0, 7);
+    CHECK(find(true) && step[6].own == 2 && step[8].own == 0);
 }
