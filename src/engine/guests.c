@@ -128,8 +128,8 @@ static bool may_come(struct ag_stream *host, struct ag_stream *guest)
 static bool may_host(struct ag_stream *host, struct ag_stream *guest, uint32_t depth)
 {
     return are_alike(host, guest) && ag_guests_host(host) == NULL && !ag_guests_any(guest) &&
-           !ag_pinned_holds(host) && comes_before(guest, host, depth) &&
-           may_come(host, guest) && have_one_priority(host, guest);
+           !ag_pinned_holds(host) && comes_before(guest, host, depth) && may_come(host, guest) &&
+           have_one_priority(host, guest);
 }
 
 bool ag_guests_would_come(struct ag_stream *host, struct ag_stream *guest)
