@@ -10,9 +10,9 @@ SHAPES = ["plain", "bare", "endless", "synced", "changing", "nested", "copies", 
 APART = {"AUTOGRAPH_TRACE_FORKS": "false"}
 
 # The most launches of graphs in the loops of which all becomes one graph: 200 steps, which 400 launches or more
-# would take with graphs for each stream.
-ONE_GRAPH = {"plain": 50, "bare": 80, "synced": 200, "changing": 60, "copies": 60, "ahead": 60, "nested": 150,
-             "one_event": 60, "brief": 60, "kept": 60, "gathered": 80}
+# would take with graphs for each stream. A graph has 8 copies at most.
+ONE_GRAPH = {"plain": 120, "bare": 80, "synced": 200, "changing": 60, "copies": 95, "ahead": 60, "nested": 250,
+             "one_event": 60, "brief": 60, "kept": 60, "gathered": 110}
 
 
 def run(shape, preload=True, **env):
