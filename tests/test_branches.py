@@ -10,9 +10,9 @@ SHAPES = ["plain", "bare", "endless", "synced", "changing", "nested", "copies", 
 APART = {"AUTOGRAPH_TRACE_FORKS": "false"}
 
 # The most launches of graphs in the loops of which all becomes one graph: 200 steps, which 400 launches or more
-# would take with graphs for each stream. A graph has 8 copies at most.
-ONE_GRAPH = {"plain": 120, "bare": 80, "synced": 200, "changing": 60, "copies": 95, "ahead": 60, "nested": 250,
-             "one_event": 60, "brief": 60, "kept": 60, "gathered": 110}
+# would take with graphs for each stream.
+ONE_GRAPH = {"plain": 50, "bare": 80, "synced": 200, "changing": 60, "copies": 100, "ahead": 60, "nested": 150,
+             "one_event": 60, "brief": 60, "kept": 60, "gathered": 120}
 
 
 def run(shape, preload=True, **env):
@@ -66,11 +66,13 @@ def test_what_does_not_join_makes_way():
     assert tried["ops"]["replayed"] > 0.95 * apart["ops"]["replayed"]
 
 
+@pytest.mark.parametrize("strategy", ["auto", "exec_update"])
 @pytest.mark.parametrize("events", ["each", "one", "brief"])
 @pytest.mark.parametrize("rule", RULES)
-def test_branches_keep_their_streams_order(rule, events):
+def test_branches_keep_their_streams_order(rule, events, strategy):
     command = [compiled.program("live_rule"), rule, events]
-    plain, done = (helpers.run_logged(command, preload=preload, env={"AUTOGRAPH_TRACE_DUEL": "false"})
+    plain, done = (helpers.run_logged(command, preload=preload, env={"AUTOGRAPH_TRACE_DUEL": "false",
+                                                                     "AUTOGRAPH_UPDATE_STRATEGY": strategy})
                    for preload in (False, True))
     assert (done.stdout, done.stderr) == (plain.stdout, "")
     assert done.report["errors"] == 0 and done.report["replays"] > 0

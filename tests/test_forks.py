@@ -11,7 +11,7 @@ FEW_QUEUES = {"CUDA_DEVICE_MAX_CONNECTIONS": 1}
 USUAL = {"AUTOGRAPH_TRACE_DUEL": "false"}
 
 # The programs say what each scenario guards.
-FORK = ["spins_across", "spins_in_order", "own_work_spins", "own_work_before", "later_work",
+FORK = ["spins_across", "spins_in_order", "own_work_spins", "own_work_before", "later_work", "later_beside",
         "words_across", "host_function", "outside_event", "runs_ahead", "legacy_beside", "joined_late"]
 BRANCH = ["asked_behind", "asked_in_the_middle", "host_spins", "timed_events", "other_thread", "joined_elsewhere",
           "legacy_between", "priorities", "destroyed", "leaves", "captures"]

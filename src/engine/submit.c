@@ -41,7 +41,7 @@ __attribute__((noinline)) static CUresult replay_in_range(struct ag_trace *trace
    trace has a node for each record. */
 static __attribute__((noinline)) bool matches(struct ag_stream *stream, struct ag_trace *trace)
 {
-    if (ag_fork_matches(trace->step, trace->length, &trace->ends)) {
+    if (ag_fork_matches(trace->step, &trace->ends)) {
         CUresult result = ag_trace_set_records(trace);
         ag_failure_note(stream, result, "giving a graph its events");
         if (result == CUDA_SUCCESS)

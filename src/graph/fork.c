@@ -96,14 +96,13 @@ static uint8_t own_event(const struct ag_step *step, uint32_t at, const struct a
 }
 
 /* Finds the records for which nobody can ask. */
-static void find_own(struct ag_step *step, uint32_t length, struct ag_ends *ends)
+static void find_own(struct ag_step *step, struct ag_ends *ends)
 {
     CUevent later[AG_MOST_LENGTH];
     uint32_t count = 0;
     ends->asked = false;
-    for (uint32_t i = length; i-- > 0;) {
-        if (step[i].node->op.kind != AG_OP_RECORD)
-            continue;
+    for (uint32_t next = ends->record; next != 0; next = step[next - 1].record) {
+        uint32_t i = next - 1;
         struct ag_event_arguments arguments = ag_node_event_arguments(step[i].node);
         uint32_t j = 0;
         while (j < count && later[j] != arguments.event)
@@ -123,13 +122,17 @@ bool ag_fork_find(struct ag_step *step, uint32_t length, bool all, struct ag_end
         ends->last[branch] = (uint8_t)i;
         ends->branches = (uint8_t)(branch < ends->branches ? ends->branches : branch + 1);
         step[i].bare = ag_node_is_linked(step[i].node);
+        if (step[i].node->op.kind == AG_OP_RECORD) {
+            step[i].record = ends->record;
+            ends->record = (uint8_t)(i + 1);
+        }
     }
     if (ends->branches <= 1)
         return true;
     for (unsigned branch = 1; branch < ends->branches; branch++)
         if (step[ends->last[branch]].node->op.kind != AG_OP_RECORD)
             return false; /* its stream could not wait for it */
-    find_own(step, length, ends);
+    find_own(step, ends);
     for (uint32_t i = 0; !all && i < length; i++) {
         unsigned branch = ag_op_branch(&step[i].node->op);
         step[i].bare |= step[i].own != 0 && (branch == 0 || ends->last[branch] != i);
@@ -191,12 +194,11 @@ void ag_fork_after(const struct ag_step *step, uint32_t at, struct ag_after *aft
         look(&search);
 }
 
-bool ag_fork_matches(struct ag_step *step, uint32_t length, struct ag_ends *ends)
+bool ag_fork_matches(struct ag_step *step, struct ag_ends *ends)
 {
-    uint32_t i = 0;
-    find_own(step, length, ends);
-    while (i < length && (step[i].node->op.kind != AG_OP_RECORD || step[i].graph_node != NULL ||
-                          step[i].own != 0))
-        i++;
-    return i == length;
+    uint32_t next = ends->record;
+    find_own(step, ends);
+    while (next != 0 && (step[next - 1].graph_node != NULL || step[next - 1].own != 0))
+        next = step[next - 1].record;
+    return next == 0;
 }

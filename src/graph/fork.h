@@ -46,7 +46,8 @@ unsigned ag_fork_branches(const struct ag_node *leaf);
    joined that is a record, and the branch's stream waits for its event. */
 struct ag_ends {
     uint8_t branches;
-    bool asked; /* somebody can ask for a record: its node has the program's event */
+    uint8_t record; /* the place, plus 1, of the last record; 0: there is none */
+    bool asked;     /* somebody can ask for a record: its node has the program's event */
     uint8_t last[AG_BRANCHES];
     const CUevent *own; /* events of the library's: one for the last record of each branch, and at 0
                            one for other records */
@@ -61,6 +62,6 @@ void ag_fork_after(const struct ag_step *step, uint32_t at, struct ag_after *aft
 
 /* Before a launch: finds the records for which nobody can ask now. False: somebody can ask for one
    without a node. */
-bool ag_fork_matches(struct ag_step *step, uint32_t length, struct ag_ends *ends);
+bool ag_fork_matches(struct ag_step *step, struct ag_ends *ends);
 
 #endif

@@ -11,6 +11,7 @@ struct ag_step {
     CUfunction func;
     bool early;       /* it need not wait for the end of the step before it */
     bool bare;        /* it needs no node */
+    uint8_t record;   /* of a record: the place, plus 1, of the record before; 0: it is the first */
     uint8_t own;      /* of a record for which nobody can ask: the number, plus 1, of the library's
                          event that its node records instead of the program's; else 0 */
     uint32_t version; /* the node's `version` whose arguments the exec has */

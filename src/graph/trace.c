@@ -76,9 +76,9 @@ static void given_own(const struct ag_trace *trace, struct ag_step *step)
 
 void ag_trace_keep_records(struct ag_trace *trace)
 {
-    for (uint32_t i = 0; i < trace->length; i++)
-        if (trace->step[i].own != 0)
-            given_own(trace, &trace->step[i]);
+    for (uint32_t next = trace->ends.record; next != 0; next = trace->step[next - 1].record)
+        if (trace->step[next - 1].own != 0)
+            given_own(trace, &trace->step[next - 1]);
 }
 
 /* Bytes from an address to the end of the allocation around it; 0: there is none. *pooled: the
@@ -357,24 +357,28 @@ static CUresult set_own(const struct ag_trace *trace, struct ag_step *step)
     return result;
 }
 
+/* The same of the event that it needs, which is set now if it is the library's, or else later. */
+static CUresult set_record(const struct ag_trace *trace, struct ag_step *step)
+{
+    struct ag_event_arguments has, needs = ag_node_event_arguments(step->node);
+    memcpy(&has, step->args, sizeof has);
+    if (step->own != 0 && has.event != own_event(trace, step))
+        return set_own(trace, step);
+    step->version = step->node->version;
+    if (step->own != 0)
+        step->source_version = step->version;
+    else if (has.event != needs.event || has.serial != needs.serial)
+        step->version = step->source_version = step->node->version - 1;
+    return CUDA_SUCCESS;
+}
+
 CUresult ag_trace_set_records(struct ag_trace *trace)
 {
     CUresult result = CUDA_SUCCESS;
-    for (uint32_t i = 0; i < trace->length && result == CUDA_SUCCESS; i++) {
-        struct ag_step *step = &trace->step[i];
-        if (step->node->op.kind != AG_OP_RECORD || step->graph_node == NULL)
-            continue;
-        struct ag_event_arguments has;
-        memcpy(&has, step->args, sizeof has);
-        if (step->own == 0 && memcmp(step->args, step->node->args, sizeof has) != 0)
-            step->version = step->source_version = step->node->version - 1; /* it is set later */
-        else if (step->own == 0)
-            step->version = step->node->version;
-        else if (has.event != own_event(trace, step))
-            result = set_own(trace, step);
-        else
-            given_own(trace, step);
-    }
+    uint32_t next = trace->ends.record;
+    for (; next != 0 && result == CUDA_SUCCESS; next = trace->step[next - 1].record)
+        if (trace->step[next - 1].graph_node != NULL)
+            result = set_record(trace, &trace->step[next - 1]);
     return result;
 }
 

@@ -27,6 +27,15 @@ static void kernels(unsigned stream, unsigned count, uint32_t step)
 /* The stream's buffer gets a part of another one's. */
 static void take(unsigned stream, unsigned from, unsigned part)
 {
+    CUdeviceptr dst = buffer[stream] + 4 * part, src = buffer[from] + 4 * part;
+    uint32_t n = 4;
+    void *args[] = {&dst, &src, &n};
+    OK(cuLaunchKernel(word_copy, 1, 1, 1, N, 1, 1, 0, s[stream], args, NULL));
+}
+
+/* By a copy: a graph has a few of them at most. */
+static void copy(unsigned stream, unsigned from, unsigned part)
+{
     OK(cuMemcpyDtoDAsync(buffer[stream] + 4 * part, buffer[from] + 4 * part, 16, s[stream]));
 }
 
@@ -138,13 +147,13 @@ static void copies(void)
         record(0, 0);
         wait(1, 0);
         OK(cuMemsetD32Async(buffer[1], step, N / 2, s[1]));
-        take(1, 0, 4);
+        copy(1, 0, 4);
         kernels(1, 1, 3);
         OK(cuMemsetD8Async(buffer[3], (unsigned char)step, N, s[0]));
         record(1, 1);
         wait(0, 1);
-        take(0, 1, 8);
-        take(0, 3, 0);
+        copy(0, 1, 8);
+        copy(0, 3, 0);
         kernels(0, 1, 4);
     }
 }
@@ -241,7 +250,7 @@ static void gathered(void)
         }
         for (unsigned i = 1; i < 4; i++) {
             OK(cuStreamWaitEvent(s[0], forked[i - 1], 0));
-            take(0, i, i);
+            copy(0, i, i);
         }
         for (unsigned i = 1; i < 4; i++)
             OK(cuEventDestroy(forked[i - 1]));

@@ -103,6 +103,28 @@ static void later_work(void)
     steps(later, later);
 }
 
+/* The first branch spins until later work of the second one, which must wait for its own branch
+   alone. */
+static void beside(uint32_t step)
+{
+    bool odd = is_odd(step);
+    if (!odd)
+        set_word(word, step + 1);
+    begin(step);
+    OK(launch_word(spin, word, step + 1, branch[0]));
+    work(0, step);
+    work(1, step);
+    end(step);
+    if (odd)
+        OK(launch_word(flag, word, step + 1, branch[1]));
+    OK(cuStreamSynchronize(origin)); /* or the word would change too soon */
+}
+
+static void later_beside(void)
+{
+    steps(beside, beside);
+}
+
 /* A branch waits for a word that the origin writes later, beside it. */
 static void words(uint32_t step)
 {
@@ -275,6 +297,7 @@ int main(int argc, char **argv)
                                           {"own_work_spins", own_work_spins},
                                           {"own_work_before", own_work_before},
                                           {"later_work", later_work},
+                                          {"later_beside", later_beside},
                                           {"words_across", words_across},
                                           {"host_function", host_function},
                                           {"outside_event", outside_event},

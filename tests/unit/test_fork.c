@@ -179,7 +179,7 @@ TEST(waits_are_edges)
 
 static bool matches(void)
 {
-    return ag_fork_matches(step, length, &ends);
+    return ag_fork_matches(step, &ends);
 }
 
 TEST(a_record_has_a_node_if_nobody_records_the_event_again)
@@ -232,6 +232,21 @@ TEST(the_last_record_of_a_branch_has_an_event_of_its_own)
     CHECK(matches() && step[4].own == 0);
     arguments[4].serial = AG_EVENT_GONE;
     CHECK(matches() && step[4].own == 2);
+}
+
+TEST(each_branch_ends_with_another_event)
+{
+    begin();
+    record(0, 1);
+    wait(1, 1);
+    record(1, 1);
+    wait(0, 1);
+    wait(2, 4);
+    record(2, 1);
+    wait(0, 1);
+    record(0, 1);
+    CHECK(find(false) && step[2].own == 2 && step[5].own == 3 && step[7].own == 0);
+    CHECK(step[0].bare && !step[2].bare && !step[5].bare && !step[7].bare);
 }
 
 /* Two nodes of one event could be reached in any order. */
