@@ -295,13 +295,17 @@ bool ag_engine_event_destroy(CUevent event)
     CUcontext current;
     struct ag_stream *users[AG_EVENT_USERS];
     bool later = ag_event_outlives(event);
-    unsigned count = ag_event_forget(event, users);
+    bool many;
+    unsigned count = ag_event_forget(event, users, &many);
     if (count == 0 || atomic_load(&ag_hold_bans) > atomic_load(&ag_pauses) ||
         ag_context_refused(&current))
         return later;
     if (ag_aside_waits()) /* as the driver's call will; a graph that is being made may name it */
         ag_aside_settle(NULL);
-    while (count > 0)
+    while (!many && count > 0)
         ag_execs_forget_event(users[--count], event);
+    for (struct ag_stream *stream = many ? ag_stream_all() : NULL; stream != NULL;
+         stream = stream->place.next)
+        ag_execs_forget_event(stream, event);
     return later;
 }

@@ -38,6 +38,7 @@ struct event {
     uint64_t unseen;                         /* records by then that nobody has told of */
     struct place waiters[AG_EVENT_WAITERS];  /* have waits for it */
     struct ag_stream *users[AG_EVENT_USERS]; /* that have ever held a record or a wait */
+    bool many;                               /* there are more of them */
 };
 
 /* A bucket's events are used by the same thread again and again: so its lock is biased to it. */
@@ -225,23 +226,34 @@ static struct place place_now(struct ag_stream *stream)
 /* The event has been recorded by the stream's last op. */
 static void note_record(struct event *event, struct ag_stream *stream, unsigned branch)
 {
-    const struct ag_guest *guest = &stream->hosting.guest[branch];
     event->recorder = place_now(stream);
     event->branch = branch;
-    event->by = branch == 0 ? stream : guest->stream;
-    event->life = branch == 0 ? stream->id.life : guest->life;
-    event->issued = branch == 0 ? ag_issuer_issued(stream) : guest->issued;
+    event->by = stream;
+    event->life = stream->id.life;
+    event->issued = ag_issuer_issued(stream);
+    if (__builtin_expect(branch != 0, 0)) {
+        const struct ag_guest *guest = &stream->hosting.guest[branch];
+        event->by = guest->stream;
+        event->life = guest->life;
+        event->issued = guest->issued;
+    }
     event->unseen = atomic_load_explicit(&unseen, memory_order_relaxed);
     ag_passing.key = 0; /* the next op that passes is seen to */
 }
 
 static void note_user(struct event *event, struct ag_stream *stream)
 {
-    for (unsigned i = 0; i < AG_EVENT_USERS && event->users[i] != stream; i++)
+    unsigned i = 0;
+    while (event->users[i] != stream) {
         if (event->users[i] == NULL) {
             event->users[i] = stream;
-            break;
+            return;
         }
+        if (++i == AG_EVENT_USERS) {
+            event->many = true;
+            return;
+        }
+    }
 }
 
 bool ag_event_hold(CUevent handle, struct ag_stream *stream, bool wait, unsigned branch)
@@ -279,9 +291,10 @@ uint32_t ag_event_depth(CUevent handle, const struct ag_stream *stream)
     return depth;
 }
 
-unsigned ag_event_forget(CUevent handle, struct ag_stream *users[AG_EVENT_USERS])
+unsigned ag_event_forget(CUevent handle, struct ag_stream *users[AG_EVENT_USERS], bool *many)
 {
     unsigned count = 0;
+    *many = false;
     struct bucket *bucket = enter(handle);
     struct event *before = NULL, *event = bucket->first;
     while (event != NULL && event->handle != handle) {
@@ -297,6 +310,7 @@ unsigned ag_event_forget(CUevent handle, struct ag_stream *users[AG_EVENT_USERS]
             users[count] = event->users[count];
             count++;
         }
+        *many = event->many;
         free(event);
         atomic_fetch_sub(&events_known, 1);
     }

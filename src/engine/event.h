@@ -69,8 +69,9 @@ uint32_t ag_event_depth(CUevent event, const struct ag_stream *stream);
 void ag_event_distrust(const struct ag_context *context);
 
 /* The event is being destroyed. `users` gets streams whose graphs may name it: those that have held
-   a record of it or a wait for it, as many as there is room for. Returns how many these are. */
+   a record of it or a wait for it, as many as there is room for. Returns how many these are. *many:
+   there are others. */
 enum { AG_EVENT_USERS = 4 };
-unsigned ag_event_forget(CUevent event, struct ag_stream *users[AG_EVENT_USERS]);
+unsigned ag_event_forget(CUevent event, struct ag_stream *users[AG_EVENT_USERS], bool *many);
 
 #endif
