@@ -51,10 +51,11 @@ def test_fork(scenario, bound):
         check(scenario)
 
 
-@pytest.mark.parametrize("events", ["one", "brief"])
+@pytest.mark.parametrize("events", ["one", "brief", "legacy"])
 @pytest.mark.parametrize("scenario", FORK)
-def test_fork_by_other_events(scenario, events):
-    """One event for the fork and all joins, or new ones that are destroyed once they have been waited for."""
+def test_fork_in_other_ways(scenario, events):
+    """One event for the fork and all joins, or new ones that are destroyed once they have been waited for; or the
+    legacy stream forks."""
     check(scenario, events, **(helpers.HASTY if scenario == "outside_event" else {}))
 
 

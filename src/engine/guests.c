@@ -46,18 +46,22 @@ static void come_before(struct ag_stream *stream, struct ag_stream *other, uint6
     atomic_store_explicit(&visit->behind, other, memory_order_release);
 }
 
-static bool is_explicit(const struct ag_stream *stream)
+/* Whether their kinds allow it: only events order the guest's work with the host's. */
+static bool have_kinds(const struct ag_stream *host, const struct ag_stream *guest)
 {
-    return stream->id.kind == AG_STREAM_BLOCKING || stream->id.kind == AG_STREAM_NONBLOCKING;
+    if (guest->id.kind == AG_STREAM_NONBLOCKING)
+        return host->id.kind == AG_STREAM_NONBLOCKING || host->id.kind == AG_STREAM_LEGACY;
+    return guest->id.kind == AG_STREAM_BLOCKING && host->id.kind == AG_STREAM_BLOCKING;
 }
 
-/* Whether the streams are alike, so that one may be the other's guest. */
-static bool are_alike(const struct ag_stream *a, const struct ag_stream *b)
+/* Whether they are of kinds and states of which one may be the other's guest. */
+static bool are_apt(const struct ag_stream *host, const struct ag_stream *guest)
 {
-    return a != b && a->id.live && b->id.live && a->id.context == b->id.context &&
-           a->id.kind == b->id.kind && is_explicit(a) && ag_issuer_is_self(a) &&
-           ag_issuer_is_self(b) && !a->seq.barred && !b->seq.barred &&
-           !atomic_load_explicit(&a->id.context->shares, memory_order_relaxed);
+    return host != guest && host->id.live && guest->id.live &&
+           host->id.context == guest->id.context && have_kinds(host, guest) &&
+           ag_issuer_is_self(host) && ag_issuer_is_self(guest) && !host->seq.barred &&
+           !guest->seq.barred &&
+           !atomic_load_explicit(&host->id.context->shares, memory_order_relaxed);
 }
 
 void ag_guests_follow(struct ag_stream *stream, const struct ag_event_known *known)
@@ -65,9 +69,8 @@ void ag_guests_follow(struct ag_stream *stream, const struct ag_event_known *kno
     struct ag_stream *other = known->by;
     if (!ag_opt.trace_forks || other == NULL || other == stream || !ag_stream_trylock(other))
         return;
-    if (are_alike(stream, other) && other->id.life == known->life &&
-        ag_guests_host(other) == NULL && ag_guests_host(stream) == NULL &&
-        ag_issuer_issued(other) == known->issued) {
+    if (are_apt(stream, other) && other->id.life == known->life && ag_guests_host(other) == NULL &&
+        ag_guests_host(stream) == NULL && ag_issuer_issued(other) == known->issued) {
         come_before(other, stream, known->issued);
         ag_sequence_be_curious(other, true);
     }
@@ -127,7 +130,7 @@ static bool may_come(struct ag_stream *host, struct ag_stream *guest)
    on. */
 static bool may_host(struct ag_stream *host, struct ag_stream *guest, uint32_t depth)
 {
-    return are_alike(host, guest) && ag_guests_host(host) == NULL && !ag_guests_any(guest) &&
+    return are_apt(host, guest) && ag_guests_host(host) == NULL && !ag_guests_any(guest) &&
            !ag_pinned_holds(host) && comes_before(guest, host, depth) && may_come(host, guest) &&
            have_one_priority(host, guest);
 }

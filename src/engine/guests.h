@@ -5,8 +5,8 @@
  * A stream waits for an event that another stream has recorded in its open sequence. All that the
  * first one was given before is known to come before that record. Then it is a guest: its ops are
  * ops of the other's sequence, in a branch (graph/fork.h), until that sequence ends. The other one
- * is the host. Host and guests are of one context, kind and priority, and one thread issues their
- * ops.
+ * is the host. Host and guests are of one context and priority, and one thread issues their ops.
+ * They are of one kind, or the host is the legacy stream and the guests are non-blocking.
  *
  * The host's graph has the ops of all branches, and is launched in the host's stream. Each guest's
  * stream then waits for the last record of its branch. Held ops that go out one by one go to their

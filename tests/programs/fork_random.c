@@ -21,8 +21,8 @@ static struct op {
 } step[MOST];
 static unsigned length;
 
-static CUstream s[STREAMS];
-static CUevent event[EVENTS]; /* NULL: it has been destroyed */
+static CUstream s[STREAMS], made_first; /* s[0] when it is not the legacy stream */
+static CUevent event[EVENTS];           /* NULL: it has been destroyed */
 
 /* How long an event of a step lives: on, until the next one in its place is made, until nobody in
    the step waits for it any more. */
@@ -186,6 +186,7 @@ static void run_seed(unsigned seed)
     make_step();
     unsigned oddly = chance(50) ? 0 : 8, change = chance(50) ? 1 + below(8) : REPEATS;
     bool waits = chance(30);
+    s[0] = seed % 4 == 3 ? NULL : made_first; /* the legacy stream */
     life = chance(40) ? ON : chance(40) ? NEXT : BRIEF;
     for (unsigned round = 0; round < REPEATS; round++) {
         if (round % BLOCK == 0) /* the places are used again */
@@ -213,6 +214,7 @@ static void all(void)
     OK(cuCtxSynchronize());
     for (unsigned i = 0; i < STREAMS; i++)
         s[i] = made(CU_STREAM_NON_BLOCKING);
+    made_first = s[0];
     for (unsigned i = 0; i < EVENTS; i++) {
         OK(cuEventCreate(&event[i], CU_EVENT_DISABLE_TIMING));
         OK(cuEventRecord(event[i], s[0]));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fork_shapes.c SHAPE: streams that fork and join by events, in loops of one shape. Prints what
- * came out, which is the same with the library as without it. */
+/* fork_shapes.c SHAPE [legacy]: streams that fork and join by events, in loops of one shape. Prints
+ * what came out, which is the same with the library as without it. */
 #include "live.h"
 
 enum { STREAMS = 4, EVENTS = 12, LOOPS = 200 };
@@ -39,10 +39,13 @@ static void copy(unsigned stream, unsigned from, unsigned part)
     OK(cuMemcpyDtoDAsync(buffer[stream] + 4 * part, buffer[from] + 4 * part, 16, s[stream]));
 }
 
+/* The stream that forks is the legacy one. */
+static bool legacy;
+
 static void begin(void)
 {
     for (unsigned i = 0; i < STREAMS; i++)
-        s[i] = made(CU_STREAM_NON_BLOCKING);
+        s[i] = legacy && i == 0 ? NULL : made(CU_STREAM_NON_BLOCKING);
     for (unsigned i = 0; i < EVENTS; i++)
         OK(cuEventCreate(&event[i], CU_EVENT_DISABLE_TIMING));
 }
@@ -360,7 +363,8 @@ static const struct scenario shapes[] = {
 
 int main(int argc, char **argv)
 {
-    run(shapes, argc, argv);
+    legacy = argc == 3 && strcmp(argv[2], "legacy") == 0;
+    run(shapes, legacy ? 2 : argc, argv);
     show_all(argv[1]);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* live_branch.c SCENARIO [one|brief]: streams that fork and join, and who looks at their events
- * and uses the streams in the middle. Prints what came out, which is the same with the library as
- * without it. */
+/* live_branch.c SCENARIO [one|brief|legacy]: streams that fork and join, and who looks at their
+ * events and uses the streams in the middle. Prints what came out, which is the same with the
+ * library as without it. */
 #define _GNU_SOURCE
 #include "live_fork.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* live_fork.c SCENARIO [one|brief]: streams that fork and join, and kernels that wait for
+/* live_fork.c SCENARIO [one|brief|legacy]: streams that fork and join, and kernels that wait for
  * kernels or for the host. Prints what came out, which is the same with the library as without it.
  */
 #define _GNU_SOURCE

@@ -37,6 +37,9 @@ static void copy(CUdeviceptr dst, CUdeviceptr src, uint32_t n, CUstream s)
    destroyed once they have been waited for. */
 static enum { EACH, ONE, BRIEF } events;
 
+/* The origin is the legacy stream. */
+static bool legacy;
+
 static CUevent lent(CUevent own)
 {
     CUevent event = events == ONE ? forked : own;
@@ -130,7 +133,7 @@ static void steps(void (*regular)(uint32_t), void (*odd)(uint32_t))
 
 static void make_streams(unsigned flags)
 {
-    origin = made(flags);
+    origin = legacy ? NULL : made(flags);
     for (unsigned i = 0; i < BRANCHES; i++)
         branch[i] = made(flags);
 }
@@ -159,11 +162,12 @@ static void prepared(void)
     chosen();
 }
 
-/* The scenario that argv[1] names, with the events that argv[2] does. */
+/* The scenario that argv[1] names, with what argv[2] does. */
 static int run_fork(const struct scenario *scenario, int argc, char **argv)
 {
     const char *word = argc > 2 ? argv[2] : "";
     events = strcmp(word, "one") == 0 ? ONE : strcmp(word, "brief") == 0 ? BRIEF : EACH;
+    legacy = strcmp(word, "legacy") == 0;
     CHECK(argc == 2 || argc == 3);
     while (scenario->name && strcmp(scenario->name, argv[1]))
         scenario++;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* live_rule.c SCENARIO [one|brief]: streams that fork and join, and work in a branch's stream
- * between the steps that must come behind a branch, or before the next one. Prints what came out,
- * which is the same with the library as without it. */
+/* live_rule.c SCENARIO [one|brief|legacy]: streams that fork and join, and work in a branch's
+ * stream between the steps that must come behind a branch, or before the next one. Prints what came
+ * out, which is the same with the library as without it. */
 #define _GNU_SOURCE
 #include "live_fork.h"
 
