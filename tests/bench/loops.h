@@ -66,6 +66,7 @@ enum {
     ALLOCATES, /* each iteration allocates, sets and frees memory in its stream */
     FORK,      /* the first stream forks to all others, n kernels go to each, and they are joined */
     FORKS,     /* it forks to half of them, each half forks to half of its own, and so on */
+    BRIEF,     /* as FORK, by events that are made and destroyed for each wait */
 };
 
 /* Rounds of dependent arithmetic, so that it can be made to take a while. */
@@ -254,7 +255,7 @@ template <typename F> static void for_each_op(const shape &s, long i, F f)
 
 static bool forks(const shape &s)
 {
-    return s.loop == FORK || s.loop == FORKS;
+    return s.loop == FORK || s.loop == FORKS || s.loop == BRIEF;
 }
 
 /* What the stream does from now on comes behind what the other one has done. */
@@ -285,10 +286,34 @@ static void fork_halves(const shape &s, const lane *l, long first, long end, lon
     edge(l[middle], l[first], JOINED);
 }
 
+/* The same by an event that lives no longer, as PyTorch's wait_stream does it. */
+static void brief_edge(const lane &from, const lane &to)
+{
+    cudaEvent_t event;
+    CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    CHECK(cudaEventRecord(event, from.stream));
+    CHECK(cudaStreamWaitEvent(to.stream, event, 0));
+    CHECK(cudaEventDestroy(event));
+}
+
+static void fork_briefly(const shape &s, const lane *l, long i)
+{
+    for (long lane = 1; lane < s.streams; lane++)
+        brief_edge(*l, l[lane]);
+    for (long lane = 0; lane < s.streams; lane++)
+        launch_in(s, l, lane, i);
+    for (long lane = 1; lane < s.streams; lane++)
+        brief_edge(l[lane], *l);
+}
+
 static void fork_and_join(const shape &s, const lane *l, long i)
 {
     if (s.loop == FORKS) {
         fork_halves(s, l, 0, s.streams, i);
+        return;
+    }
+    if (s.loop == BRIEF) {
+        fork_briefly(s, l, i);
         return;
     }
     CHECK(cudaEventRecord(l->events[FORKED], l->stream));

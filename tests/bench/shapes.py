@@ -10,8 +10,8 @@ ARGUMENTS = ["constant", "one", "all", "two"]
 MIX = ["kernels", "memset", "copy", "upload", "event", "timed"]
 BODIES = ["short", "empty"]
 LOOPS = ["steady", "period 2", "nested", "never repeats", "one grid", "all grids", "count", "choice",
-         "sizes", "made", "uploads", "setters", "allocates", "fork", "forks"]
-FORKS = ("fork", "forks")  # N kernels in each stream
+         "sizes", "made", "uploads", "setters", "allocates", "fork", "forks", "brief"]
+FORKS = ("fork", "forks", "brief")  # N kernels in each stream
 FIRST_LAUNCHES = 1000  # what is measured of a new process, where that is the axis
 
 # "wait": kernels between two synchronizes; "back", "backs": bytes that are read back, and how often.
@@ -27,7 +27,7 @@ WORDS = {
              "sizes": "random sizes", "made": "streams made and destroyed",
              "uploads": "64 B uploaded before each half", "setters": "setters",
              "allocates": "memory allocated, set and freed", "fork": "fork and join",
-             "forks": "nested forks"},
+             "forks": "nested forks", "brief": "fork and join by new events"},
     "args": {"one": "one argument changes", "all": "all arguments change", "two": "two sets"},
     "sync": {1: "sync", 10: "sync every 10"},
     "wait": "sync every {} kernels",
@@ -158,6 +158,7 @@ SHAPES = [
     *every(n=4, loop="fork", streams=[2, 3], mix="copy"),
     *every(n=[1, 8], loop="fork", streams=3, back=8),
     *every(n=[1, 4], loop="forks", streams=4, sync=[0, 1]),
+    *every(n=[1, 8], loop="brief", streams=3, sync=[0, 1]),
 ]
 
 # -- What is asked ---------------------------------------------------------------

@@ -287,7 +287,7 @@ static const struct {
     {"mix", &shape::mix, 0, TIMED},
     {"streams", &shape::streams, 1, MOST_LANES},
     {"deal", &shape::deal, 1, 100000},
-    {"loop", &shape::loop, 0, FORKS},
+    {"loop", &shape::loop, 0, BRIEF},
     {"wait", &shape::wait, 0, 100000},
     {"back", &shape::back, 0, ROOM},
     {"backs", &shape::backs, 1, ROOM},
