@@ -42,7 +42,7 @@ ARGUMENTS = {
     "duel_copies": [["200"]],
     "variant_sets": [["3", "200"]],
 }
-MORE = {"live_spin": ["20"], "step_streams": ["60"], "step_streams-many": ["2"]}  # behind the scenario
+MORE = {"live_spin": ["120"], "step_streams": ["60"], "step_streams-many": ["2"]}  # behind the scenario
 INCLUDE = {"observe_api": (f"-I{helpers.SOURCE}/include",)}
 
 # Programs and scenarios that are not run here, and why.
