@@ -10,8 +10,11 @@ import helpers
 pytestmark = pytest.mark.skipif(not helpers.config()["nvcc"], reason="without nvcc there is no kernel for read-backs")
 
 SCENARIOS = re.findall(r'\{"(\w+)", \w+\}', (compiled.PROGRAMS / "latches.c").read_text())
-# What the loops have behind the last cause, at least; each has 1,200 copies and more.
-MOST = 600
+# What the loops have behind the last cause, at least; each has 600 copies and more.
+MOST = 500
+# What they have before that, at most.
+BEFORE = {"stream_destroyed": 2100, "captured": 930, "resized": 1230, "jump": 3470, "jump_pageable": 3330,
+          "cancelled": 5870, "cancelled_pageable": 5730, "vain": 930}
 
 
 def program(scenario, tmp_path, preload=True, **env):
@@ -32,7 +35,7 @@ def test_read_backs_come_back(scenario, tmp_path):
     plain = program(scenario, tmp_path, preload=False)
     said, in_graphs, counts = program(scenario, tmp_path, **env)
     assert said == plain[0]
-    assert in_graphs > MOST
+    assert in_graphs > BEFORE.get(scenario, 0) + MOST
     assert counts.get("spun", 0) == plain[2].get("spun", 0) == 0
 
 

@@ -261,13 +261,15 @@ static enum ag_read expect(struct ag_stream *stream, const struct ag_read_call *
     ag_op_hash(&launch.op.op);
     if (stream->seq.held != 0) {
         struct ag_node *node = ag_recorder_find(rec, &launch.op.op);
-        if (node == NULL || !ag_op_is_promising(node) || stream->seq.free_count != 0)
-            return AG_READ_NOT;
-        rec->cursor->next = node; /* no op of the program's is that */
-        AG_NOTE(ag_note_read(stream, call));
-        AG_NOTE(ag_note_uncounted(stream, 1));
-        ag_pinned_hold(stream, call->dst, call->src, (uint32_t)call->bytes);
-        return AG_READ_DONE;
+        if (node != NULL && ag_op_is_promising(node) && stream->seq.free_count == 0) {
+            rec->cursor->next = node; /* no op of the program's is that */
+            AG_NOTE(ag_note_read(stream, call));
+            AG_NOTE(ag_note_uncounted(stream, 1));
+            ag_pinned_hold(stream, call->dst, call->src, (uint32_t)call->bytes);
+            return AG_READ_DONE;
+        }
+        if (ag_stream_submit(stream, AG_REASON_SIDE_EXIT)) /* it begins a longer sequence, too */
+            ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
     }
     if (rec->cursor->depth == 0) {
         if (rec->ended != NULL)
