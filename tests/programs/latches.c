@@ -150,6 +150,7 @@ static void thread_ends(void)
 /* A stream is destroyed while its kernel waits, which goes on later. */
 static void stream_destroyed(void)
 {
+    loop(STEPS / 4); /* the kernel for read-backs is loaded */
     for (unsigned i = 0; i < 3; i++) {
         CUstream stream;
         set_word(word, 0);
@@ -397,20 +398,18 @@ static void *behind(void *stream)
     pthread_barrier_wait(&both);
     while (get_word(word + 1) == 0)
         continue;
-    usleep(stream == side ? 4000 : 500);
+    usleep(stream == side ? 1500 : 300);
     OK(launch_word(spin, word, 1, stream));
     return NULL;
 }
 
-static void third(void)
+static void beside(void *(*first)(void *), CUstream stream)
 {
     pthread_t thread[2];
-    CUstream stream;
     uint32_t number;
-    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     loop(STEPS / 2);
     CHECK(pthread_barrier_init(&both, NULL, 3) == 0);
-    CHECK(pthread_create(&thread[0], NULL, behind, stream) == 0);
+    CHECK(pthread_create(&thread[0], NULL, first, stream) == 0);
     CHECK(pthread_create(&thread[1], NULL, behind, side) == 0);
     pthread_barrier_wait(&both);
     kernels(1);
@@ -418,10 +417,39 @@ static void third(void)
     OK(cuMemcpyDtoHAsync(&number, data, sizeof number, side));
     take(&number, sizeof number);
     set_word(word, 1);
+    set_word(word + 1, 2);
     for (unsigned i = 0; i < 2; i++)
         CHECK(pthread_join(thread[i], NULL) == 0);
     OK(cuCtxSynchronize());
     loop(STEPS / 2);
+}
+
+static void third(void)
+{
+    CUstream stream;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    beside(behind, stream);
+}
+
+/* Has issued work, which is done, and lives on. */
+static void *worked(void *unused)
+{
+    CUstream stream;
+    OK(cuCtxSetCurrent(ctx));
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(launch_mix(other_data, N, 1, stream));
+    OK(cuStreamSynchronize(stream));
+    OK(cuStreamDestroy(stream));
+    pthread_barrier_wait(&both);
+    while (get_word(word + 1) != 2)
+        usleep(1000);
+    return unused;
+}
+
+/* It is known before that there are several. Who launches in the stream does not wait then. */
+static void third_known(void)
+{
+    beside(worked, NULL);
 }
 
 /* A launch of another thread waits for room in its stream, while this one comes to make graphs. */
@@ -443,7 +471,7 @@ static void launch_waits(void)
 {
     pthread_t thread;
     CUstream stream;
-    uint32_t number, seen;
+    uint32_t seen;
     set_word(word, 0);
     OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CHECK(pthread_create(&thread, NULL, fill, stream) == 0);
@@ -457,8 +485,6 @@ static void launch_waits(void)
     }
     set_word(word, 1);
     CHECK(pthread_join(thread, NULL) == 0);
-    OK(cuMemcpyDtoH(&number, other_data, sizeof number));
-    take(&number, sizeof number);
     loop(STEPS);
 }
 
@@ -546,6 +572,7 @@ static const struct {
              {"cancelled", cancelled},
              {"cancelled_pageable", cancelled_pageable},
              {"third", third},
+             {"third_known", third_known},
              {"vain", vain},
              {"blocking", blocking}};
 

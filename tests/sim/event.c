@@ -3,6 +3,8 @@
  * in the stream completes; who waits, waits for the marker of that moment. */
 #include "sim.h"
 
+#include <unistd.h>
+
 void event_free(struct event *e)
 {
     marker_drop(e->marker);
@@ -134,6 +136,8 @@ CUresult sim_cuStreamWaitEvent(CUstream stream, CUevent handle, unsigned flags)
 CUresult sim_cuEventQuery(CUevent handle)
 {
     struct event *e;
+    if (sim.sync_us)
+        usleep((useconds_t)sim.sync_us);
     sim_lock();
     CUresult r = event_get(handle, &e);
     if (r == CUDA_SUCCESS)
@@ -147,6 +151,8 @@ CUresult sim_cuEventQuery(CUevent handle)
 CUresult sim_cuEventSynchronize(CUevent handle)
 {
     struct event *e;
+    if (sim.sync_us)
+        usleep((useconds_t)sim.sync_us);
     sim_lock();
     CUresult r = event_get(handle, &e);
     if (r == CUDA_SUCCESS)
