@@ -124,7 +124,7 @@ def test_checksum_depends_on_everything():
 
 
 @pytest.mark.parametrize("line", ["dance", "eager n", "eager n=x", "eager n=0", "eager m=1",
-                                  "eager streams=9 threads=8", "eager loop=15", "eager back=1025",
+                                  "eager streams=9 threads=8", "eager loop=16", "eager back=1025",
                                   "eager backs=0", "graph loop=3", "graph loop=6", "graph loop=12",
                                   "graph wait=1", "graph loop=5 mix=1", "graph args=2 mix=1",
                                   "graph args=2 empty=1"])
