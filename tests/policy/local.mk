@@ -43,7 +43,7 @@ POLICY_DOORS = $(filter src/preload/% src/driver/% src/config/libautograph_la-cu
 
 tests/policy/recorder.so: tests/policy/record.c $(POLICY_DOORS)
 	@$(MKDIR_P) tests/policy
-	$(AM_V_GEN)$(POLICY_COMPILE) -D_GNU_SOURCE -fPIC -fvisibility=hidden -shared -o $@ $< \
+	$(AM_V_GEN)$(POLICY_COMPILE) -D_GNU_SOURCE -fPIC -fvisibility=hidden -shared -Wl,-z,defs -o $@ $< \
 	    $(foreach o,$(POLICY_DOORS),$(dir $(o)).libs/$(notdir $(o:.lo=.o))) -ldl
 
 tests/policy/durations.so: tests/policy/durations.c

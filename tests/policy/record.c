@@ -17,7 +17,7 @@
 #include "driver/driver.h"
 #include "engine/engine.h"
 #include "graph/setting.h"
-#include "observe/log.h"
+#include "observe/verbose.h"
 
 enum {
     MOST_LINES = 4000000,
@@ -738,6 +738,18 @@ void ag_note_memory(bool alloc, enum ag_memory kind, CUdeviceptr address, size_t
 void ag_config_load(void (*complain)(const char *mistake))
 {
     (void)complain;
+}
+const char *ag_config_off(void)
+{
+    return NULL;
+}
+enum ag_log_level ag_verbose_level(void)
+{
+    return AG_LOG_WARNING;
+}
+bool ag_engine_refused(void)
+{
+    return false;
 }
 void ag_log(enum ag_log_level level, const char *format, ...)
 {
