@@ -83,6 +83,23 @@ def test_a_loop_that_gains_much_is_held_whatever_the_noise(name):
     assert max(times(told)) <= 0.7
 
 
+def copies(kernels):
+    """Copies from pinned memory with a wait behind each, and kernels in front of that."""
+    p = scenarios.Program("copies")
+    p.lines.append(f"memory {scenarios.HOST:x} 1 {scenarios.HOST:x} 1048576 8")
+    for _ in range(400):
+        p.call("c", 1, 4, f"{scenarios.DEVICE:x}", 4, f"{scenarios.HOST:x}", 64, 1, 1, 0, 0, 0)
+        for _ in range(kernels):
+            p.kernel()
+        p.wait()
+    return p.text()
+
+
+def test_a_copy_from_the_host_is_no_graph_by_itself():
+    assert shares(play(copies(0), "--no-plan")) == [0]
+    assert shares(play(copies(1), "--no-plan"))[0] > 80
+
+
 def test_what_never_repeats_loses_little():
     told = play(scenarios.never(), "--no-plan")
     assert shares(told) == [0]

@@ -10,6 +10,14 @@ static _Atomic uint32_t single_ns;
 
 AG_HOLDS(struct ag_node, ways, AG_MOST_HOT << AG_CREDIT_DOUBLED);
 
+/* Whether it is a copy from the host, and nothing else: a call that costs no more than a graph. */
+static bool is_upload(const struct ag_node *leaf)
+{
+    const CUDA_MEMCPY3D *params = leaf->op.extra;
+    return leaf->depth == 1 && leaf->op.kind == AG_OP_COPY &&
+           params->srcMemoryType == CU_MEMORYTYPE_HOST;
+}
+
 uint32_t ag_credit_hot(const struct ag_stream *stream, const struct ag_node *leaf)
 {
     uint32_t times = (uint32_t)ag_opt.trace_hot;
@@ -20,6 +28,8 @@ uint32_t ag_credit_hot(const struct ag_stream *stream, const struct ag_node *lea
     }
     if (leaf->weight != 1)
         return times;
+    if (is_upload(leaf))
+        return UINT32_MAX;
     uint32_t paid = atomic_load_explicit(&single_ns, memory_order_relaxed) / AG_GAIN_NS;
     return paid < AG_SINGLE_TIMES * times ? AG_SINGLE_TIMES * times : paid;
 }
