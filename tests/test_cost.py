@@ -51,11 +51,11 @@ CEILINGS = {
     "poll": 570,
     "alone": 1890,
     "beside": 1895,
-    "stream": 3340,
+    "stream": 3360,
     "young": 1510,
-    "crowd": 3340,
+    "crowd": 3360,
     "fork": 1140,
-    "uploads": 5370,
+    "uploads": 5385,
 }
 
 # One of each kind: a contributor sees what most changes do; the full check sees the rest.

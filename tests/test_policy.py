@@ -83,6 +83,14 @@ def test_a_loop_that_gains_much_is_held_whatever_the_noise(name):
     assert max(times(told)) <= 0.7
 
 
+@pytest.mark.parametrize("layers", [8, 16, 24, 28])
+def test_the_loop_is_that_from_wait_to_wait(layers):
+    """A layer would be a loop whose arguments change in each round."""
+    one = play(scenarios.tokens(layers, 150), "--no-plan")["library"][0]
+    tokens = 150 * one["replayed"] / one["ops"]
+    assert one["replays"] < 14 * tokens and one["patches"] < 0.05 * one["ops"]
+
+
 def copies(kernels):
     """Copies from pinned memory with a wait behind each, and kernels in front of that."""
     p = scenarios.Program("copies")

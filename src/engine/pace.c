@@ -142,17 +142,20 @@ static uint32_t best_length(const struct ag_pace *pace)
     return stays ? pace->length : best;
 }
 
-/* The ops of the first piece behind a wait: the power of two next to half a piece, if the GPU would
-   otherwise wait for the other ops for longer than one more replay takes. It comes where they take
-   twice as long, lest it come and go. */
+/* The ops of the first piece behind a wait: the longest power of two of which one more piece would
+   save no more of the GPU's time than its replay takes. UINT32_MAX: all is one piece. The present
+   one stays if the best is hardly another, lest it come and go. */
 static uint32_t best_first(const struct ag_pace *pace)
 {
-    uint32_t ops = pace->runs < pace->length ? pace->runs : pace->length, first = 2;
-    while (4 * first <= ops)
+    bool usual = pace->length >= ag_opt.trace_unroll;
+    uint32_t most = usual ? (uint32_t)ag_opt.trace_max_length : pace->length;
+    uint32_t ops = pace->runs < most ? pace->runs : most, first = AG_LOOK_FIRST;
+    while (2 * first <= ops && (uint64_t)first * pace->any_ns <= pace->replay_ns)
         first *= 2;
-    uint64_t early_ns = (uint64_t)(ops > first ? ops - first : 0) * pace->any_ns;
-    uint64_t worth_ns = pace->first != UINT32_MAX ? pace->replay_ns : 2 * (uint64_t)pace->replay_ns;
-    return early_ns > worth_ns ? first : UINT32_MAX;
+    if (2 * first > ops)
+        return UINT32_MAX;
+    bool near = first / 2 == pace->first || first * 2 == pace->first;
+    return near ? pace->first : first;
 }
 
 /* Chooses lengths anew: something has been held. (Out of line, like guess(): most sequences need
@@ -186,7 +189,7 @@ __attribute__((noinline)) static void guess(struct ag_stream *stream, uint32_t o
 void ag_pace_ended(struct ag_stream *stream, uint32_t ops, bool barrier)
 {
     struct ag_pace *pace = &stream->pace;
-    uint32_t most = (uint32_t)ag_opt.trace_max_length; /* as if a program that never waits waited */
+    uint32_t most = AG_REACH.first; /* as if a program that seldom waits waited */
     pace->run += ops;
     bool counts = pace->run != 0 && (barrier || pace->run >= most);
     if (counts) {

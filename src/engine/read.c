@@ -17,6 +17,7 @@
 #include "engine/op.h"
 #include "engine/pinned.h"
 #include "engine/query.h"
+#include "engine/sequence.h"
 #include "engine/turns.h"
 #include "engine/young.h"
 #include "observe/callsite.h"
@@ -300,12 +301,15 @@ static enum ag_read copy_to_pinned(struct ag_stream *stream, const struct ag_rea
     return read;
 }
 
-/* The driver has made the copy. */
-static void copied(struct ag_stream *stream)
+/* The driver has made the copy, behind which the host may wait. */
+static void copied(struct ag_stream *stream, const struct ag_read_call *call)
 {
     ag_stream_lock(stream);
-    if (stream->id.live && ag_issuer_is_self(stream))
+    bool own = stream->id.live && ag_issuer_is_self(stream);
+    if (own && call->bytes <= AG_FETCH_BYTES)
         ag_pinned_copied(stream);
+    else if (own)
+        ag_sequence_be_curious(stream, true);
     ag_stream_unlock(stream);
 }
 
@@ -425,6 +429,8 @@ enum ag_read ag_engine_read(const struct ag_read_call *call)
     AG_NOTE(ag_note_read_begins());
     ag_self.left = mark_left(call, current);
     ag_fetch_give_up();
+    if (stream != NULL && !call->blocks && call->bytes > AG_FETCH_BYTES)
+        ag_self.copied = stream;
     if (stream == NULL || !may_read(stream, call))
         return AG_READ_NOT;
     bool ready = ag_fetch_is_ready(&stream->id.context->fetch);
@@ -457,7 +463,7 @@ void ag_engine_read_eager(const struct ag_read_call *call)
 {
     struct ag_context *context = ag_context_peek(ag_context_current());
     if (ag_self.copied != NULL)
-        copied(ag_self.copied);
+        copied(ag_self.copied, call);
     if (context == NULL)
         return;
     if (ag_self.left != 0 && (call->blocks || place_of(call) == WAITED))

@@ -71,7 +71,8 @@ static void arrive(struct ag_stream *stream)
     uint32_t least = first ? 0 : AG_DUEL_BLOCK; /* the first block begins behind a wait, too */
     enum ag_duel_verdict verdict = AG_DUEL_OPEN;
     turns->mark = mark;
-    if (ops < (waited ? least : 2 * AG_DUEL_BLOCK))
+    uint32_t most = 2 * AG_DUEL_BLOCK + ag_recorder_awaits_barrier(&stream->recorder);
+    if (ops < (waited ? least : most))
         return;
     now = ag_clock_now();
     if (!first)

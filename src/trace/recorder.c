@@ -71,7 +71,7 @@ bool ag_recorder_loops(struct ag_recorder *rec, uint32_t rounds)
         if (has_trace(rec, round, period, i)) {
             rec->period = 0;
             rec->anchor = round[i]->op.token;
-            rec->chain = rec->unroll;
+            rec->chain = (int32_t)rec->unroll;
             return i == 0;
         }
     return true;
@@ -119,16 +119,16 @@ __attribute__((noinline)) static void rest_if_vain(struct ag_recorder *rec)
 
 void ag_recorder_head(struct ag_recorder *rec, uint64_t token)
 {
-    bool again = token == rec->anchor && rec->chain >= rec->unroll;
-    bool lost = !again && rec->anchor != 0 && rec->chain > rec->reach;
+    bool again = token == rec->anchor && rec->chain >= (int32_t)rec->unroll;
+    bool lost = !again && rec->anchor != 0 && rec->chain > (int32_t)rec->reach;
     if (!again && !lost && rec->anchor != 0)
         return;
     if (lost && rec->came)
         ag_backoff_reset(&rec->reaches);
     if (lost)
         rec->reach = ag_backoff_next(&rec->reaches, AG_REACH);
+    rec->chain = rec->run == 0 ? -(int32_t)rec->steady : 0;
     rec->anchor = token;
-    rec->chain = 0;
     rec->came = again;
 }
 
@@ -243,9 +243,19 @@ void ag_recorder_foreign(struct ag_recorder *rec)
         rest_if_vain(rec);
 }
 
+/* A barrier has come after so many ops that an anchor may have ended sequences. */
+__attribute__((noinline)) static void compare_runs(struct ag_recorder *rec)
+{
+    bool same = rec->run == rec->last && rec->run <= AG_REACH.first;
+    rec->steady = same ? rec->run : 0;
+    rec->last = rec->run;
+}
+
 /* A barrier ends the sequence at `node`. */
 static void barred(struct ag_recorder *rec, const struct ag_node *node, uint32_t min_length)
 {
+    if (rec->run > rec->unroll)
+        compare_runs(rec);
     rec->anchor = rec->run = 0;
     if (node->depth != 0 && node->weight < min_length)
         count_useless(rec);
@@ -455,6 +465,14 @@ __attribute__((noinline)) static struct ag_node *learn(struct ag_recorder *rec,
     return found != NULL && ag_node_is_good(found) ? found : NULL;
 }
 
+/* The next sequence has twice as many ops as the one that has ended, or as many as any other. */
+static void climb(struct ag_recorder *rec, bool barrier)
+{
+    rec->ramp = barrier || 2 * rec->ramp >= rec->max_length ? 0 : 2 * rec->ramp;
+    if (rec->ramp != 0)
+        rec->limit = rec->ramp;
+}
+
 struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t hot,
                                 uint32_t min_length)
 {
@@ -469,10 +487,12 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
         passed(rec, node);
     rec->cursor = &rec->tree.root;
     rec->limit = rec->max_length;
+    if (__builtin_expect(rec->ramp != 0, 0))
+        climb(rec, barrier);
     rec->open = false;
     rec->forks = 0;
     rec->ops += node->depth;
-    rec->chain += node->depth;
+    rec->chain += (int32_t)node->depth;
     rec->fruitless += node->depth;
     rec->run += node->depth;
     rec->irregular -= node->depth < rec->irregular ? node->depth : rec->irregular;
@@ -509,14 +529,15 @@ void ag_recorder_forks(struct ag_recorder *rec, bool joined, uint32_t depth)
 void ag_recorder_cut_at(struct ag_recorder *rec, uint64_t token)
 {
     rec->anchor = token;
-    rec->chain = rec->unroll;
+    rec->chain = (int32_t)rec->unroll;
     rec->came = false;
 }
 
 void ag_recorder_waited(struct ag_recorder *rec, uint32_t length)
 {
+    rec->ramp = 0;
     if (length < rec->limit)
-        rec->limit = length;
+        rec->ramp = rec->limit = length;
 }
 
 void ag_recorder_resize(struct ag_recorder *rec, uint32_t unroll, uint32_t length)

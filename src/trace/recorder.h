@@ -8,7 +8,9 @@
  *  - after `max_length` ops, or fewer behind a wait for the stream;
  *  - before the anchor, once `unroll` ops have passed since the last cut there. The anchor is the
  *    first op after a barrier. If it does not come back it is no op of the loop, and another op
- *    becomes the anchor: soon at first, later after more ops;
+ *    becomes the anchor: soon at first, later after more ops. Where barriers come after equal
+ *    numbers of ops, the anchor ends nothing before the next barrier is due. The loop is that from
+ *    barrier to barrier then: in a loop within it arguments would change each time;
  *  - where a trace ends that begins no longer one, or where one may begin. One may begin behind
  *    equal rounds of a loop. In an irregular stream it may where the sequence would go on as none
  *    has before;
@@ -58,7 +60,8 @@ struct ag_recorder {
                                barrier ended it; else NULL */
     uint32_t unseen_ops;    /* ops without nodes since the tree was last pruned */
     uint64_t anchor;        /* the anchor's token; 0: the next op becomes the anchor */
-    uint32_t chain;         /* ops from the anchor to the head of the open sequence */
+    int32_t chain;          /* ops from the anchor to the head of the open sequence, less those
+                               behind it in which no sequence ends for it */
     uint32_t reach;         /* ops within which the anchor has to come round */
     bool came;              /* the anchor has come round */
     uint32_t period; /* ops of a round, if the open sequence ends because it is of equal rounds */
@@ -67,9 +70,14 @@ struct ag_recorder {
     uint32_t lately;        /* sequences whose nodes are looked at, since one of them was late */
     uint32_t ops;           /* of all sequences, since the recorder was made */
     uint32_t run;           /* ops since the last barrier */
+    uint32_t last;          /* ops between two barriers, the last time that they were more than a
+                               sequence may have */
+    uint32_t steady;        /* the same, if they were as many the time before, and not too many for
+                               an anchor's first reach; else 0 */
     uint32_t unroll;        /* ops */
     uint32_t max_length;    /* ops */
     uint32_t limit;         /* ops that the open sequence, or the next one, may have */
+    uint32_t ramp;          /* the same, if it is short since the program has waited; else 0 */
     _Atomic uint32_t rest;  /* ops that are left of a rest; 0: it records. In a rest no node is
                                added, and ops that begin no trace may pass unseen. The thread that
                                issues the ops reads and writes this without the lock, too */
@@ -183,7 +191,8 @@ void ag_recorder_late(struct ag_recorder *rec, struct ag_node *node);
 /* Whether the open sequence ends before this op. */
 static inline bool ag_recorder_cuts(const struct ag_recorder *rec, const struct ag_op *op)
 {
-    return op->token == rec->anchor && !rec->open && rec->chain + rec->cursor->depth >= rec->unroll;
+    return op->token == rec->anchor && !rec->open &&
+           rec->chain + (int32_t)rec->cursor->depth >= (int32_t)rec->unroll;
 }
 
 /* The open sequence has branches: whether all have joined with the next op, which comes at that
@@ -223,6 +232,13 @@ bool ag_recorder_loops(struct ag_recorder *rec, uint32_t rounds);
 static inline void ag_recorder_stays(struct ag_recorder *rec)
 {
     rec->ended = NULL;
+}
+
+/* Ops from the head of the open sequence to the next barrier, if that comes as the ones before; 0:
+   it is not known. */
+static inline uint32_t ag_recorder_awaits_barrier(const struct ag_recorder *rec)
+{
+    return rec->run < rec->steady ? rec->steady - rec->run : 0;
 }
 
 /* To be called with the first op of a sequence, before the cursor moves: keeps the anchor. */
@@ -271,8 +287,8 @@ void ag_recorder_drop(struct ag_recorder *rec);
 /* The same, and forgets all that leads to no trace. */
 void ag_recorder_prune(struct ag_recorder *rec);
 
-/* The program has waited for the stream: its next sequence has at most `length` ops. To be called
-   between two sequences. */
+/* The program has waited for the stream: its next sequence has at most `length` ops, the one behind
+   it twice as many, and so on. To be called between two sequences. */
 void ag_recorder_waited(struct ag_recorder *rec, uint32_t length);
 
 /* An op went by that cannot be held, between two sequences. */

@@ -134,6 +134,28 @@ def fork_single():
     return fork(kernels=1, name="fork_single")
 
 
+LAYER = (1, 2, 14, 4, 2, 14, 2, 14, 5, 6, 20, 21, 2, 12, 1, 2, 12, 2, 13)  # functions of its kernels, as llama.cpp has them
+
+
+def tokens(layers=28, count=200, gap=1000, gpu=3900):
+    """A language model, layer by layer, with a wait for each token. Arguments differ from layer to layer, not from
+    token to token. The inputs come by a stream of their own, and 128,000 bytes go to the host."""
+    p = Program("tokens", functions=22)
+    p.lines += [f"memory {HOST:x} 1 {HOST:x} 1048576 8", "stream 2 1 3 0 1"]
+    for _ in range(count):
+        for size in (4096, 4, 8, 8, 1536, 4):
+            p.call("c", 2, 4, f"{DEVICE:x}", 4, f"{HOST:x}", size, 1, 1, 0, 0, 0, gap=100)
+            p.call("s", 2, gap=100)
+        for layer in range(layers):
+            for k, function in enumerate(LAYER):
+                p.kernel(function, (layer, k, 0), gap=gap, gpu=gpu)
+        for k, function in enumerate((1, 2, 12)):
+            p.kernel(function, (layers, k, 0), gap=gap, gpu=gpu)
+        p.call("r", 1, f"{HOST:x}", f"{DEVICE:x}", 128000, 0)
+        p.wait()
+    return p.text()
+
+
 def own_clock(iterations=60, ops=16, waits=True):
     """tests/programs/own_clock.c."""
     p = Program("own_clock", functions=0)
@@ -152,7 +174,7 @@ def own_clock(iterations=60, ops=16, waits=True):
 
 
 SCENARIOS = {make.__name__: make for make in (sync, plain, read, upload, never, threads, fork, fork_sync,
-                                                fork_single, own_clock)}
+                                                fork_single, tokens, own_clock)}
 
 if __name__ == "__main__":
     print(SCENARIOS[sys.argv[1]](), end="")

@@ -118,7 +118,7 @@ TEST(a_program_that_never_waits_has_longer_ones)
     begin(1000, 2000);
     for (unsigned i = 0; i < 400; i++)
         piece(64, false);
-    CHECK(stream.pace.length == 32 && stream.pace.runs == 128);
+    CHECK(stream.pace.length == 64 && stream.pace.runs == 1024);
 }
 
 TEST(no_piece_is_longer_than_can_be_held)
@@ -237,10 +237,11 @@ TEST(fixed_lengths_stay)
 
 /* -- The first piece behind a wait ---------------------------------------------- */
 
-TEST(the_gpu_starts_early_where_the_rest_takes_longer_than_a_replay)
+TEST(the_gpu_starts_early_where_that_saves_more_than_a_replay_takes)
 {
-    CHECK(first_of(150, 2000, 64) == 32);
-    CHECK(first_of(300, 2000, 32) == 16);
+    CHECK(first_of(150, 2000, 64) == 16);
+    CHECK(first_of(300, 2000, 32) == 8);
+    CHECK(first_of(1000, 2000, 500) == 8);
     CHECK(first_of(120, 2000, 16) == UINT32_MAX);
     CHECK(first_of(120, 5000, 64) == UINT32_MAX);
 }
@@ -249,14 +250,17 @@ TEST(and_it_does_not_come_and_go)
 {
     begin(300, 2000);
     run(400, 32);
-    CHECK(stream.pace.first == 16);
+    CHECK(stream.pace.first == 8);
     replay_ns = 3500;
     run(400, 32);
-    CHECK(stream.pace.first == 16);
+    CHECK(stream.pace.first == 8);
     replay_ns = 6000;
     run(400, 32);
     CHECK(stream.pace.first == UINT32_MAX);
     replay_ns = 3500;
     run(400, 32);
-    CHECK(stream.pace.first == UINT32_MAX);
+    CHECK(stream.pace.first == 16);
+    replay_ns = 2000;
+    run(400, 32);
+    CHECK(stream.pace.first == 16);
 }

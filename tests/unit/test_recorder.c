@@ -442,7 +442,7 @@ TEST(rounds_become_as_many_as_there_may_be)
     free_with_traces(&rec);
 }
 
-/* Only the sequence behind a wait is shorter, not behind any other barrier. */
+/* Sequences behind a wait are shorter, and double; not behind any other barrier. */
 TEST(short_piece_behind_a_wait)
 {
     struct ag_recorder rec = {0};
@@ -450,7 +450,7 @@ TEST(short_piece_behind_a_wait)
     ag_recorder_waited(&rec, 4);
     for (unsigned i = 0; i < 40; i++) {
         feed(&rec, i);
-        CHECK((rec.cursor->depth == 0) == (i == 3 || i == 19 || i == 35));
+        CHECK((rec.cursor->depth == 0) == (i == 3 || i == 11 || i == 27));
     }
     ag_recorder_end(&rec, true, HOT, LEAST);
     for (unsigned i = 0; i < 16; i++) {
@@ -460,6 +460,31 @@ TEST(short_piece_behind_a_wait)
     CHECK(rec.cursor->depth == 0);
     ag_recorder_waited(&rec, UINT32_MAX); /* it need not be shorter */
     CHECK(rec.limit == 16);
+    ag_tree_free(&rec.tree);
+}
+
+/* Ops of a loop between two barriers. Returns how many of them are in the last sequence. */
+static unsigned last_of(struct ag_recorder *rec, unsigned ops)
+{
+    for (unsigned i = 0; i < ops; i++)
+        feed(rec, 1 + i % 5);
+    unsigned depth = rec->cursor->depth;
+    ag_recorder_end(rec, true, HOT, LEAST);
+    return depth;
+}
+
+/* A loop is cut where it comes round, but not where barriers come after equal numbers of ops: then
+   all sequences but the last are as long as they may be. */
+TEST(a_loop_between_regular_barriers_is_cut_for_its_length)
+{
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 1024, 16, 32));
+    CHECK(last_of(&rec, 60) == 20 && last_of(&rec, 60) == 20);
+    CHECK(last_of(&rec, 60) == 28 && last_of(&rec, 60) == 28);
+    CHECK(last_of(&rec, 65) == 1); /* 64 ops in two sequences */
+    CHECK(last_of(&rec, 60) == 20 && last_of(&rec, 60) == 20 && last_of(&rec, 60) == 28);
+    CHECK(last_of(&rec, 6 * AG_REACH.first) <
+          32); /* behind the barrier that was due it comes round */
     ag_tree_free(&rec.tree);
 }
 
