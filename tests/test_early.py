@@ -6,7 +6,7 @@ import compiled
 import helpers
 
 
-@pytest.mark.parametrize("what", ["kernel", "copy", "event"])
+@pytest.mark.parametrize("what", ["kernel", "chain", "copy", "event"])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_what_follows_an_early_kernel_comes_behind_the_one_before(what, seed):
     """The early one may end first, which it does on the simulated driver in a graph."""

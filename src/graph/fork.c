@@ -144,6 +144,7 @@ bool ag_fork_find(struct ag_step *step, uint32_t length, bool all, struct ag_end
 struct search {
     const struct ag_step *step;
     struct ag_after *after;
+    bool early; /* so is the op: in its stream, too, it comes behind the step before alone */
     bool found[AG_MOST_LENGTH];
     uint8_t todo[AG_MOST_LENGTH]; /* steps to be looked at */
     uint32_t count;
@@ -163,7 +164,7 @@ static void find_node(struct search *search, uint32_t at)
 }
 
 /* One of the steps that are to be looked at. One without a node stands for what it comes behind. A
-   kernel that is early may end before the one ahead of it. */
+   kernel that is early may end before those ahead of it. */
 static void look(struct search *search)
 {
     uint32_t at = search->todo[--search->count];
@@ -175,11 +176,9 @@ static void look(struct search *search)
             find_step(search, at - step->node->op.shape[AG_EVENT_LINK]);
         return;
     }
-    if (step->early && !search->found[before]) {
-        search->found[before] = true;
-        find_node(search, before);
-    }
     find_node(search, at);
+    if (step->early && !search->early)
+        find_step(search, before);
 }
 
 void ag_fork_after(const struct ag_step *step, uint32_t at, struct ag_after *after)
@@ -189,6 +188,7 @@ void ag_fork_after(const struct ag_step *step, uint32_t at, struct ag_after *aft
     bool last = before != NOWHERE && step[before].graph_node != NULL;
     after->count = 0;
     after->last = last ? step[before].node : NULL;
+    search.early = ag_node_is_early(step[at].node, after->last);
     find_step(&search, before);
     while (search.count != 0)
         look(&search);

@@ -38,8 +38,8 @@ struct ag_place {
 enum { AG_PLACES = 2 };
 unsigned ag_node_places(const struct ag_node *node, struct ag_place place[AG_PLACES]);
 
-/* The graph nodes that an op comes behind. The last of them is that of the op before it in its
-   branch, if that has one. */
+/* The graph nodes that an op comes behind. One that is early comes behind that of the kernel before
+   it alone. */
 struct ag_after {
     CUgraphNode node[AG_MOST_LENGTH];
     uint32_t count;
@@ -47,7 +47,7 @@ struct ag_after {
 };
 
 /* Whether the op need not wait for the end of the kernel right before it (programmatic
-   serialization). What comes behind it waits for both. */
+   serialization). What comes behind it, and is not early, waits for both. */
 bool ag_node_is_early(const struct ag_node *node, const struct ag_node *last);
 
 /* Adds the graph node of an op behind those. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* early_kernels.c WHAT: a kernel writes a word; the next one, which may begin before it has ended
  * (programmatic stream serialization), has nothing to do with it and does not wait for it; then an
- * op reads the word: a kernel, a copy, or one behind an event. A stream promises that this comes
- * behind the first kernel. Prints how many read something else. */
+ * op reads the word: a kernel, one behind more early ones (chain), a copy, or one behind an event.
+ * A stream promises that this comes behind the first kernel. Prints how many read something else.
+ */
 #include "sim_test.h"
 
 enum { STEPS = 200 };
@@ -32,7 +33,10 @@ int main(int argc, char **argv)
         void *args[] = {&to, &word, &one};
         OK(launch_word(flag, (uint32_t *)word, i, s));
         OK(cuLaunchKernelEx(&config, nop, NULL, NULL));
-        if (!strcmp(argv[1], "kernel")) {
+        if (!strcmp(argv[1], "chain"))
+            for (int k = 0; k < 3; k++)
+                OK(cuLaunchKernelEx(&config, nop, NULL, NULL));
+        if (!strcmp(argv[1], "kernel") || !strcmp(argv[1], "chain")) {
             OK(cuLaunchKernel(word_copy, 1, 1, 1, 1, 1, 1, 0, s, args, NULL));
         } else if (!strcmp(argv[1], "copy")) {
             OK(cuMemcpyDtoDAsync(to, word, 4, s));

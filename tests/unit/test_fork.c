@@ -52,6 +52,13 @@ static void wait(unsigned branch, uint32_t link)
     op(AG_OP_WAIT, branch, link, 0);
 }
 
+/* For all but node.c: whether the step that is asked about may begin early. */
+static bool asks_early;
+bool ag_node_is_early(const struct ag_node *node, const struct ag_node *last)
+{
+    return node->op.kind == AG_OP_KERNEL && last != NULL && asks_early;
+}
+
 static bool is_whole(void)
 {
     return ag_fork_is_whole(&path[length - 1]);
@@ -87,6 +94,22 @@ static unsigned behind(uint32_t at)
     for (uint32_t i = 0; i < after.count; i++)
         places |= 1u << ((uintptr_t)after.node[i] - 1);
     return places;
+}
+
+/* A kernel that may begin early waits for the one before it alone, another for all that may still
+   run. */
+TEST(what_comes_behind_early_kernels)
+{
+    begin();
+    for (unsigned i = 0; i < 5; i++)
+        kernel(0);
+    step[2].early = step[3].early = true;
+    CHECK(find(false));
+    CHECK(behind(2) == 1 << 1 && behind(3) == (1 << 2 | 1 << 1));
+    CHECK(behind(4) == (1 << 3 | 1 << 2 | 1 << 1));
+    asks_early = true;
+    CHECK(behind(3) == 1 << 2 && behind(4) == 1 << 3);
+    asks_early = false;
 }
 
 /* -- Which sequences can be graphs -------------------------------------------------- */
