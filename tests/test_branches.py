@@ -20,8 +20,9 @@ def run(shape, preload=True, words=(), **env):
                               env={"AUTOGRAPH_TRACE_DUEL": "false", **env})
 
 
-# Work between the steps, in the stream of a branch: behind the branch, or before the next one.
-RULES = ["behind", "host_function", "unknown_call"]
+# Work between the steps, in the stream of a branch: behind the branch, or before the next one. And other events than
+# when the graph was made.
+RULES = ["behind", "host_function", "unknown_call", "patterns"]
 
 
 @pytest.mark.parametrize("way", ["usual", "fixed", "hasty", "recapture", "legacy"])

@@ -113,11 +113,60 @@ static void unknown_call(void)
     show_extra();
 }
 
+/* A stream that is no branch waits for a record in the middle of the step. Mostly the event is
+   recorded again later in the step, which is what the stream then waits for. In some steps it is
+   not. */
+static CUstream outsider;
+static CUevent early, seen;
+
+static void middle_of(uint32_t step, CUevent event)
+{
+    OK(cuStreamWaitEvent(origin, seen, 0));
+    OK(launch_word(spin, word, 1, origin));
+    OK(launch_mix(buffer[3], N, step, origin));
+    OK(cuEventRecord(event, origin));
+    OK(cuEventRecord(forked, origin));
+    OK(cuStreamWaitEvent(branch[0], forked, 0));
+    work(0, step);
+    join(0);
+    OK(cuEventRecord(middle, origin));
+    OK(cuStreamWaitEvent(outsider, event, 0));
+    copy(extra, buffer[3], N, outsider);
+    OK(launch_mix(extra, N, step, outsider));
+    OK(cuEventRecord(seen, outsider));
+}
+
+static void recorded_again(uint32_t step)
+{
+    middle_of(step, middle);
+}
+
+static void recorded_once(uint32_t step)
+{
+    hold_word();
+    middle_of(step, early);
+    (void)cuStreamQuery(outsider);
+    usleep(PAUSE_US);
+    release_word();
+}
+
+static void patterns(void)
+{
+    outsider = made(CU_STREAM_DEFAULT); /* of another kind than the others: never a branch */
+    early = new_event(CU_EVENT_DISABLE_TIMING);
+    seen = new_event(CU_EVENT_DISABLE_TIMING);
+    OK(cuEventRecord(early, origin));
+    release_word();
+    steps(recorded_again, recorded_once);
+    show_extra();
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"behind", behind},
                                           {"host_function", host_function},
                                           {"unknown_call", unknown_call},
+                                          {"patterns", patterns},
                                           {NULL, NULL}};
     return run_fork(all, argc, argv);
 }
