@@ -15,15 +15,24 @@ FORK = ["spins_across", "spins_in_order", "own_work_spins", "own_work_before", "
         "words_across", "host_function", "outside_event", "runs_ahead", "legacy_beside", "joined_late"]
 BRANCH = ["asked_behind", "asked_in_the_middle", "host_spins", "timed_events", "other_thread", "joined_elsewhere",
           "legacy_between", "priorities", "destroyed", "leaves", "captures"]
+NESTED = [f"nested_{name}" for name in ("own_work_before", "own_work_spins", "by_way_of_another", "waited_for_within",
+                                        "spins_across", "later_work", "runs_ahead", "joined_behind_a_wait", "read_back")]
 # These end in a single queue without the library.
-QUEUED = ["spins_in_order", "asked_in_the_middle", "joined_late", "other_thread", "own_work_before", "destroyed"]
+QUEUED = ["spins_in_order", "asked_in_the_middle", "joined_late", "other_thread", "own_work_before", "destroyed",
+          "nested_own_work_before", "nested_by_way_of_another", "nested_waited_for_within"]
 STATUS = {"leaves": 7}
+
+
+def command(scenario):
+    if scenario in NESTED:
+        return [compiled.program("live_nested"), scenario.removeprefix("nested_")]
+    return [compiled.program("live_branch" if scenario in BRANCH else "live_fork"), scenario]
 
 
 def run(scenario, preload=True, env=None, events="each", **options):
     """The run; a scenario in which kernels wait for ever ends by an alarm."""
-    return helpers.run_logged([compiled.program("live_fork" if scenario in (*FORK, "by_hand") else "live_branch"), scenario, events], preload=preload,
-                              env={**USUAL, **(env or {})}, status=STATUS.get(scenario, 0), **options)
+    return helpers.run_logged([*command(scenario), events], preload=preload, env={**USUAL, **(env or {})},
+                              status=STATUS.get(scenario, 0), **options)
 
 
 def kernels(done):
@@ -41,7 +50,7 @@ def check(scenario, events="each", **env):
 
 
 @pytest.mark.parametrize("bound", ["usual", "long"])
-@pytest.mark.parametrize("scenario", FORK + BRANCH)
+@pytest.mark.parametrize("scenario", FORK + BRANCH + NESTED)
 def test_fork(scenario, bound):
     """With a long bound nothing goes out because it is late: what must go out does so by a call. A host that makes
     no call depends on the bound."""

@@ -227,6 +227,29 @@ static void end_at_event(struct ag_stream *stream, const struct ag_event_call *c
     ag_sequence_be_curious(stream, stream->id.live); /* the host often waits next */
 }
 
+/* Where a stream is to fork the sequence ends, and the next one begins with the record. */
+static void begin_fork(struct ag_stream *stream, struct ag_op *op)
+{
+    if (!ag_guests_begin(stream))
+        return;
+    ag_op_hash(op);
+    ag_recorder_ends_once(&stream->recorder);
+    ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
+    ag_recorder_cut_at(&stream->recorder, op->token);
+}
+
+/* The op of a guest (NULL: it cannot be held) in its host's sequence. */
+static enum ag_outcome visit(struct ag_stream *stream, const struct ag_event_call *call,
+                             struct ag_described *op, const struct ag_event_known *known)
+{
+    bool times = !call->wait && known->timed;
+    enum ag_outcome outcome = ag_op_visit(stream, op != NULL && !times, op);
+    if (outcome != AG_OP_LEFT && call->wait && op != NULL && op->op.shape[AG_EVENT_LINK] == 0 &&
+        known->by != NULL)
+        ag_guests_follow(stream, known);
+    return outcome;
+}
+
 /* The op of a stream that is locked; of the event that is `known`. Whether it is held. */
 static bool decide_event(struct ag_stream *stream, const struct ag_event_call *call,
                          CUcontext current, struct ag_event_known *known)
@@ -236,15 +259,16 @@ static bool decide_event(struct ag_stream *stream, const struct ag_event_call *c
     known->serial = good ? known->serial : 0;
     bool described = ag_describe_event(&op, call, known->serial);
     if (UNLIKELY(ag_guests_host(stream) != NULL)) {
-        bool times = !call->wait && known->timed;
-        enum ag_outcome outcome = ag_op_visit(stream, described && !times, &op);
+        enum ag_outcome outcome = visit(stream, call, described ? &op : NULL, known);
         if (outcome != AG_OP_LEFT)
             return outcome == AG_OP_HELD;
     }
+    if (UNLIKELY(stream->hosting.next != NULL) && described && !call->wait)
+        begin_fork(stream, &op.op);
     bool held = ag_op_step(stream, described, &op);
-    bool linked = described && call->wait && op.op.shape[AG_EVENT_LINK] != 0;
+    bool linked = call->wait && described && op.op.shape[AG_EVENT_LINK] != 0;
     end_at_event(stream, call, linked, known);
-    if (call->wait && known->by != NULL)
+    if (call->wait && !linked && known->by != NULL)
         ag_guests_follow(stream, known);
     return held;
 }

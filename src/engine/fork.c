@@ -13,53 +13,27 @@
 static bool may_visit(const struct ag_stream *stream, const struct ag_stream *host)
 {
     return ag_guests_host(stream) == NULL && stream->id.live && ag_issuer_is_self(stream) &&
+           stream->visit.waited.issued == ag_issuer_issued(stream) &&
            ag_guests_may_come(stream, host) && !stream->seq.barred &&
            !ag_recorder_rests(&stream->recorder) && !stream->turn.rests;
 }
 
-/* The stream waits for the event, whose record is in the other's open sequence. */
-static enum ag_admission begin_visit(struct ag_stream *stream, struct ag_stream *host,
-                                     CUevent event)
+/* The stream waits for the event, whose record is in the other's open sequence. Whether it is a
+   guest now. */
+static bool begin_visit(struct ag_stream *stream, struct ag_stream *host, CUevent event)
 {
-    enum ag_admission admission = AG_ADMIT_NOT;
+    bool admitted = false;
     ag_stream_lock(stream);
     if (may_visit(stream, host)) {
         if (stream->recorder.cursor->depth != 0)
             ag_stream_end(stream, false, AG_REASON_EVENT);
         if (ag_stream_trylock(host)) {
-            admission = ag_guests_admit(host, stream, event);
+            admitted = ag_guests_admit(host, stream, event);
             ag_stream_unlock(host);
         }
     }
     ag_stream_unlock(stream);
-    return admission;
-}
-
-/* Drops the traces that have the op from which streams fork, but do not begin with it. */
-static void drop_through(struct ag_stream *host, uint64_t origin)
-{
-    ag_depth++;
-    for (struct ag_trace *trace = host->execs.traces, *next; trace != NULL; trace = next) {
-        uint32_t i = 1;
-        next = trace->next;
-        while (i < trace->length && trace->step[i].node->op.token != origin)
-            i++;
-        if (i < trace->length && trace->ends.branches <= 1)
-            ag_execs_drop(host, trace);
-    }
-    ag_depth--;
-}
-
-/* The host's sequence ends, and the next one begins where streams fork. */
-static void begin_at_origin(struct ag_stream *host)
-{
-    ag_stream_lock(host);
-    ag_stream_end(host, true, AG_REASON_EVENT);
-    if (host->hosting.origin != 0) {
-        drop_through(host, host->hosting.origin);
-        ag_recorder_cut_at(&host->recorder, host->hosting.origin);
-    }
-    ag_stream_unlock(host);
+    return admitted;
 }
 
 /* Whether all of them are that one. */
@@ -87,15 +61,9 @@ bool ag_fork_keeps(const struct ag_event_call *call, CUcontext current,
     struct ag_stream *stream = ag_stream_peek(call->stream, call->ptsz, current);
     if (stream == NULL)
         return false;
-    bool keeps = is_within(stream, host), turns = keeps && !call->wait && known->awaited;
-    if (!keeps && stream != host && call->wait) {
-        enum ag_admission admission = begin_visit(stream, host, call->event);
-        keeps = admission != AG_ADMIT_NOT;
-        turns = admission == AG_ADMIT_LATER;
-    }
-    if (turns)
-        begin_at_origin(host);
-    return keeps;
+    if (is_within(stream, host))
+        return call->wait || !known->awaited; /* by that event it has waited for another record */
+    return stream != host && call->wait && begin_visit(stream, host, call->event);
 }
 
 /* The last sequence has ended with a record and been replayed: the next one goes on behind it. */

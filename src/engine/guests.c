@@ -34,16 +34,17 @@ void ag_guests_start(struct ag_stream *stream)
 
 /* -- What comes before what ---------------------------------------------------------- */
 
-/* All that the stream was given, `issued` ops, comes before the next op of the other, whose lock is
-   held. */
-static void come_before(struct ag_stream *stream, struct ag_stream *other, uint64_t issued)
+/* All that the stream was given, `issued` ops, comes before the next op of the other. That will be
+   one of the open sequence of `within`, whose lock is held. */
+static void come_before(struct ag_stream *stream, struct ag_stream *other, uint64_t issued,
+                        const struct ag_stream *within)
 {
-    struct ag_visit *visit = &stream->visit;
-    visit->issued = issued;
-    visit->strange = atomic_load(&strange_calls);
-    visit->number = other->seq.number;
-    visit->depth = other->recorder.cursor->depth;
-    atomic_store_explicit(&visit->behind, other, memory_order_release);
+    stream->visit.waited = (struct ag_waited_for){.issued = issued,
+                                                  .strange = atomic_load(&strange_calls),
+                                                  .within = within,
+                                                  .number = within->seq.number,
+                                                  .depth = within->recorder.cursor->depth};
+    atomic_store_explicit(&stream->visit.behind, other, memory_order_release);
 }
 
 /* Whether their kinds allow it: only events order the guest's work with the host's. */
@@ -64,31 +65,91 @@ static bool are_apt(const struct ag_stream *host, const struct ag_stream *guest)
            !atomic_load_explicit(&host->id.context->shares, memory_order_relaxed);
 }
 
+/* The recording stream, which is locked, as far as that is known. */
+static void follow(struct ag_stream *stream, struct ag_stream *other, uint32_t life,
+                   uint64_t issued)
+{
+    struct ag_stream *host = ag_guests_host(stream);
+    if (!are_apt(stream, other) || other->id.life != life || ag_guests_host(other) != NULL ||
+        ag_issuer_issued(other) != issued || (host != NULL && !ag_stream_trylock(host)))
+        return;
+    come_before(other, stream, issued, host != NULL ? host : stream);
+    ag_sequence_be_curious(other, true);
+    if (host != NULL)
+        ag_stream_unlock(host);
+}
+
 void ag_guests_follow(struct ag_stream *stream, const struct ag_event_known *known)
 {
     struct ag_stream *other = known->by;
     if (!ag_opt.trace_forks || other == NULL || other == stream || !ag_stream_trylock(other))
         return;
-    if (are_apt(stream, other) && other->id.life == known->life && ag_guests_host(other) == NULL &&
-        ag_guests_host(stream) == NULL && ag_issuer_issued(other) == known->issued) {
-        come_before(other, stream, known->issued);
-        ag_sequence_be_curious(other, true);
-    }
+    follow(stream, other, known->life, known->issued);
     ag_stream_unlock(other);
 }
 
-/* Whether all that the guest was given comes before the record at that depth of the host's open
-   sequence: it comes before an op of the host, or before all that another guest does there. */
-static bool comes_before(const struct ag_stream *guest, const struct ag_stream *host,
-                         uint32_t depth)
+/* Whether the stream's lock is not needed, or is had. */
+static bool enter(struct ag_stream *stream, const struct ag_stream *locked)
 {
-    const struct ag_visit *visit = &guest->visit;
-    const struct ag_stream *behind = atomic_load_explicit(&visit->behind, memory_order_acquire);
-    if (behind == NULL || visit->issued != ag_issuer_issued(guest) ||
-        visit->strange != atomic_load(&strange_calls))
-        return false;
-    return behind == host || (ag_guests_host(behind) == host &&
-                              host->hosting.fork.at[depth][behind->visit.branch] != 0);
+    return stream == locked || (ag_issuer_is_self(stream) && ag_stream_trylock(stream));
+}
+
+/* The stream before whose op all comes that this one was given; NULL: not known. */
+static struct ag_stream *step_behind(struct ag_stream *stream, const struct ag_stream *locked,
+                                     struct ag_waited_for *waited)
+{
+    struct ag_stream *behind = NULL;
+    if (!enter(stream, locked))
+        return NULL;
+    *waited = stream->visit.waited;
+    if (waited->issued == ag_issuer_issued(stream) &&
+        waited->strange == atomic_load(&strange_calls))
+        behind = atomic_load_explicit(&stream->visit.behind, memory_order_acquire);
+    if (stream != locked)
+        ag_stream_unlock(stream);
+    return behind;
+}
+
+/* How all that a stream was given stands to a host's open sequence. */
+enum standing {
+    UNKNOWN,
+    WITHIN, /* it comes before an op of the sequence */
+    BEFORE, /* it comes before the sequence */
+};
+
+/* It comes before an op of the host, or before all that a guest had been given before it came,
+   which comes before the sequence; maybe by way of further streams. */
+static enum standing stands(struct ag_stream *stream, const struct ag_stream *host)
+{
+    const struct ag_stream *first = stream;
+    enum standing standing = BEFORE;
+    for (unsigned i = 0; i < AG_BRANCHES; i++) {
+        struct ag_waited_for waited;
+        stream = step_behind(stream, first, &waited);
+        if (stream == NULL)
+            return UNKNOWN;
+        if (waited.within == host && waited.number == host->seq.number && waited.depth != 0)
+            standing = WITHIN;
+        if (stream == host || ag_guests_host(stream) == host)
+            return standing;
+    }
+    return UNKNOWN;
+}
+
+/* -- Who stays away ---------------------------------------------------------------------- */
+
+/* The number of the time that may be a trial. */
+static uint32_t trial(void)
+{
+    return ag_self.forks / AG_FORK_TRIAL;
+}
+
+/* A branch has not joined. It may all the same until the trial is over. */
+static void stay_away(struct ag_visit *visit)
+{
+    if (visit->away == 0 || visit->trial != trial())
+        visit->away = ag_backoff_next(&visit->aways, AG_FORK_AWAY);
+    visit->trial = trial();
 }
 
 /* -- Guests ---------------------------------------------------------------------------- */
@@ -111,33 +172,47 @@ static bool have_one_priority(struct ag_stream *host, struct ag_stream *guest)
 {
     if (has_priority(host) && has_priority(guest))
         return host->visit.priority == guest->visit.priority;
-    guest->visit.away = ag_backoff_next(&guest->visit.aways, AG_FORK_AWAY);
+    stay_away(&guest->visit);
     return false;
 }
 
-/* Whether the guest may come now: its last branches have joined, or it has stayed away for long
-   enough. If it may not, the host's sequence ends, and its other guests are not to blame. */
-static bool may_come(struct ag_stream *host, struct ag_stream *guest)
+/* Whether the guest may come now: its last branches have joined, or this is a trial. Trials are for
+   all streams of the thread at one time, or those that fork together would never meet. */
+static bool may_come(const struct ag_stream *guest)
 {
-    if (guest->visit.away == 0)
-        return true;
-    host->hosting.away = --guest->visit.away;
-    host->hosting.lacks = ag_guests_any(host);
-    return false;
+    const struct ag_visit *visit = &guest->visit;
+    /* The golden section meets loops of any period. */
+    uint64_t place = trial() * 0x9e3779b97f4a7c15u;
+    ag_self.forks++;
+    return visit->away == 0 || visit->trial == trial() || place <= UINT64_MAX / visit->away;
 }
 
-/* Whether the streams may be host and guest, from the record at that depth of the host's sequence
-   on. */
-static bool may_host(struct ag_stream *host, struct ag_stream *guest, uint32_t depth)
+/* How the guest stands to the host's sequence, if they may be guest and host; else UNKNOWN. */
+static enum standing may_host(struct ag_stream *host, struct ag_stream *guest)
 {
-    return are_apt(host, guest) && ag_guests_host(host) == NULL && !ag_guests_any(guest) &&
-           !ag_pinned_holds(host) && comes_before(guest, host, depth) && may_come(host, guest) &&
-           have_one_priority(host, guest);
+    if (!are_apt(host, guest) || ag_guests_host(host) != NULL || ag_guests_any(guest) ||
+        ag_pinned_holds(host))
+        return UNKNOWN;
+    enum standing standing = stands(guest, host);
+    bool may = standing != UNKNOWN && may_come(guest) && have_one_priority(host, guest);
+    return may ? standing : UNKNOWN;
+}
+
+/* A sequence is to begin or to end elsewhere, so that a stream is a guest. If that has not helped a
+   few times the stream stays away. */
+static void count_turn(struct ag_visit *visit)
+{
+    if (visit->turned == AG_FORK_TURNS)
+        stay_away(visit);
+    visit->turned = visit->turned == AG_FORK_TURNS ? 0 : visit->turned + 1;
 }
 
 bool ag_guests_would_come(struct ag_stream *host, struct ag_stream *guest)
 {
-    return may_host(host, guest, AG_MOST_LENGTH);
+    if (may_host(host, guest) != BEFORE)
+        return false;
+    count_turn(&guest->visit);
+    return true;
 }
 
 /* The open sequence's op at that depth; NULL: it has no node. */
@@ -163,11 +238,9 @@ static void admit(struct ag_stream *host, struct ag_stream *guest, uint32_t dept
     unsigned branch = hosting->guests + 1;
     if (branch == 1) {
         hosting->fork = (struct ag_fork){0};
-        hosting->fork.at[depth][0] = (uint8_t)depth;
         hosting->taken = 0;
         hosting->turns = false;
-        hosting->origin = token_at(host, depth);
-        ag_recorder_begins_fork(&host->recorder, hosting->origin);
+        ag_recorder_begins_fork(&host->recorder, token_at(host, depth));
     }
     hosting->guest[branch] = (struct ag_guest){.stream = guest,
                                                .handle = guest->id.handle,
@@ -179,31 +252,45 @@ static void admit(struct ag_stream *host, struct ag_stream *guest, uint32_t dept
     atomic_store_explicit(&guest->visit.host, host, memory_order_release);
 }
 
-/* The host's open sequence waits for the guest itself, by an event that will be recorded again in
-   the branch: it would have to end there. So the next one begins with the record from which the
-   guest forks, and has that wait at its end. If that does not help the guest stays away. */
-static enum ag_admission turn_round(struct ag_stream *host, struct ag_stream *guest, uint32_t depth)
+/* The host's open sequence has waited for the guest itself, by an event that will be recorded again
+   in the branch: it would have to end there. So it ends now, and a later one begins with the record
+   from which the guest forks, and has that wait at its end. */
+static void turn_round(struct ag_stream *host, struct ag_stream *guest)
 {
-    struct ag_visit *visit = &guest->visit;
-    if (visit->turned == AG_FORK_TURNS)
-        visit->away = ag_backoff_next(&visit->aways, AG_FORK_AWAY);
-    visit->turned = visit->turned == AG_FORK_TURNS ? 0 : visit->turned + 1;
-    host->hosting.origin = token_at(host, depth);
+    count_turn(&guest->visit);
     host->hosting.turns = true;
-    return AG_ADMIT_LATER;
+    host->hosting.next = guest;
+    host->hosting.next_life = guest->id.life;
 }
 
-enum ag_admission ag_guests_admit(struct ag_stream *host, struct ag_stream *guest, CUevent event)
+bool ag_guests_begin(struct ag_stream *host)
+{
+    struct ag_hosting *hosting = &host->hosting;
+    struct ag_stream *next = hosting->next;
+    if (host->recorder.cursor->depth == 0 || !ag_guests_have_joined(host) ||
+        !ag_stream_trylock(next))
+        return false;
+    bool lives = next->id.life == hosting->next_life && ag_guests_host(next) == NULL;
+    bool begins = lives && stands(next, host) != UNKNOWN;
+    ag_stream_unlock(next);
+    if (begins || !lives)
+        hosting->next = NULL;
+    return begins;
+}
+
+bool ag_guests_admit(struct ag_stream *host, struct ag_stream *guest, CUevent event)
 {
     uint32_t depth = ag_event_depth(event, host);
-    if (depth == 0 || host->hosting.guests + 1 == AG_BRANCHES || !may_host(host, guest, depth) ||
-        (ag_sequence_holds(host) && ag_query_captures(guest->id.handle)))
-        return AG_ADMIT_NOT;
-    bool here = guest->visit.behind == host && guest->visit.number == host->seq.number;
-    if (here && guest->visit.depth != 0)
-        return turn_round(host, guest, depth);
-    admit(host, guest, depth);
-    return AG_ADMITTED;
+    if (depth == 0 || host->hosting.guests + 1 == AG_BRANCHES)
+        return false;
+    enum standing standing = may_host(host, guest);
+    if (standing == UNKNOWN || (ag_sequence_holds(host) && ag_query_captures(guest->id.handle)))
+        return false;
+    if (standing == WITHIN)
+        turn_round(host, guest);
+    else
+        admit(host, guest, depth);
+    return standing == BEFORE;
 }
 
 void ag_guests_take(struct ag_stream *host, const struct ag_op *op)
@@ -245,16 +332,14 @@ static void leave(struct ag_stream *host, unsigned branch, const struct ag_ways 
     if (atomic_load(&stream->id.life) != guest->life || ag_guests_host(stream) != host)
         return;
     if (joined)
-        come_before(stream, host, guest->issued);
+        come_before(stream, host, guest->issued, host);
     else
         ag_guests_forget(stream);
     if (joined && ways->last[branch] != 0) {
         ag_backoff_reset(&visit->aways);
-        visit->turned = 0;
-    } else if (host->hosting.lacks) { /* they come again at one time */
-        visit->away = host->hosting.away;
+        visit->away = visit->turned = 0;
     } else if (!host->hosting.turns) {
-        visit->away = ag_backoff_next(&visit->aways, AG_FORK_AWAY);
+        stay_away(visit);
     }
     atomic_store_explicit(&visit->host, NULL, memory_order_release);
 }
@@ -267,7 +352,7 @@ void ag_guests_end_slow(struct ag_stream *host)
     for (unsigned i = 1; i <= hosting->guests; i++)
         leave(host, i, ways);
     hosting->guests = 0;
-    hosting->turns = hosting->lacks = false;
+    hosting->turns = false;
 }
 
 /* -- Submitting ------------------------------------------------------------------------ */

@@ -2,11 +2,12 @@
 /*
  * Streams that fork and join: a host, and its guests.
  *
- * A stream waits for an event that another stream has recorded in its open sequence. All that the
- * first one was given before is known to come before that record. Then it is a guest: its ops are
+ * A stream waits for an event that is recorded in another stream's open sequence. All that the
+ * first one was given before is known to come before that sequence. Then it is a guest: its ops are
  * ops of the other's sequence, in a branch (graph/fork.h), until that sequence ends. The other one
- * is the host. Host and guests are of one context and priority, and one thread issues their ops.
- * They are of one kind, or the host is the legacy stream and the guests are non-blocking.
+ * is the host, also where the record is one of another guest. Host and guests are of one context
+ * and priority, and one thread issues their ops. They are of one kind, or the host is the legacy
+ * stream and the guests are non-blocking.
  *
  * The host's graph has the ops of all branches, and is launched in the host's stream. Each guest's
  * stream then waits for the last record of its branch. Held ops that go out one by one go to their
@@ -44,22 +45,24 @@ static inline bool ag_guests_listen(const struct ag_stream *stream)
 }
 
 /* Without a lock: whether the stream may become a guest of the host. All that it was given comes
-   before an op of the host, or of one of its guests. */
+   before an op of the host, or of one of its guests, maybe by way of other streams. */
 static inline bool ag_guests_may_come(const struct ag_stream *stream, const struct ag_stream *host)
 {
-    const struct ag_stream *behind =
-        atomic_load_explicit(&stream->visit.behind, memory_order_acquire);
-    return behind != NULL && (behind == host || ag_guests_host(behind) == host);
+    for (unsigned i = 0; i < AG_BRANCHES && stream != NULL; i++) {
+        stream = atomic_load_explicit(&stream->visit.behind, memory_order_acquire);
+        if (stream == host || (stream != NULL && ag_guests_host(stream) == host))
+            return true;
+    }
+    return false;
 }
 
-/* Whether a stream can be the host of another one, from a record of the event on. */
-enum ag_admission {
-    AG_ADMIT_NOT,
-    AG_ADMIT_LATER, /* not in this sequence, but in one that begins with the record */
-    AG_ADMITTED,    /* it is */
-};
-/* The locks of both are held. */
-enum ag_admission ag_guests_admit(struct ag_stream *host, struct ag_stream *guest, CUevent event);
+/* Whether the stream is a guest of the host from the record of the event on. The locks of both are
+   held. */
+bool ag_guests_admit(struct ag_stream *host, struct ag_stream *guest, CUevent event);
+
+/* The host, which has `hosting.next`, is about to record an event. Whether a sequence is to begin
+   with that: the stream that it names could be a guest then. */
+bool ag_guests_begin(struct ag_stream *host);
 
 /* The same where the host's last sequence has ended with the record: whether it could be in a
    sequence that goes on. */

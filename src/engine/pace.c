@@ -29,6 +29,7 @@ void ag_pace_start(struct ag_stream *stream)
 
 void ag_pace_bound(struct ag_stream *stream, uint32_t ops)
 {
+    ag_recorder_bound(&stream->recorder, ops);
     while ((ops & (ops - 1)) != 0)
         ops &= ops - 1;
     if (ops >= stream->pace.bound)

@@ -221,10 +221,9 @@ struct ag_seen {
 struct ag_hosting {
     _Atomic unsigned guests; /* branches 1 to that */
     uint32_t taken;          /* depth of the last op that `fork` knows */
-    uint64_t origin;         /* the token of the record from which they fork */
-    bool turns;              /* the open sequence ends so that another one begins there */
-    bool lacks;              /* a stream that stays away for so many times is missing: */
-    uint32_t away;
+    bool turns;              /* the open sequence ends so that a later one has `next` as a guest */
+    struct ag_stream *next;  /* one is to begin where this stream forks; NULL: none */
+    uint32_t next_life;
     struct ag_fork fork;
     struct ag_ways before; /* of `fork`, before that op */
     struct ag_guest {
@@ -235,20 +234,27 @@ struct ag_hosting {
     } guest[AG_BRANCHES];
 };
 
+/* guests.c: where a stream has been waited for. It still holds if the numbers are the same now. */
+struct ag_waited_for {
+    uint64_t issued;                /* by the stream */
+    uint64_t strange;               /* calls that the library does not know */
+    const struct ag_stream *within; /* the stream whose sequence has the wait, */
+    uint64_t number;                /* the sequence, by its number, */
+    uint32_t depth;                 /* and the ops of it by then; 0: it has not begun */
+};
+
 /* guests.c: the stream whose sequence takes this stream's ops. */
 struct ag_visit {
     struct ag_stream *_Atomic host; /* NULL: none */
     unsigned branch;
     struct ag_stream *_Atomic behind; /* all that this stream was given comes before some op of that
                                          one; NULL: nothing is known */
-    uint64_t issued;                  /* how much that was */
-    uint64_t strange;                 /* calls by then that the library does not know */
-    uint64_t number;                  /* that op: the sequence, by its number, */
-    uint32_t depth;                   /* and behind how many ops of that */
-    uint32_t away;                    /* next times that it is no guest */
+    struct ag_waited_for waited;      /* where that op is */
+    uint32_t away;                    /* trials of which it takes part in one; 0: it is a guest */
     uint32_t turned; /* times in a row that the host's sequence was to begin elsewhere */
     struct ag_backoff aways;
-    bool told; /* the driver has told its priority: */
+    uint32_t trial; /* the last one in which a branch of it did not join */
+    bool told;      /* the driver has told its priority: */
     int priority;
 };
 

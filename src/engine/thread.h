@@ -24,6 +24,7 @@ struct ag_thread {
     uint64_t submitting;             /* ns that it has spent submitting what was held */
     uint32_t ops;                    /* ops that it has held */
     uint64_t apart, block;           /* turns.c: ns that do not count; when its block began, ns */
+    uint32_t forks;                  /* times that a stream could have become a guest */
     uint32_t foreign;                /* copies in a row that could not be held, in any streams */
     struct ag_stream *eager;         /* stream of the op that it was last told to submit itself */
     bool watched;                    /* the library is told when the thread ends */

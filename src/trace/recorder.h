@@ -210,6 +210,18 @@ static inline void ag_recorder_begins_fork(struct ag_recorder *rec, uint64_t tok
     rec->chain = 0;
 }
 
+/* No sequence has more ops from now on, with branches or without. */
+static inline void ag_recorder_bound(struct ag_recorder *rec, uint32_t most)
+{
+    rec->most = most < rec->most ? most : rec->most;
+}
+
+/* The open sequence is about to end at a place where others do not: that does not make it hot. */
+static inline void ag_recorder_ends_once(struct ag_recorder *rec)
+{
+    rec->cursor->ends -= rec->cursor->ends > 0;
+}
+
 /* Between two sequences: the next one ends before an op with that token, which is the anchor. */
 void ag_recorder_cut_at(struct ag_recorder *rec, uint64_t token);
 

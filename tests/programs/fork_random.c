@@ -10,7 +10,7 @@
  */
 #include "live.h"
 
-enum { STREAMS = 4, EVENTS = 6, MOST = 20, REPEATS = 36, BLOCK = 6, PLACES = BLOCK * MOST };
+enum { STREAMS = 4, EVENTS = 6, MOST = 24, REPEATS = 36, BLOCK = 6, PLACES = BLOCK * MOST };
 
 enum kind { KERNEL, FILL, GIVE, TAKE, LOOK, WAIT, KINDS };
 
@@ -58,6 +58,39 @@ static unsigned giver(unsigned number)
     return i > 0 ? i - 1 : MOST;
 }
 
+static void edge(unsigned from, unsigned to, unsigned event_number)
+{
+    add(GIVE, from, event_number, 0);
+    add(TAKE, to, event_number, giver(event_number));
+}
+
+/* Each stream but the first forks off that one; or off any before it, which it may join. */
+static unsigned parent[STREAMS];
+
+static void fork_off(unsigned streams, bool nested)
+{
+    if (!nested)
+        add(GIVE, 0, 0, 0);
+    for (unsigned i = 1; i < streams; i++) {
+        parent[i] = nested ? below(i) : 0;
+        if (nested)
+            edge(parent[i], i, i);
+        else
+            add(TAKE, i, 0, giver(0));
+    }
+}
+
+/* One may be left out. Those that came last join first, or the other way round. */
+static void join(unsigned streams, bool one_event)
+{
+    bool backwards = chance(75);
+    for (unsigned k = 1; k < streams; k++) {
+        unsigned i = backwards ? streams - k : k;
+        if (chance(92))
+            edge(i, chance(60) ? parent[i] : 0, one_event ? 0 : i);
+    }
+}
+
 /* Mostly a fork and a join; or anything. */
 static void make_step(void)
 {
@@ -67,9 +100,7 @@ static void make_step(void)
     if (chance(40))
         add(KERNEL, 0, 0, 0);
     if (regular)
-        add(GIVE, 0, 0, 0);
-    for (unsigned i = 1; regular && i < streams; i++)
-        add(TAKE, i, 0, giver(0));
+        fork_off(streams, chance(40));
     for (unsigned i = 1 + below(10); i > 0; i--) {
         unsigned stream = below(streams), number = below(EVENTS), from = giver(number);
         if (chance(15))
@@ -79,12 +110,8 @@ static void make_step(void)
         else
             add(chance(80) ? KERNEL : FILL, stream, 0, 0);
     }
-    for (unsigned i = 1; regular && i < streams; i++)
-        if (chance(92)) {
-            unsigned number = one_event ? 0 : i;
-            add(GIVE, i, number, 0);
-            add(TAKE, 0, number, giver(number));
-        }
+    if (regular)
+        join(streams, one_event);
     if (chance(30))
         add(chance(50) ? LOOK : WAIT, below(streams), below(EVENTS), 0);
 }

@@ -283,6 +283,41 @@ static void ahead(void)
     }
 }
 
+/* Two streams are joined. A third one forks with them, and is joined in the next step or never. */
+static void fork_three(uint32_t step, bool joins)
+{
+    if (joins)
+        wait(0, 3);
+    kernels(0, 1, step);
+    record(0, 0);
+    wait(joins ? 1 : 3, 0);
+    wait(joins ? 3 : 1, 0);
+    wait(2, 0);
+    for (unsigned i = 0; i < 4; i++)
+        kernels(i, 2, step);
+    for (unsigned i = 1; i < 3; i++) {
+        record(i, i);
+        wait(0, i);
+    }
+    record(3, 3);
+    take(0, 1, 4);
+    take(0, 2, 8);
+}
+
+static void open_end(void)
+{
+    begin();
+    for (uint32_t step = 0; step < 4 * LOOPS; step++)
+        fork_three(step / 8, false);
+}
+
+static void comes_back(void)
+{
+    begin();
+    for (uint32_t step = 0; step < 4 * LOOPS; step++)
+        fork_three(step / 8, step >= LOOPS / 2);
+}
+
 /* The branch's stream is used by itself now and then, in each way that there is. */
 static void outside(void)
 {
@@ -354,11 +389,208 @@ static void middles(void)
     }
 }
 
+/* -- Branches that fork, and join others ------------------------------------------------ */
+
+static bool by_copies; /* not by kernels: a graph may have few copies */
+
+static void pass(CUdeviceptr to, CUdeviceptr from, uint32_t words, unsigned stream)
+{
+    void *args[] = {&to, &from, &words};
+    OK(cuLaunchKernel(word_copy, 1, 1, 1, N, 1, 1, 0, s[stream], args, NULL));
+}
+
+static CUdeviceptr given[EVENTS];
+
+/* The stream `to` comes behind all that `from` has done, by that event, and takes something, which
+   nobody else writes until the step has ended. */
+static void edge(unsigned from, unsigned to, unsigned e)
+{
+    pass(given[e], buffer[from], N, from);
+    record(e, from);
+    wait(to, e);
+    if (by_copies)
+        OK(cuMemcpyDtoDAsync(buffer[to] + 16 * to, given[e] + 16 * from, 16, s[to]));
+    else
+        pass(buffer[to] + 16 * to, given[e] + 16 * from, 4, to);
+}
+
+/* Each half of the streams forks to half of its own, and joins it. */
+static void halves(unsigned first, unsigned end, uint32_t step)
+{
+    unsigned middle = (first + end + 1) / 2;
+    if (end - first == 1) {
+        kernels(first, 2, step);
+        return;
+    }
+    edge(first, middle, first);
+    halves(first, middle, step);
+    halves(middle, end, step);
+    edge(middle, first, 4 + middle);
+}
+
+static void halved(uint32_t step)
+{
+    halves(0, 4, step);
+}
+
+/* Three streams fork one behind the other, and join back the same way. */
+static void chain(uint32_t step)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        kernels(i, 1, step);
+        edge(i, i + 1, i);
+    }
+    for (unsigned i = 3; i > 0; i--) {
+        kernels(i, 1, step);
+        edge(i, i - 1, 4 + i);
+    }
+}
+
+/* The first stream joins the last one itself, before or behind the one in between. */
+static void direct(uint32_t step, bool last_first)
+{
+    edge(0, 1, 0);
+    kernels(1, 1, step);
+    edge(1, 2, 1);
+    kernels(2, 2, step);
+    kernels(1, 1, step);
+    edge(last_first ? 2 : 1, 0, 2);
+    kernels(0, 1, step);
+    edge(last_first ? 1 : 2, 0, 3);
+}
+
+static void last_joins_first(uint32_t step)
+{
+    direct(step, true);
+}
+
+static void last_joins_last(uint32_t step)
+{
+    direct(step, false);
+}
+
+/* Two branches come together in a third one, which the first stream joins. */
+static void diamond(uint32_t step)
+{
+    edge(0, 1, 0);
+    edge(0, 2, 1);
+    kernels(1, 1, step);
+    kernels(2, 2, step);
+    edge(1, 3, 2);
+    edge(2, 3, 3);
+    kernels(3, 1, step);
+    edge(3, 0, 4);
+}
+
+/* A branch joins two others, in another order than they forked. */
+static void collected(uint32_t step)
+{
+    for (unsigned i = 1; i < 4; i++) {
+        edge(0, i, i);
+        kernels(i, 1, step);
+    }
+    edge(3, 1, 5);
+    edge(2, 1, 6);
+    kernels(1, 1, step);
+    edge(1, 0, 7);
+}
+
+/* A stream forks, joins, and forks again, the second time from another branch. */
+static void again(uint32_t step)
+{
+    edge(0, 1, 0);
+    kernels(1, 1, step);
+    edge(1, 0, 1);
+    edge(0, 1, 2);
+    kernels(0, 1, step);
+    edge(0, 2, 3);
+    edge(1, 2, 4);
+    edge(2, 1, 5);
+    kernels(1, 1, step);
+    edge(1, 0, 6);
+}
+
+static void steps(void (*step_of)(uint32_t step))
+{
+    begin();
+    for (unsigned e = 0; e < EVENTS; e++)
+        OK(cuMemAlloc(&given[e], 4 * N));
+    for (uint32_t step = 0; step < LOOPS; step++) {
+        kernels(0, 1, step);
+        step_of(step / 8);
+    }
+}
+
+/* The same without anything else: no op between the last join and the next fork. */
+static void bare_halves(unsigned first, unsigned end, uint32_t step)
+{
+    unsigned middle = (first + end + 1) / 2;
+    if (end - first == 1) {
+        kernels(first, 1, step);
+        return;
+    }
+    record(first, first);
+    wait(middle, first);
+    bare_halves(first, middle, step);
+    bare_halves(middle, end, step);
+    record(4 + middle, middle);
+    wait(first, 4 + middle);
+}
+
+static void bare_halved(void)
+{
+    begin();
+    for (uint32_t step = 0; step < LOOPS; step++)
+        bare_halves(0, 4, step);
+}
+
+#define NEST(name)                                                                                 \
+    static void nest_##name(void)                                                                  \
+    {                                                                                              \
+        steps(name);                                                                               \
+    }
+NEST(halved)
+NEST(chain)
+NEST(last_joins_first)
+NEST(last_joins_last)
+NEST(diamond)
+NEST(collected)
+NEST(again)
+
+static void nest_copied(void)
+{
+    by_copies = true;
+    steps(diamond);
+}
+
 static const struct scenario shapes[] = {
-    {"plain", plain},         {"bare", bare},     {"endless", endless},   {"synced", synced},
-    {"changing", changing},   {"nested", nested}, {"copies", copies},     {"pool", pool},
-    {"one_event", one_event}, {"ahead", ahead},   {"outside", outside},   {"middles", middles},
-    {"brief", brief},         {"kept", kept},     {"gathered", gathered}, {NULL, NULL},
+    {"plain", plain},
+    {"bare", bare},
+    {"endless", endless},
+    {"synced", synced},
+    {"changing", changing},
+    {"nested", nested},
+    {"copies", copies},
+    {"pool", pool},
+    {"one_event", one_event},
+    {"open_end", open_end},
+    {"comes_back", comes_back},
+    {"ahead", ahead},
+    {"outside", outside},
+    {"middles", middles},
+    {"brief", brief},
+    {"kept", kept},
+    {"gathered", gathered},
+    {"halved", nest_halved},
+    {"bare_halved", bare_halved},
+    {"chain", nest_chain},
+    {"last_joins_first", nest_last_joins_first},
+    {"last_joins_last", nest_last_joins_last},
+    {"diamond", nest_diamond},
+    {"collected", nest_collected},
+    {"again", nest_again},
+    {"copied", nest_copied},
+    {NULL, NULL},
 };
 
 int main(int argc, char **argv)
