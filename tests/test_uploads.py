@@ -8,7 +8,8 @@ import compiled
 import helpers
 
 # The ways of tests/programs/uploads.c, and the share of ops that is replayed at least. The others of "blocked"
-# and "legacy" find no place for their bytes, or go out one by one.
+# and "legacy" find no place for their bytes, or go out one by one. In "goes_on" there is an upload
+# between two graphs, which is a call.
 FLOORS = {"waits": 0.95, "goes_on": 0.85, "sizes": 0.84, "large": 0.8, "many": 0.5, "too_large": 0.6,
           "blocked": 0.3, "never_idle": 0.8, "legacy": 0.5, "per_thread": 0.5, "left": 0.9, "threads": 0.6, "in_turn": 0.9,
           "unmapped": 0.85, "forms": 0.9,

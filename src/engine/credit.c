@@ -3,20 +3,13 @@
 #include "engine/credit.h"
 
 #include "config/config.h"
+#include "graph/node.h"
 #include "policy/policy.h"
 
 /* What making the graph of a single op has taken of late, ns. */
 static _Atomic uint32_t single_ns;
 
 AG_HOLDS(struct ag_node, ways, AG_MOST_HOT << AG_CREDIT_DOUBLED);
-
-/* Whether it is a copy from the host, and nothing else: a call that costs no more than a graph. */
-static bool is_upload(const struct ag_node *leaf)
-{
-    const CUDA_MEMCPY3D *params = leaf->op.extra;
-    return leaf->depth == 1 && leaf->op.kind == AG_OP_COPY &&
-           params->srcMemoryType == CU_MEMORYTYPE_HOST;
-}
 
 uint32_t ag_credit_hot(const struct ag_stream *stream, const struct ag_node *leaf)
 {
@@ -28,8 +21,8 @@ uint32_t ag_credit_hot(const struct ag_stream *stream, const struct ag_node *lea
     }
     if (leaf->weight != 1)
         return times;
-    if (is_upload(leaf))
-        return UINT32_MAX;
+    if (leaf->depth == 1 && ag_node_is_from_host(leaf))
+        return UINT32_MAX; /* the call costs no more than a graph */
     uint32_t paid = atomic_load_explicit(&single_ns, memory_order_relaxed) / AG_GAIN_NS;
     return paid < AG_SINGLE_TIMES * times ? AG_SINGLE_TIMES * times : paid;
 }

@@ -46,11 +46,12 @@ static struct ag_trace *find_room(const struct ag_stream *stream, const struct a
     return oldest != NULL && ag_execs_is_stale(stream, oldest, leaf) ? oldest : NULL;
 }
 
+/* Those within the device. */
 static uint32_t copies(const struct ag_node *leaf)
 {
     uint32_t count = 0;
     for (const struct ag_node *node = leaf; node->parent != NULL; node = node->parent)
-        count += node->op.kind == AG_OP_COPY;
+        count += node->op.kind == AG_OP_COPY && !ag_node_is_from_host(node);
     return count;
 }
 

@@ -207,6 +207,16 @@ static CUDA_MEMCPY3D copy_params(const struct ag_node *node)
     return params;
 }
 
+bool ag_node_is_from_host(const struct ag_node *node)
+{
+    CUmemorytype type;
+    if (node->op.kind != AG_OP_COPY)
+        return false;
+    const char *params = node->op.extra;
+    memcpy(&type, params + offsetof(CUDA_MEMCPY3D, srcMemoryType), sizeof type);
+    return type == CU_MEMORYTYPE_HOST;
+}
+
 static CUresult copy_submit(const struct ag_node *node, CUstream stream)
 {
     CUDA_MEMCPY3D params = copy_params(node);

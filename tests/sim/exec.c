@@ -26,13 +26,14 @@ static bool is_long(const struct plan *plan)
     return plan->shape->nnodes > 64;
 }
 
-/* Seen on driver 580: the graph of more copies ran no more while a kernel of another stream waited
- * for the host. Here the instantiation waits. */
+/* Seen on driver 580: the graph of more copies within the device ran no more while a kernel of
+ * another stream waited for the host. Here the instantiation waits. */
 static bool has_many_copies(const struct plan *plan)
 {
     unsigned copies = 0;
     for (unsigned i = 0; i < plan->shape->nnodes; i++)
-        copies += plan->nodes[i].work.kind == WORK_COPY;
+        copies += plan->nodes[i].work.kind == WORK_COPY &&
+                  plan->nodes[i].work.copy.src.type != CU_MEMORYTYPE_HOST;
     return copies > 8;
 }
 
