@@ -49,13 +49,13 @@ CEILINGS = {
     "disabled-driver": 0,
     "query": 10,
     "poll": 570,
-    "alone": 1900,
-    "beside": 1905,
-    "stream": 3370,
+    "alone": 1910,
+    "beside": 1915,
+    "stream": 3385,
     "young": 1510,
-    "crowd": 3370,
+    "crowd": 3385,
     "fork": 1140,
-    "uploads": 5385,
+    "uploads": 5405,
 }
 
 # One of each kind: a contributor sees what most changes do; the full check sees the rest.
@@ -91,7 +91,7 @@ def test_instructions(name):
         result = instructions.measure(name, helpers.build_dir())
     total = result["own"] + result["libc"]
     assert total <= CEILINGS[name], f"{total:.1f} instructions per call: {result['functions']}"
-    if name in ("held-copy", "held-upload"):
+    if name == "held-copy":
         assert "cuGraphLaunch" in result["driver"], "a graph has 8 copies: some are launched among the 30"
     elif name.startswith("held"):
         assert not result["driver"], "what is held asks the driver nothing"

@@ -26,7 +26,7 @@ def share(data):
 
 def test_a_long_loop_is_cut_at_the_same_ops_each_time():
     """Whatever came before it. 179 ops are twelve pieces; no piece comes again in eleven other phases."""
-    data = run(40, 179)
+    data = run(60, 179)
     assert data["traces"] <= 13 and share(data) > 0.8
 
 

@@ -535,7 +535,7 @@ static void settings(void)
 static void allocations(void)
 {
     CUstream s = stream_new(CU_STREAM_NON_BLOCKING);
-    for (uint32_t step = 0; step < 2 * STEPS; step++) {
+    for (uint32_t step = 0; step < 4 * STEPS; step++) {
         CUdeviceptr a = 0, b = 0;
         note(cuMemAllocAsync(&a, 4 * N, s));
         note(cuMemcpyDtoDAsync(a, buffer[0], 4 * N, s));
