@@ -60,7 +60,9 @@ static void run(struct job *job)
     pthread_mutex_lock(&lock);
     bool lost = job->lost;
     pthread_mutex_unlock(&lock);
-    if (!lost || job->undo == NULL) /* or what it makes would be for nobody */
+    if (job->undo == NULL) /* it destroys, for which no context has to be current */
+        job->result = job->run(job);
+    else if (!lost) /* or what it makes would be for nobody */
         job->result = entered ? job->run(job) : CUDA_ERROR_INVALID_CONTEXT;
     pthread_mutex_lock(&lock);
     lost = job->lost;
