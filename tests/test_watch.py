@@ -76,7 +76,7 @@ def ends(process):
 def test_counters_of_a_running_program():
     with running({"AUTOGRAPH_REPORT_LIVE": "true"}) as process:
         file = live_file(process.pid)
-        wait_for(lambda: file.exists() and read_live(process.pid).replayed > 0, "nothing is shown")
+        wait_for(lambda: is_live(process.pid) and read_live(process.pid).replayed > 0, "nothing is shown")
         first = read_live(process.pid)
         wait_for(lambda: read_live(process.pid).ops > first.ops, "nothing changes")
         second = read_live(process.pid)
