@@ -15,7 +15,8 @@
 /*
  * How often a sequence that ends at this node must be seen before it gets a graph: trace.hot times,
  * doubled for each graph.credit_ms that the context owes. A single op must be seen more often:
- * until its replays would have saved as much as its graph costs.
+ * until its replays would have saved as much as its graph costs. A copy from the host by itself
+ * never gets one (UINT32_MAX): it is no faster as a graph.
  */
 uint32_t ag_credit_hot(const struct ag_stream *stream, const struct ag_node *leaf);
 

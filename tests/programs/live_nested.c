@@ -9,14 +9,20 @@ enum { COPIES = 600 }; /* after which the library has its kernel for read-backs 
 
 static CUevent given;
 
-/* The outer branch forks off the origin, and the inner one off the outer one, */
-static void fork_inner(uint32_t step)
+/* The outer branch forks off the origin, */
+static void fork_outer(uint32_t step)
 {
     OK(launch_mix(buffer[0], N, step, origin));
     OK(cuEventRecord(forked, origin));
     OK(cuStreamWaitEvent(branch[OUTER], forked, 0));
     take(OUTER);
     work(OUTER, step);
+}
+
+/* and the inner one off the outer one, */
+static void fork_inner(uint32_t step)
+{
+    fork_outer(step);
     OK(cuEventRecord(middle, branch[OUTER]));
     OK(cuStreamWaitEvent(branch[INNER], middle, 0));
     copy(buffer[1 + INNER], buffer[1 + OUTER], PART, branch[INNER]);
@@ -90,11 +96,7 @@ static void own_work_spins(void)
 /* Only the outer branch forks. */
 static void one_branch(uint32_t step)
 {
-    OK(launch_mix(buffer[0], N, step, origin));
-    OK(cuEventRecord(forked, origin));
-    OK(cuStreamWaitEvent(branch[OUTER], forked, 0));
-    take(OUTER);
-    work(OUTER, step);
+    fork_outer(step);
     OK(launch_mix(buffer[3], N, step, origin));
     join(OUTER);
     give(OUTER);
