@@ -347,6 +347,14 @@ def test_a_release_is_complete(tmp_path):
     assert [f for f in tracked.splitlines() if not (release / f).exists()] == []
 
 
+@pytest.mark.parametrize("script", ["tests/fuzz/run", "tests/policy/record"])
+def test_make_compiles_no_script(script):
+    """Also if the C file beside it is newer: a checkout writes the two in any order."""
+    source = helpers.SOURCE / f"{script}.c"
+    assert source.exists()
+    make("-q", "-W", source, script)
+
+
 def test_two_tarballs_are_equal():
     """Whenever they are made, and by whom."""
     def made(mask):
