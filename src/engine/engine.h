@@ -207,9 +207,15 @@ void ag_engine_barrier_all(enum ag_reason reason);
    more work. */
 void ag_engine_barrier_most(enum ag_reason reason);
 
-/* Before a call that asks about an event, or waits for it: submits the event's record, if it is
-   held, and all else that is held and that no other thread is submitting. */
+/* Before a call that waits for an event: submits the event's record, if it is held, and all else
+   that is held and that no other thread is submitting. */
 void ag_engine_barrier_event(CUevent event, enum ag_reason reason);
+
+/* Before a call that asks whether an event has happened, or whether a stream is idle. True: it has
+   not, or is not, since what is asked about is held, and stays so. The door answers. False: the door
+   asks the driver. To a thread that polls this is a barrier. */
+bool ag_engine_asks_event(CUevent event);
+bool ag_engine_asks_stream(CUstream stream, bool ptsz);
 
 /* Before a call that may load this function (or kernel, cast to one): submits all that is held, and
    loads the function. Does nothing if the function is known. Loading waits for running kernels,

@@ -5,7 +5,7 @@
  * Other streams and threads see an event: a wait means its last record, and a record replaces the
  * one before. A graph's event nodes take effect when the graph is launched. So the calling thread's
  * sequences end as follows:
- *  - before a wait for an event, or a question about it: the sequence that has its record;
+ *  - before a wait for an event: the sequence that has its record;
  *  - before a record of an event, and before its destruction: every sequence that has a record of
  * it or a wait for it. What another thread's sequence holds is submitted, and that sequence goes
  * on. If this happens again and again for one record, the other thread's sequences end with that
@@ -38,7 +38,7 @@ struct ag_event_known {
 };
 
 /* What is known of an event, and the streams whose sequences may have to be submitted before it is
-   recorded or destroyed (`all`), or waited for or asked about. Returns how many these are. */
+   recorded or destroyed (`all`), or waited for. Returns how many these are. */
 enum { AG_EVENT_WAITERS = 4, AG_EVENT_HOLDERS = 1 + AG_EVENT_WAITERS };
 unsigned ag_event_holders(CUevent event, bool all, struct ag_stream *holders[AG_EVENT_HOLDERS],
                           struct ag_event_known *known);

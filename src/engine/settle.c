@@ -64,6 +64,20 @@ struct ag_event_known ag_event_settle(CUevent handle, bool all, enum ag_reason r
     return known;
 }
 
+bool ag_event_stays(CUevent handle, CUcontext current, bool *held)
+{
+    struct ag_stream *holders[AG_EVENT_HOLDERS];
+    struct ag_event_known known;
+    if (ag_event_holders(handle, false, holders, &known) == 0)
+        return true;
+    struct ag_stream *stream = holders[0];
+    ag_stream_lock(stream);
+    *held = ag_sequence_holds(stream) && record_of(stream, handle) != NULL;
+    bool here = stream->id.context->ctx == current;
+    ag_stream_unlock(stream);
+    return here || !*held;
+}
+
 /* All that names the event is in that open sequence of the calling thread. Whether it can stay,
    since the event is destroyed behind what is held (*later), or the driver has been told of all. */
 static bool stays(struct ag_stream *stream, CUevent handle, bool *later)

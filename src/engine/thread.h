@@ -23,6 +23,7 @@ struct ag_thread {
     } found[AG_FOUND];
     uint64_t submitting;             /* ns that it has spent submitting what was held */
     uint32_t ops;                    /* ops that it has held */
+    uint64_t asked;                  /* poll.c: what it had issued when it asked last */
     uint64_t apart, block;           /* turns.c: ns that do not count; when its block began, ns */
     uint32_t forks;                  /* times that a stream could have become a guest */
     uint32_t foreign;                /* copies in a row that could not be held, in any streams */

@@ -23,7 +23,6 @@
 
 #define QUERY(name)          use_real
 #define FUNCTION(name)       use_thunk
-#define EVENT(name)          use_thunk
 #define STREAM(name)         use_thunk
 #define DEFAULT_STREAM(name) use_thunk
 #define DEVICE_COPY(name)    use_thunk

@@ -528,9 +528,6 @@ ag_thunk_barrier(const struct ag_slot *slot, const uintptr_t *registers, const u
     case AG_CLASS_FUNCTION:
         ag_engine_barrier_load((CUfunction)argument);
         break;
-    case AG_CLASS_EVENT:
-        ag_engine_barrier_event((CUevent)argument, AG_REASON_BARRIER);
-        break;
     case AG_CLASS_STREAM:
         ag_engine_barrier_stream((CUstream)argument, slot->ptsz, AG_REASON_STREAM_BARRIER);
         break;

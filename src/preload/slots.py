@@ -17,7 +17,7 @@ import re
 import subprocess
 import sys
 
-CLASS_ROW = re.compile(r"^(QUERY|FUNCTION|EVENT|STREAM|DEFAULT_STREAM|DEVICE_COPY|ALLOCATION|OP|WRAP|BARRIER)"
+CLASS_ROW = re.compile(r"^(QUERY|FUNCTION|STREAM|DEFAULT_STREAM|DEVICE_COPY|ALLOCATION|OP|WRAP|BARRIER)"
                        r"\((\w+)(?:, (\d+))?\)$")
 
 
@@ -37,7 +37,7 @@ def read_classes(path):
             match = CLASS_ROW.match(row)
             if not match or match[2] in classes:
                 sys.exit(f"{path}:{number}: not a row of the table, or a second one: {row}")
-            if (match[1] in ("STREAM", "EVENT", "FUNCTION")) != (match[3] is not None):
+            if (match[1] in ("STREAM", "FUNCTION")) != (match[3] is not None):
                 sys.exit(f"{path}:{number}: {match[1]} and argument do not agree: {row}")
             classes[match[2]] = (match[1], int(match[3] or 0))
     return classes

@@ -408,6 +408,26 @@ static void thread_ends(void)
     ag_thread_ends();
 }
 
+/* Whether the engine knows the answer. */
+static bool is_held(const struct play_line *line)
+{
+    struct place on;
+    if (line->verb == PLAY_ASK_EVENT)
+        return ag_engine_asks_event((CUevent)play_event((uint32_t)line->word[0]));
+    on = place_of(line->word[0]);
+    return ag_engine_asks_stream(on.handle, on.ptsz);
+}
+
+/* A program that was told that it is done asks until it is. */
+static void asks(const struct play_line *line)
+{
+    bool done = line->word[1] == CUDA_SUCCESS;
+    while (ag_engine_listens() && is_held(line) && done)
+        ;
+    if (done)
+        ag_done.asked = 0;
+}
+
 /* What the engine is told before the call. */
 static void before(const struct play_program *p, const struct play_line *line)
 {
@@ -418,15 +438,14 @@ static void before(const struct play_program *p, const struct play_line *line)
         on = place_of(w[0]);
         graph_launches(&on);
         break;
-    case PLAY_ASK_STREAM:
     case PLAY_HOST:
         on = place_of(w[0]);
         if (ag_engine_listens())
             ag_engine_barrier_stream(on.handle, on.ptsz, AG_REASON_STREAM_BARRIER);
         break;
+    case PLAY_ASK_STREAM:
     case PLAY_ASK_EVENT:
-        if (ag_engine_listens())
-            ag_engine_barrier_event((CUevent)play_event((uint32_t)w[0]), AG_REASON_BARRIER);
+        asks(line);
         break;
     case PLAY_BARRIER:
         barrier(p, line);

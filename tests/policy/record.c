@@ -445,9 +445,7 @@ void ag_engine_barrier_stream(CUstream stream, bool ptsz, enum ag_reason reason)
 {
     if (called("cuGraphLaunch")) /* another line tells of it */
         return;
-    if (called("cuStreamQuery"))
-        plain("q", stream, ptsz);
-    else if (called("cuLaunchHostFunc") || called("cuStreamAddCallback"))
+    if (called("cuLaunchHostFunc") || called("cuStreamAddCallback"))
         plain("h", stream, ptsz);
     else if (begin())
         barrier("stream", reason, stream_of(stream, ptsz));
@@ -504,10 +502,20 @@ void ag_engine_barrier_event(CUevent event, enum ag_reason reason)
 {
     if (called("cuEventSynchronize"))
         of_event("y", event);
-    else if (called("cuEventQuery"))
-        of_event("Q", event);
     else if (begin())
         barrier("event", reason, event_of(event));
+}
+
+bool ag_engine_asks_event(CUevent event)
+{
+    of_event("Q", event);
+    return false;
+}
+
+bool ag_engine_asks_stream(CUstream stream, bool ptsz)
+{
+    plain("q", stream, ptsz);
+    return false;
 }
 
 void ag_engine_barrier_load(CUfunction func)

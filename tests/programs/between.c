@@ -128,6 +128,55 @@ static void streams(void)
     note(cuEventDestroy(made));
 }
 
+/* -- Questions about work: an allocator asks for its events, and a loop goes on ---------- */
+
+static CUevent recorded;
+static CUstream beside;
+
+static volatile uint32_t *mapped;
+static uint32_t written;
+
+/* The answer to a question about the kernel that has written that. */
+static void answer(CUresult now, uint32_t value)
+{
+    CHECK(now == CUDA_ERROR_NOT_READY || (now == CUDA_SUCCESS && get_word(mapped) >= value));
+}
+
+static void write_word(void)
+{
+    OK(launch_word(flag, mapped, ++written, stream));
+}
+
+/* The record is of this step, or of the one before. */
+static void events(void)
+{
+    static uint32_t by;
+    write_word();
+    if (written % KERNELS == KERNELS / 2) {
+        by = written;
+        OK(cuEventRecord(recorded, stream));
+    }
+    answer(cuEventQuery(recorded), by);
+}
+
+/* A copy in another stream, which waits for nothing. */
+static void events_beside(void)
+{
+    static unsigned calls;
+    if (++calls % KERNELS == 0) {
+        OK(cuMemcpyHtoDAsync(buffer + N * 4, pinned + 64, 64, beside));
+        OK(cuEventRecord(recorded, beside));
+    }
+    answer(cuEventQuery(recorded), 0);
+    answer(cuEventQuery(recorded), 0);
+}
+
+static void idle(void)
+{
+    write_word();
+    answer(cuStreamQuery(stream), written);
+}
+
 /* -- Host functions --------------------------------------------------------------- */
 
 static void CUDA_CB count(void *of)
@@ -158,7 +207,8 @@ static const struct {
 } words[] = {
     {WORD(functions)},         {WORD(kernels)},        {WORD(occupancy)},
     {WORD(functions_by_name)}, {WORD(contexts)},       {WORD(memory)},
-    {WORD(streams)},           {WORD(host_functions)}, {WORD(callbacks)},
+    {WORD(streams)},           {WORD(events)},         {WORD(events_beside)},
+    {WORD(idle)},              {WORD(host_functions)}, {WORD(callbacks)},
 };
 
 static void begin(void)
@@ -168,7 +218,10 @@ static void begin(void)
     OK(cuLibraryGetKernel(&kernel, library, "ag_mix"));
     OK(cuKernelGetFunction(&of_kernel, kernel));
     OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    OK(cuMemAlloc(&buffer, N * 4));
+    mapped = host_words(1);
+    OK(cuStreamCreate(&beside, CU_STREAM_NON_BLOCKING));
+    OK(cuEventCreate(&recorded, CU_EVENT_DISABLE_TIMING));
+    OK(cuMemAlloc(&buffer, N * 4 + 64));
     OK(cuMemsetD32(buffer, 1, N));
     OK(cuMemHostAlloc((void **)&pinned, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
     memset(pinned, 0, 4096);

@@ -303,6 +303,18 @@ void ag_engine_barrier_event(CUevent event, enum ag_reason reason)
     NOTE("event(%p, %s) ", (void *)event, reasons[reason]);
 }
 
+bool ag_engine_asks_event(CUevent event)
+{
+    NOTE("asks_event(%p) ", (void *)event);
+    return false;
+}
+
+bool ag_engine_asks_stream(CUstream stream, bool ptsz)
+{
+    NOTE("asks_stream(%p, %d) ", (void *)stream, ptsz);
+    return false;
+}
+
 void ag_engine_barrier_load(CUfunction func)
 {
     NOTE("load(%p) ", (void *)func);

@@ -368,7 +368,7 @@ static void capture(void)
     CUgraphExec exec;
     for (uint32_t step = 0; step < STEPS; step++) {
         body(s, step);
-        (void)cuStreamQuery(s);
+        kick(s);
     }
     note(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
     body(s, 3);

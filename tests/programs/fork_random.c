@@ -169,7 +169,8 @@ static void run_op(const struct op *op, unsigned round, unsigned number, uint32_
         OK(cuMemcpyDtoDAsync(own + 64, place(round, op->from) + 64, 32, stream));
         break;
     case LOOK:
-        (void)(word % 2 || !looked ? cuStreamQuery(stream) : cuEventQuery(looked));
+        for (unsigned i = word % 8 < 4 ? 1 : 5; i > 0; i--) /* five are a barrier */
+            (void)(word % 2 || !looked ? cuStreamQuery(stream) : cuEventQuery(looked));
         break;
     default:
         OK(word % 2 || !looked ? cuStreamSynchronize(stream) : cuEventSynchronize(looked));

@@ -331,7 +331,7 @@ static void outside(void)
                 OK(launch_mix(buffer[3], N, step, s[1]));
             break;
         case 13:
-            (void)cuStreamQuery(s[1]);
+            kick(s[1]);
             break;
         case 19:
             OK(cuStreamSynchronize(s[2]));

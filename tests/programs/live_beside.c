@@ -332,7 +332,7 @@ static void *waits(void *arg)
             if (k == 0)
                 __atomic_fetch_add(&have_waited, 1, __ATOMIC_SEQ_CST);
         }
-        (void)cuStreamQuery(s);
+        kick(s);
         __atomic_fetch_add(&have_read, 1, __ATOMIC_SEQ_CST);
         OK(cuStreamSynchronize(s));
         if (get_word(&word[1 + i]) != round)
@@ -355,12 +355,12 @@ static void waiters_beside(void)
         OK(cuLaunchHostFunc(slow, until_released, (void *)(uintptr_t)round));
         OK(launch_word(flag, word, round, slow));
         OK(cuEventRecord(event, slow));
-        (void)cuStreamQuery(slow);
+        kick(slow);
         set_word(&round_now, round);
         while (get_word(&have_waited) < WAITERS * round)
             sched_yield();
         OK(cuEventRecord(event, fast));
-        (void)cuStreamQuery(fast);
+        kick(fast);
         set_word(&recorded_again, round);
         while (get_word(&have_read) < WAITERS * round)
             sched_yield();
@@ -486,7 +486,7 @@ static void *launches_late(void *s)
         if (get_word(&released)) /* the other thread has set something since */
             break;
         set_carveout(100);
-        (void)cuStreamQuery(s);
+        kick(s);
         set_word(&submitted, step);
     }
     return NULL;

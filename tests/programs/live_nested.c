@@ -57,7 +57,7 @@ static void hold_back(CUstream stream)
 
 static void let_go(void)
 {
-    (void)cuStreamQuery(origin);
+    kick(origin);
     usleep(PAUSE_US);
     set_word(word, 1);
 }

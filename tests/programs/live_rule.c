@@ -44,9 +44,9 @@ static void read_behind(uint32_t step)
 {
     hold_word();
     with_words(step);
-    (void)cuStreamQuery(origin);
+    kick(origin);
     copy(extra, buffer[1], N, branch[0]);
-    (void)cuStreamQuery(branch[0]);
+    kick(branch[0]);
     usleep(PAUSE_US);
     release_word();
 }
@@ -100,7 +100,7 @@ static void wait_beside(uint32_t step)
     CHECK(pthread_create(&beside, NULL, wait_batched, (void *)(uintptr_t)step) == 0);
     CHECK(pthread_join(beside, NULL) == 0);
     with_words(step);
-    (void)cuStreamQuery(origin);
+    kick(origin);
     usleep(PAUSE_US);
     set_word(word + 1, step);
     set_word(word + 2, step);
@@ -145,7 +145,7 @@ static void recorded_once(uint32_t step)
 {
     hold_word();
     middle_of(step, early);
-    (void)cuStreamQuery(outsider);
+    kick(outsider);
     usleep(PAUSE_US);
     release_word();
 }

@@ -197,7 +197,7 @@ static void hot_loop(CUstream s, CUdeviceptr mine, uint32_t loop, uint32_t ops, 
         if (wait)
             OK(cuStreamSynchronize(s));
         else
-            (void)cuStreamQuery(s);
+            kick(s);
     }
 }
 

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The program asks whether an event has happened, or whether a stream is idle.
+ *
+ * What is held has not been done, and may stay held: an allocator asks for its events between two
+ * kernels, and goes on. A thread that is told "not yet" again and again, and issues nothing
+ * meanwhile, waits for what it asks about. To such a thread a question is a barrier.
+ */
+#include "engine/barrier.h"
+#include "engine/engine.h"
+#include "engine/guests.h"
+#include "engine/hot.h"
+#include "engine/issuer.h"
+#include "engine/observe.h"
+#include "engine/registry.h"
+#include "engine/settle.h"
+#include "policy/policy.h"
+
+/* A number that is another one when the thread has issued anything. */
+static uint64_t issued(void)
+{
+    uint64_t all = 0;
+    for (struct ag_stream *stream = NULL; (stream = ag_stream_next_touched(stream)) != NULL;)
+        if (ag_issuer_is_self(stream))
+            all += ag_issuer_issued(stream);
+    return all;
+}
+
+/* Counts this question. */
+static bool polls(void)
+{
+    uint64_t now = issued();
+    if (ag_self.asked != now) {
+        ag_self.asked = now;
+        ag_done.asked = 0;
+    }
+    return ++ag_done.asked >= AG_POLLS;
+}
+
+bool ag_engine_asks_event(CUevent event)
+{
+    CUcontext current;
+    bool held = false;
+    if (!polls() && !ag_context_refused(&current) &&
+        (atomic_load(&ag_event_streams) == 0 || ag_event_stays(event, current, &held)))
+        return held;
+    AG_NOTE(ag_note_barrier(ag_cause, 0));
+    ag_engine_barrier_event(event, AG_REASON_BARRIER);
+    return false;
+}
+
+/* Whether the stream's own ops are all that it may hold, and the calling thread issues them. */
+static bool is_plain(const struct ag_stream *stream)
+{
+    return stream != NULL && ag_issuer_is_self(stream) && !ag_guests_any(stream) &&
+           ag_guests_host(stream) == NULL;
+}
+
+bool ag_engine_asks_stream(CUstream handle, bool ptsz)
+{
+    CUcontext current;
+    struct ag_stream *stream = NULL;
+    if (!polls() && !ag_context_refused(&current))
+        stream = ag_stream_peek(handle, ptsz, current);
+    if (is_plain(stream) && stream->id.context->ctx == current) {
+        if (atomic_load_explicit(&stream->seq.held, memory_order_relaxed) != 0)
+            return true;
+        ag_order_before(stream);
+        return false;
+    }
+    AG_NOTE(ag_note_barrier(ag_cause, 0));
+    ag_engine_barrier_stream(handle, ptsz, AG_REASON_STREAM_BARRIER);
+    return false;
+}
