@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(bool(helpers.config()["sanitize"]),
 
 def sandboxed(scenario, preload):
     done = helpers.run([compiled.program("live_sandbox", INCLUDE), scenario], preload=preload,
-                       env={"AUTOGRAPH_TRACE_DUEL": "false", "AGSIM_LEAVE": 0, **helpers.HASTY})
+                       env={"AUTOGRAPH_TRACE_DUEL": "false", **helpers.HASTY})
     begins, sums, replays = done.stdout.splitlines()
     assert begins == "begins" and done.stderr == ""
     return sums, int(replays)

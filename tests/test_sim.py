@@ -80,6 +80,116 @@ def test_executes_in_order(name, seed, delay):
     assert run(name, env={"AGSIM_SEED": seed, "AGSIM_DELAY_US": delay}).stdout == "ok\n"
 
 
+LEFT = """
+    #include "sim_test.h"
+    #include <pthread.h>
+    #include <setjmp.h>
+    #include <signal.h>
+    #include <stdatomic.h>
+    #include <sys/syscall.h>
+
+    static sigjmp_buf away;
+    static CUstream stream;
+    static CUevent event;
+    static atomic_int waiter; /* the thread that is about to wait, or 0 */
+
+    static void leave(int number)
+    {
+        siglongjmp(away, number);
+    }
+
+    static void begin_wait(void)
+    {
+        waiter = (int)syscall(SYS_gettid);
+    }
+
+    /* Until it sleeps. */
+    static void await_sleep(void)
+    {
+        char path[64], line[256], state = 'R';
+        while (state != 'S') {
+            FILE *file;
+            snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)waiter);
+            if (waiter == 0 || (file = fopen(path, "r")) == NULL)
+                continue;
+            if (fgets(line, sizeof line, file) != NULL)
+                state = strrchr(line, ')')[2];
+            fclose(file);
+        }
+    }
+
+    static CUresult wait_for(int how)
+    {
+        return how % 3 == 0   ? cuStreamSynchronize(stream)
+               : how % 3 == 1 ? cuEventSynchronize(event)
+                              : cuCtxSynchronize();
+    }
+
+    static void *send_signal(void *thread)
+    {
+        await_sleep();
+        CHECK(pthread_kill(*(pthread_t *)thread, SIGUSR1) == 0);
+        return NULL;
+    }
+
+    static void jump(int how)
+    {
+        pthread_t self = pthread_self(), sender;
+        CHECK(pthread_create(&sender, NULL, send_signal, &self) == 0);
+        if (sigsetjmp(away, 1) == 0) {
+            begin_wait();
+            OK(wait_for(how));
+            CHECK(0);
+        }
+        CHECK(pthread_join(sender, NULL) == 0);
+    }
+
+    static void *wait_on(void *how)
+    {
+        OK(cuCtxSetCurrent(ctx));
+        begin_wait();
+        OK(wait_for((int)(intptr_t)how));
+        return NULL;
+    }
+
+    static void cancel(int how)
+    {
+        pthread_t thread;
+        void *result;
+        CHECK(pthread_create(&thread, NULL, wait_on, (void *)(intptr_t)how) == 0);
+        await_sleep();
+        CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, &result) == 0);
+        CHECK(result == PTHREAD_CANCELED);
+    }
+
+    int main(int argc, char **argv)
+    {
+        alarm(60);
+        start();
+        volatile uint32_t *word = host_words(1);
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        signal(SIGUSR1, leave);
+        for (int i = 0; i < 30; i++) {
+            set_word(word, 0);
+            waiter = 0;
+            OK(launch_word(spin, word, 1, stream));
+            OK(cuEventRecord(event, stream));
+            (strcmp(argv[argc - 1], "jump") == 0 ? jump : cancel)(i);
+            set_word(word, 1);
+            OK(wait_for(i));
+        }
+        puts("ok");
+        return 0;
+    }"""
+
+
+@pytest.mark.parametrize("how", ["jump", "cancel"])
+def test_a_wait_may_be_left_at_once(how):
+    """By a jump out of a signal handler, or as its thread is cancelled. Later waits end all the same."""
+    assert helpers.run([compiled.text(LEFT), how], preload=False).stdout == "ok\n"
+
+
 # -- Exports and versions ---------------------------------------------------------
 
 def exports(path):

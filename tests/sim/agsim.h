@@ -30,7 +30,6 @@
  *   AGSIM_INSTANTIATE_US=N  its instantiation,
  *   AGSIM_POINTER_US=N      and questions about what lies at an address
  *   AGSIM_SYNC_US=N         cuStreamSynchronize and cuEventSynchronize begin so much later (0)
- *   AGSIM_LEAVE=0           nobody leaves a wait, so that it makes no system call but futex (1)
  *   CUDA_DEVICE_MAX_CONNECTIONS=N  the queues that a context's streams share (8, at most 32): in
  *                           each the operations begin in the order of submission; so many
  *                           nodes of a graph run at once

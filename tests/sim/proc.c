@@ -297,7 +297,6 @@ CUresult sim_cuInit(unsigned flags)
         sim.instantiate_us = (unsigned)sim_env_number("AGSIM_INSTANTIATE_US", 0);
         sim.pointer_us = (unsigned)sim_env_number("AGSIM_POINTER_US", 0);
         sim.sync_us = (unsigned)sim_env_number("AGSIM_SYNC_US", 0);
-        sim.leave = sim_env_number("AGSIM_LEAVE", 1) != 0;
         sim.graph_free = (unsigned)sim_env_number("AGSIM_GRAPH_FREE", 0);
         sim.streams_free = (unsigned)sim_env_number("AGSIM_STREAMS_FREE", 0);
         sim.connections = connections();

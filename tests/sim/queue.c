@@ -11,10 +11,11 @@
  * it has begun, a graph when its last node has. */
 #include "sim.h"
 
+#include <errno.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/select.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -95,13 +96,78 @@ void marker_drop(struct marker *m)
 }
 
 static void wake(struct stream **list);
+static void wake_host(struct stream *s);
 
 void marker_complete(struct marker *m)
 {
     m->ns = device_ns(m->stream);
     m->done = 1;
     wake(&m->waiters);
-    pthread_cond_broadcast(&m->stream->cond);
+    wake_host(m->stream);
+}
+
+/* -- Host threads that wait -- */
+
+/* A signal handler may leave a wait by a longjmp, and a thread may be cancelled there. So a thread
+   that waits has no lock, and nobody counts it: it looks at a number that goes up. */
+
+static void futex(_Atomic uint32_t *word, int operation, uint32_t value)
+{
+    int saved = errno; /* the program's */
+    (void)syscall(SYS_futex, word, operation, value, NULL);
+    errno = saved;
+}
+
+/* Something of the stream has ended. */
+static void wake_host(struct stream *s)
+{
+    if (!s->host_waits)
+        return;
+    s->host_waits = false;
+    s->turns++;
+    futex(&s->turns, FUTEX_WAKE_PRIVATE, INT_MAX);
+}
+
+/* Sleeps, without the lock, until the stream's turns differ from this number, or for less. */
+static void sleep_on(struct stream *s, uint32_t turn)
+{
+#ifdef __SANITIZE_THREAD__ /* it lets signals come only in calls that it knows */
+    if (s->turns == turn)
+        usleep(200);
+#else
+    futex(&s->turns, FUTEX_WAIT_PRIVATE, turn);
+#endif
+}
+
+/* Waits until *number, which wake_host() follows, is `least` or more. */
+static void wait_for(struct stream *s, const _Atomic uint64_t *number, uint64_t least)
+{
+    int type;
+    if (*number >= least)
+        return;
+    pthread_mutex_unlock(&sim.lock);
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+    for (;;) {
+        uint32_t turn = s->turns;
+        s->host_waits = true; /* before the look: wake_host() looks in the other order */
+        if (*number >= least)
+            break;
+        sleep_on(s, turn);
+    }
+    pthread_setcanceltype(type, NULL);
+    pthread_mutex_lock(&sim.lock);
+}
+
+void stream_wait(struct stream *s, uint64_t seq)
+{
+    wait_for(s, &s->completed, seq);
+}
+
+void marker_wait(struct marker *m)
+{
+    m->refs++;
+    wait_for(m->stream, &m->done, 1);
+    marker_drop(m);
 }
 
 /* -- Scheduling -- */
@@ -314,8 +380,7 @@ static void op_done(struct stream *s, struct op *op)
     work_clear(&op->work);
     free(op);
     wake(&s->waiters);
-    if (s->host_waiters)
-        pthread_cond_broadcast(&s->cond);
+    wake_host(s);
 }
 
 static void run_stream(struct stream *s)
@@ -414,10 +479,12 @@ void ctx_alone(struct ctx *ctx)
 static void wait_for_room(struct stream *s)
 {
     struct ctx *ctx = s->ctx; /* never freed */
+    uint32_t turn = s->turns;
     ctx->in_room++;
-    s->host_waiters++;
-    pthread_cond_wait(&s->cond, &sim.lock);
-    s->host_waiters--;
+    s->host_waits = true;
+    pthread_mutex_unlock(&sim.lock);
+    sleep_on(s, turn);
+    pthread_mutex_lock(&sim.lock);
     if (!--ctx->in_room)
         pthread_cond_broadcast(&sim.room);
 }
@@ -481,61 +548,4 @@ CUresult stream_enqueue_end(struct stream *s)
 {
     struct work empty = {.kind = WORK_EMPTY};
     return enqueue(s, &empty, NULL, 0, NULL);
-}
-
-/* A wait may be left by a longjmp out of a signal handler, or by a cancellation: only after so
-   long, and then without the lock. */
-enum { LEFT_AFTER_MS = 20 };
-
-/* Gives the lock up, and lets signals and a cancellation come. */
-static void let_leave(int cancel)
-{
-    sigset_t all, before;
-    const struct timespec little = {.tv_nsec = 1000000};
-    sim_unlock();
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    pthread_setcancelstate(cancel, NULL);
-    pselect(0, NULL, NULL, NULL, &little, &before);
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    sim_lock();
-}
-
-/* Waits until *number is `least` or more. */
-static void wait_for(struct stream *s, const uint64_t *number, uint64_t least)
-{
-    int cancel;
-    struct timespec until;
-    if (!sim.leave) {
-        s->host_waiters++;
-        while (*number < least)
-            pthread_cond_wait(&s->cond, &sim.lock);
-        s->host_waiters--;
-        return;
-    }
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += LEFT_AFTER_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    s->host_waiters++;
-    while (*number < least && pthread_cond_timedwait(&s->cond, &sim.lock, &until) == 0)
-        continue;
-    s->host_waiters--;
-    while (*number < least)
-        let_leave(cancel);
-    pthread_setcancelstate(cancel, NULL);
-}
-
-void stream_wait(struct stream *s, uint64_t seq)
-{
-    wait_for(s, &s->completed, seq);
-}
-
-void marker_wait(struct marker *m)
-{
-    m->refs++;
-    wait_for(m->stream, &m->done, 1);
-    marker_drop(m);
 }

@@ -180,7 +180,6 @@ struct sim {
     uint64_t seed;
     unsigned delay_us;
     unsigned launch_us, graph_launch_us, switch_us, instantiate_us, pointer_us, sync_us;
-    bool leave;            /* a wait may be left: see queue.c */
     atomic_ulong spun;     /* waits for events that spin where the context asks for others */
     unsigned graph_free;   /* execs a context has memory for; 0: no limit */
     unsigned streams_free; /* streams that a context gives without a wait; 0: no limit */
@@ -411,7 +410,7 @@ struct capture_set { /* what the next captured operation depends on */
 /* The moment when a recorded event completes. */
 struct marker {
     unsigned refs;
-    uint64_t done; /* 0 or 1 */
+    _Atomic uint64_t done; /* 0 or 1; read without the lock by who waits */
     bool timed;
     uint64_t ns; /* when it completed by the device's time */
     struct stream *stream;
@@ -445,13 +444,13 @@ struct stream {
     /* These outlive the stream in its slot, and the counts only grow: so
      * (stream, seq) stays a valid thing to wait for, while another stream has
      * the slot already. */
-    uint64_t submitted, completed;
-    uint64_t ended; /* when what has completed ended by the device's time (queue.c) */
+    uint64_t submitted;
+    _Atomic uint64_t completed; /* read without the lock by who waits */
+    uint64_t ended;             /* when what has completed ended by the device's time (queue.c) */
     _Atomic uint64_t
         late; /* ns, of the worker behind that time; owned by the worker while running */
-    pthread_cond_t cond;
-    bool cond_ready;
-    unsigned host_waiters;
+    _Atomic uint32_t turns; /* goes up when something has ended for which a thread waits; a futex */
+    atomic_bool host_waits; /* since then a thread has begun to wait */
     struct ctx *ctx;
     enum stream_kind kind;
     unsigned flags;

@@ -16,10 +16,6 @@ struct stream *stream_new(struct ctx *ctx, enum stream_kind kind, unsigned flags
     struct stream *s = obj_new(OBJ_STREAM);
     if (!s)
         return NULL;
-    if (!s->cond_ready) {
-        pthread_cond_init(&s->cond, NULL);
-        s->cond_ready = true;
-    }
     s->ctx = ctx;
     s->kind = kind;
     s->flags = flags;
