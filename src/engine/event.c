@@ -34,7 +34,7 @@ struct event {
     struct ag_stream *by;             /* see ag_event_known */
     unsigned branch;
     uint32_t life;
-    uint64_t issued;
+    uint64_t given;
     uint64_t unseen;                         /* records by then that nobody has told of */
     struct place waiters[AG_EVENT_WAITERS];  /* have waits for it */
     struct ag_stream *users[AG_EVENT_USERS]; /* that have ever held a record or a wait */
@@ -115,7 +115,7 @@ static void tell(const struct event *event, bool all, struct ag_event_known *kno
     known->by = seen ? event->by : NULL;
     known->branch = event->branch;
     known->life = event->life;
-    known->issued = event->issued;
+    known->given = event->given;
 }
 
 unsigned ag_event_holders(CUevent handle, bool all, struct ag_stream *holders[AG_EVENT_HOLDERS],
@@ -230,12 +230,12 @@ static void note_record(struct event *event, struct ag_stream *stream, unsigned 
     event->branch = branch;
     event->by = stream;
     event->life = stream->id.life;
-    event->issued = ag_issuer_issued(stream);
+    event->given = ag_issuer_given(stream);
     if (__builtin_expect(branch != 0, 0)) {
         const struct ag_guest *guest = &stream->hosting.guest[branch];
         event->by = guest->stream;
         event->life = guest->life;
-        event->issued = guest->issued;
+        event->given = guest->given;
     }
     event->unseen = atomic_load_explicit(&unseen, memory_order_relaxed);
     ag_passing.key = 0; /* the next op that passes is seen to */

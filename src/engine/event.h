@@ -34,7 +34,7 @@ struct ag_event_known {
     struct ag_stream *by; /* NULL: not known */
     unsigned branch;      /* in another stream's sequence; 0: it was in its own */
     uint32_t life;
-    uint64_t issued;
+    uint64_t given; /* ag_issuer_given() */
 };
 
 /* What is known of an event, and the streams whose sequences may have to be submitted before it is

@@ -13,7 +13,7 @@
 static bool may_visit(const struct ag_stream *stream, const struct ag_stream *host)
 {
     return ag_guests_host(stream) == NULL && stream->id.live && ag_issuer_is_self(stream) &&
-           stream->visit.waited.issued == ag_issuer_issued(stream) &&
+           stream->visit.waited.given == ag_issuer_given(stream) &&
            ag_guests_may_come(stream, host) && !stream->seq.barred &&
            !ag_recorder_rests(&stream->recorder) && !stream->turn.rests;
 }
@@ -87,7 +87,7 @@ void ag_fork_misses(const struct ag_event_call *call, CUcontext current,
         return;
     ag_stream_lock(stream);
     if (may_visit(stream, host) && ag_stream_trylock(host)) {
-        if (host->id.life == known->life && ag_issuer_issued(host) == known->issued &&
+        if (host->id.life == known->life && ag_issuer_given(host) == known->given &&
             ag_guests_would_come(host, stream))
             drop_last(host);
         ag_stream_unlock(host);

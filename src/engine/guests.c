@@ -11,18 +11,14 @@
 #include "engine/sequence.h"
 #include "policy/policy.h"
 
-/* Calls that may have given any stream work that the library does not count. */
-static _Atomic uint64_t strange_calls;
-
 void ag_guests_forget_all(void)
 {
-    atomic_fetch_add(&strange_calls, 1);
+    atomic_fetch_add(&ag_issuer_strange_calls, 1);
 }
 
 void ag_guests_start(struct ag_stream *stream)
 {
     struct ag_visit *visit = &stream->visit;
-    ag_guests_forget_all(); /* it may have been the one that others come before */
     atomic_store_explicit(&visit->behind, NULL, memory_order_relaxed);
     /* A context may go with its streams' sequences open. */
     atomic_store_explicit(&visit->host, NULL, memory_order_relaxed);
@@ -34,13 +30,13 @@ void ag_guests_start(struct ag_stream *stream)
 
 /* -- What comes before what ---------------------------------------------------------- */
 
-/* All that the stream was given, `issued` ops, comes before the next op of the other. That will be
+/* All that the stream was given by this number comes before the next op of the other. That will be
    one of the open sequence of `within`, whose lock is held. */
-static void come_before(struct ag_stream *stream, struct ag_stream *other, uint64_t issued,
+static void come_before(struct ag_stream *stream, struct ag_stream *other, uint64_t given,
                         const struct ag_stream *within)
 {
-    stream->visit.waited = (struct ag_waited_for){.issued = issued,
-                                                  .strange = atomic_load(&strange_calls),
+    stream->visit.waited = (struct ag_waited_for){.given = given,
+                                                  .life = atomic_load(&other->id.life),
                                                   .within = within,
                                                   .number = within->seq.number,
                                                   .depth = within->recorder.cursor->depth};
@@ -66,14 +62,13 @@ static bool are_apt(const struct ag_stream *host, const struct ag_stream *guest)
 }
 
 /* The recording stream, which is locked, as far as that is known. */
-static void follow(struct ag_stream *stream, struct ag_stream *other, uint32_t life,
-                   uint64_t issued)
+static void follow(struct ag_stream *stream, struct ag_stream *other, uint32_t life, uint64_t given)
 {
     struct ag_stream *host = ag_guests_host(stream);
     if (!are_apt(stream, other) || other->id.life != life || ag_guests_host(other) != NULL ||
-        ag_issuer_issued(other) != issued || (host != NULL && !ag_stream_trylock(host)))
+        ag_issuer_given(other) != given || (host != NULL && !ag_stream_trylock(host)))
         return;
-    come_before(other, stream, issued, host != NULL ? host : stream);
+    come_before(other, stream, given, host != NULL ? host : stream);
     ag_sequence_be_curious(other, true);
     if (host != NULL)
         ag_stream_unlock(host);
@@ -84,7 +79,7 @@ void ag_guests_follow(struct ag_stream *stream, const struct ag_event_known *kno
     struct ag_stream *other = known->by;
     if (!ag_opt.trace_forks || other == NULL || other == stream || !ag_stream_trylock(other))
         return;
-    follow(stream, other, known->life, known->issued);
+    follow(stream, other, known->life, known->given);
     ag_stream_unlock(other);
 }
 
@@ -102,9 +97,10 @@ static struct ag_stream *step_behind(struct ag_stream *stream, const struct ag_s
     if (!enter(stream, locked))
         return NULL;
     *waited = stream->visit.waited;
-    if (waited->issued == ag_issuer_issued(stream) &&
-        waited->strange == atomic_load(&strange_calls))
+    if (waited->given == ag_issuer_given(stream))
         behind = atomic_load_explicit(&stream->visit.behind, memory_order_acquire);
+    if (behind != NULL && atomic_load(&behind->id.life) != waited->life)
+        behind = NULL;
     if (stream != locked)
         ag_stream_unlock(stream);
     return behind;
@@ -245,7 +241,7 @@ static void admit(struct ag_stream *host, struct ag_stream *guest, uint32_t dept
     hosting->guest[branch] = (struct ag_guest){.stream = guest,
                                                .handle = guest->id.handle,
                                                .life = guest->id.life,
-                                               .issued = ag_issuer_issued(guest)};
+                                               .given = ag_issuer_given(guest)};
     guest->visit.branch = branch;
     hosting->guests = branch;
     ag_sequence_be_curious(guest, true);
@@ -300,7 +296,7 @@ void ag_guests_take(struct ag_stream *host, const struct ag_op *op)
     unsigned branch = ag_op_branch(op);
     hosting->before = hosting->fork.ways;
     hosting->taken = depth;
-    hosting->guest[branch].issued++;
+    hosting->guest[branch].given++;
     ag_fork_take(&hosting->fork, op, depth);
     ag_recorder_forks(&host->recorder, ag_ways_are_joined(&hosting->fork.ways), depth);
 }
@@ -332,9 +328,9 @@ static void leave(struct ag_stream *host, unsigned branch, const struct ag_ways 
     if (atomic_load(&stream->id.life) != guest->life || ag_guests_host(stream) != host)
         return;
     if (joined)
-        come_before(stream, host, guest->issued, host);
+        come_before(stream, host, guest->given, host);
     else
-        ag_guests_forget(stream);
+        atomic_store_explicit(&visit->behind, NULL, memory_order_relaxed);
     if (joined && ways->last[branch] != 0) {
         ag_backoff_reset(&visit->aways);
         visit->away = visit->turned = 0;

@@ -20,6 +20,7 @@
 #define AG_GUESTS_H
 
 #include "engine/event.h"
+#include "engine/issuer.h"
 #include "engine/stream.h"
 #include "graph/fork.h"
 
@@ -93,6 +94,7 @@ void ag_guests_follow(struct ag_stream *stream, const struct ag_event_known *kno
 /* Without a lock: the stream may be given work that the library does not count. */
 static inline void ag_guests_forget(struct ag_stream *stream)
 {
+    ag_issuer_is_given(stream);
     if (atomic_load_explicit(&stream->visit.behind, memory_order_relaxed) != NULL)
         atomic_store_explicit(&stream->visit.behind, NULL, memory_order_relaxed);
 }

@@ -8,6 +8,7 @@
 static _Atomic unsigned growing; /* threads that make more execs, or are about to */
 static _Atomic uint32_t growths;
 _Atomic unsigned ag_issuer_threads;
+_Atomic uint64_t ag_issuer_strange_calls;
 
 /* The library must hear of the thread's end: what it issued last is nobody's then. */
 static void thread_begins(void)

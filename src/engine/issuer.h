@@ -14,6 +14,23 @@ static inline uint64_t ag_issuer_issued(const struct ag_stream *stream)
            atomic_load_explicit(&stream->issuer.visited, memory_order_relaxed);
 }
 
+/* Without a lock: the stream may be given work that nobody counts. */
+static inline void ag_issuer_is_given(struct ag_stream *stream)
+{
+    atomic_fetch_add_explicit(&stream->issuer.untold, 1, memory_order_relaxed);
+}
+
+/* Calls that may have given any stream such work. */
+extern _Atomic uint64_t ag_issuer_strange_calls;
+
+/* A number that goes up whenever the stream is given work, or may be. Wants the lock. */
+static inline uint64_t ag_issuer_given(const struct ag_stream *stream)
+{
+    return ag_issuer_issued(stream) +
+           atomic_load_explicit(&stream->issuer.untold, memory_order_relaxed) +
+           atomic_load(&ag_issuer_strange_calls);
+}
+
 /* A sequence has ended: other threads may know how many ops there were. Wants the lock. */
 static inline void ag_issuer_counts(struct ag_stream *stream)
 {

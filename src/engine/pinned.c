@@ -34,6 +34,7 @@ struct ag_reading ag_pinned_take(struct ag_stream *stream)
 void ag_pinned_submit(struct ag_stream *stream, const struct ag_reading *copy, CUstream target)
 {
     CUresult result = ag_real.cuMemcpyAsync((CUdeviceptr)copy->dst, copy->src, copy->bytes, target);
+    ag_issuer_is_given(stream);
     ag_failure_refused(stream, result, "copying to the host");
 }
 

@@ -77,6 +77,7 @@ struct ag_issuer {
     _Atomic uint64_t passed;    /* ops that passed while the recorder rested, in all lives */
     _Atomic uint64_t used;      /* launches of the program's own graphs, in all lives */
     _Atomic uint64_t visited;   /* ops that another stream's sequence took, in all lives */
+    _Atomic uint64_t untold;    /* times that it may have been given work that nobody counts */
     _Atomic uint64_t waited;    /* of what was issued, the part that the program has waited for */
     _Atomic uint64_t recorded;  /* counters.ops when the last sequence ended, in all lives */
 };
@@ -230,14 +231,14 @@ struct ag_hosting {
         struct ag_stream *stream;
         CUstream handle;
         uint32_t life;
-        uint64_t issued; /* ops of its stream, with those of the branch */
+        uint64_t given; /* ag_issuer_given() of its stream, with the ops of the branch */
     } guest[AG_BRANCHES];
 };
 
 /* guests.c: where a stream has been waited for. It still holds if the numbers are the same now. */
 struct ag_waited_for {
-    uint64_t issued;                /* by the stream */
-    uint64_t strange;               /* calls that the library does not know */
+    uint64_t given;                 /* ag_issuer_given() of the stream */
+    uint32_t life;                  /* of the stream that it is `behind` */
     const struct ag_stream *within; /* the stream whose sequence has the wait, */
     uint64_t number;                /* the sequence, by its number, */
     uint32_t depth;                 /* and the ops of it by then; 0: it has not begun */

@@ -8,7 +8,7 @@
 enum { PAUSE_US = 2000 };
 
 /* A step in which the first branch waits for a word and then takes another one from the host. */
-static void with_words(uint32_t step)
+static void begin_with_words(uint32_t step)
 {
     begin(step);
     OK(launch_word(spin, word, 1, branch[0]));
@@ -17,6 +17,11 @@ static void with_words(uint32_t step)
     OK(launch_mix(extra, N, step, branch[0]));
     work(1, step);
     OK(launch_mix(buffer[3], N, step, origin));
+}
+
+static void with_words(uint32_t step)
+{
+    begin_with_words(step);
     end(step);
 }
 
@@ -76,6 +81,33 @@ static void host_function(void)
     release_word();
     steps(with_words, call_host);
     show_extra();
+}
+
+/* The same behind a record in the branch's stream, for which the origin waits only then. In every
+   other such step no stream listens by then, and the library does not hear of the call. */
+static void call_host_early(uint32_t step)
+{
+    CUdeviceptr none;
+    OK(cuMemAlloc(&none, 4));
+    with_words(step);
+    OK(cuMemFree(none)); /* as a call that the library does not know */
+    OK(launch_mix(extra, N, step, branch[0]));
+    OK(cuEventRecord(middle, branch[0]));
+    if (step / EVERY % 2)
+        OK(cuStreamSynchronize(branch[0]));
+    OK(cuLaunchHostFunc(branch[0], write_late, (void *)(uintptr_t)step));
+    OK(cuStreamWaitEvent(origin, middle, 0));
+    OK(cuEventRecord(joined[1], branch[1]));
+    OK(cuStreamWaitEvent(origin, joined[1], 0));
+    (void)cuStreamQuery(origin);
+    with_words(step);
+    show_extra();
+}
+
+static void host_function_early(void)
+{
+    release_word();
+    steps(with_words, call_host_early);
 }
 
 /* A call that the library does not know, made by another thread while nothing is held, has the
@@ -165,6 +197,7 @@ int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"behind", behind},
                                           {"host_function", host_function},
+                                          {"host_function_early", host_function_early},
                                           {"unknown_call", unknown_call},
                                           {"patterns", patterns},
                                           {NULL, NULL}};
