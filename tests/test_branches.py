@@ -26,7 +26,7 @@ def run(shape, preload=True, words=(), **env):
 
 # Work between the steps, in the stream of a branch: behind the branch, or before the next one. And other events than
 # when the graph was made.
-RULES = ["behind", "host_function", "host_function_early", "unknown_call", "patterns"]
+RULES = ["behind", "host_function", "host_function_early", "recorded_elsewhere", "unknown_call", "patterns"]
 
 
 @pytest.mark.parametrize("way", ["usual", "fixed", "hasty", "recapture", "legacy"])

@@ -110,6 +110,33 @@ static void host_function_early(void)
     steps(with_words, call_host_early);
 }
 
+/* The branch's stream records an event behind a host function, and then another stream records it,
+   which the library does not follow. So the origin does not wait for the host function. */
+static CUstream unfollowed;
+
+static void record_twice(uint32_t step)
+{
+    with_words(step);
+    (void)cuStreamQuery(origin);
+    OK(cuLaunchHostFunc(branch[0], write_late, (void *)(uintptr_t)step));
+    OK(launch_mix(extra, N, step, branch[0]));
+    OK(cuEventRecord(middle, branch[0]));
+    OK(cuEventRecord(middle, unfollowed));
+    OK(cuStreamWaitEvent(origin, middle, 0));
+    (void)cuStreamQuery(origin);
+    with_words(step);
+    show_extra();
+}
+
+static void recorded_elsewhere(void)
+{
+    CUstreamAttrValue value = {.syncPolicy = CU_SYNC_POLICY_AUTO};
+    unfollowed = made(CU_STREAM_NON_BLOCKING);
+    OK(cuStreamSetAttribute(unfollowed, CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY, &value));
+    release_word();
+    steps(with_words, record_twice);
+}
+
 /* A call that the library does not know, made by another thread while nothing is held, has the
    branch's stream wait for the host. */
 static void *wait_batched(void *arg)
@@ -198,6 +225,7 @@ int main(int argc, char **argv)
     static const struct scenario all[] = {{"behind", behind},
                                           {"host_function", host_function},
                                           {"host_function_early", host_function_early},
+                                          {"recorded_elsewhere", recorded_elsewhere},
                                           {"unknown_call", unknown_call},
                                           {"patterns", patterns},
                                           {NULL, NULL}};
