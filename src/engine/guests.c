@@ -343,10 +343,11 @@ static void leave(struct ag_stream *host, unsigned branch, const struct ag_ways 
 void ag_guests_end_slow(struct ag_stream *host)
 {
     struct ag_hosting *hosting = &host->hosting;
-    const struct ag_ways *ways =
-        hosting->taken > host->recorder.cursor->depth ? &hosting->before : &hosting->fork.ways;
-    for (unsigned i = 1; i <= hosting->guests; i++)
-        leave(host, i, ways);
+    bool lost = hosting->taken > host->recorder.cursor->depth; /* the op is none of the sequence */
+    for (unsigned i = 1; i <= hosting->guests; i++) {
+        hosting->guest[i].given -= lost && hosting->fork.ways.last[i] == hosting->taken;
+        leave(host, i, lost ? &hosting->before : &hosting->fork.ways);
+    }
     hosting->guests = 0;
     hosting->turns = false;
 }

@@ -220,6 +220,52 @@ static void patterns(void)
     show_extra();
 }
 
+/* A step that is one graph, and others that are new each time: the recorder runs out of room. The
+   last op of a new one spins in the branch's stream until the step behind it has been looked at,
+   which must not have ended. */
+static void one_branch(uint32_t step)
+{
+    OK(launch_mix(buffer[0], N, step, origin));
+    OK(cuEventRecord(forked, origin));
+    OK(cuStreamWaitEvent(branch[0], forked, 0));
+    work(0, step);
+    join(0);
+}
+
+static void novel(uint32_t random)
+{
+    for (unsigned i = 0; i < 6; i++)
+        if (random >> i & 1)
+            OK(launch_mix(buffer[3], N, i, origin));
+        else
+            copy(buffer[3], buffer[3], N, origin);
+    OK(cuEventRecord(forked, origin));
+    OK(cuStreamWaitEvent(branch[0], forked, 0));
+    join(0);
+    OK(launch_word(spin, word, 1, branch[0]));
+}
+
+static void new_steps(void)
+{
+    unsigned early = 0;
+    uint32_t random = 1;
+    for (unsigned i = 0; i < 4000; i++) {
+        set_word(word, 0);
+        for (unsigned j = 0; j < 3; j++)
+            one_branch(j);
+        random = random * 1664525 + 1013904223;
+        novel(random >> 8);
+        one_branch(i);
+        (void)cuStreamQuery(origin);
+        usleep(100);
+        early += cuStreamQuery(origin) == CUDA_SUCCESS;
+        release_word();
+        OK(cuStreamSynchronize(origin));
+    }
+    printf("%u steps ended early\n", early);
+    show_all("new");
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"behind", behind},
@@ -228,6 +274,7 @@ int main(int argc, char **argv)
                                           {"recorded_elsewhere", recorded_elsewhere},
                                           {"unknown_call", unknown_call},
                                           {"patterns", patterns},
+                                          {"new_steps", new_steps},
                                           {NULL, NULL}};
     return run_fork(all, argc, argv);
 }
