@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fork_random.c FIRST COUNT: steps of random ops over a few streams, with random events between
- * them. Each step of a seed is repeated, so that it becomes a graph, and now and then one is
- * different. A checksum for each seed, which is the same with the library as without it.
+ * fork_random.c FIRST COUNT [calls]: steps of random ops over a few streams, with random events
+ * between them. Each step of a seed is repeated, so that it becomes a graph, and now and then one
+ * is different; mostly, with "calls", by a call that gives a stream work which takes its time and
+ * is never held. A checksum for each seed, which is the same with the library as without it.
  *
  * A stream works on a buffer of its own. It gives a copy of it away in a place that is written once
  * until the host waits for all, and records an event. Another one waits for the event, and takes
@@ -179,10 +180,41 @@ static void run_op(const struct op *op, unsigned round, unsigned number, uint32_
         destroy(&event[op->event]);
 }
 
+static bool calls;
+
+/* Copies to the host, which come behind a pause of the stream. */
+enum { COPIES = 64 };
+static uint32_t *copies;
+static unsigned copied;
+
+static void doze(void *us)
+{
+    usleep((unsigned)(uintptr_t)us);
+}
+
+static void pause_and_copy(CUstream *stream)
+{
+    uint32_t *to = copies + (size_t)N * (copied++ % COPIES);
+    OK(cuLaunchHostFunc(*stream, doze, (void *)(uintptr_t)(200 + below(600))));
+    OK(cuMemcpyDtoHAsync(to, buffer[stream - s], 4 * N, *stream));
+}
+
+static void show_copies(void)
+{
+    uint32_t hash = 0;
+    for (unsigned i = 0; i < N * COPIES; i++)
+        hash = hash * 31 + copies[i];
+    printf("copies %08x\n", hash);
+}
+
 /* Something that the other rounds do not have. In the middle of a step no event is another one. */
 static void odd(unsigned round, bool middle)
 {
     CUstream *stream = &s[below(STREAMS)];
+    if (calls && chance(60)) {
+        pause_and_copy(stream);
+        return;
+    }
     switch (below(middle ? 4 : 5)) {
     case 0:
         OK(launch_mix(buffer[stream - s], N, round, *stream));
@@ -212,7 +244,7 @@ static void run_seed(unsigned seed)
     char name[16];
     state = seed * 0x9e3779b97f4a7c15u + 1;
     make_step();
-    unsigned oddly = chance(50) ? 0 : 8, change = chance(50) ? 1 + below(8) : REPEATS;
+    unsigned oddly = chance(calls ? 20 : 50) ? 0 : 8, change = chance(50) ? 1 + below(8) : REPEATS;
     bool waits = chance(30);
     s[0] = seed % 4 == 3 ? NULL : made_first; /* the legacy stream */
     life = chance(40) ? ON : chance(40) ? NEXT : BRIEF;
@@ -230,6 +262,8 @@ static void run_seed(unsigned seed)
     }
     snprintf(name, sizeof name, "%u", seed);
     show_all(name);
+    if (calls)
+        show_copies();
 }
 
 static unsigned first, count;
@@ -237,6 +271,7 @@ static unsigned first, count;
 static void all(void)
 {
     alarm(500);
+    copies = (uint32_t *)(uintptr_t)host_words(N * COPIES);
     OK(cuMemAlloc(&places, 4 * N * PLACES));
     OK(cuMemsetD32(places, 3, N * PLACES));
     OK(cuCtxSynchronize());
@@ -253,7 +288,8 @@ static void all(void)
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 3);
+    CHECK(argc == 3 || argc == 4);
+    calls = argc == 4;
     first = (unsigned)atoi(argv[1]);
     count = (unsigned)atoi(argv[2]);
     char *name[] = {argv[0], "all"};
