@@ -99,7 +99,7 @@ static void call_host_early(uint32_t step)
     OK(cuStreamWaitEvent(origin, middle, 0));
     OK(cuEventRecord(joined[1], branch[1]));
     OK(cuStreamWaitEvent(origin, joined[1], 0));
-    (void)cuStreamQuery(origin);
+    kick(origin);
     with_words(step);
     show_extra();
 }
@@ -117,13 +117,13 @@ static CUstream unfollowed;
 static void record_twice(uint32_t step)
 {
     with_words(step);
-    (void)cuStreamQuery(origin);
+    kick(origin);
     OK(cuLaunchHostFunc(branch[0], write_late, (void *)(uintptr_t)step));
     OK(launch_mix(extra, N, step, branch[0]));
     OK(cuEventRecord(middle, branch[0]));
     OK(cuEventRecord(middle, unfollowed));
     OK(cuStreamWaitEvent(origin, middle, 0));
-    (void)cuStreamQuery(origin);
+    kick(origin);
     with_words(step);
     show_extra();
 }
@@ -256,7 +256,7 @@ static void new_steps(void)
         random = random * 1664525 + 1013904223;
         novel(random >> 8);
         one_branch(i);
-        (void)cuStreamQuery(origin);
+        kick(origin);
         usleep(100);
         early += cuStreamQuery(origin) == CUDA_SUCCESS;
         release_word();
