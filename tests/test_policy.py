@@ -68,7 +68,7 @@ def test_a_program_that_is_none_is_refused():
 # -- What the library makes of simple loops ------------------------------------------
 
 @pytest.mark.parametrize("name, least, most_time", [("sync", 90, 0.6), ("plain", 90, 0.5), ("upload", 90, 0.5),
-                                                    ("threads", 80, 0.7), ("fork", 85, 0.4),
+                                                    ("questions", 90, 0.3), ("threads", 80, 0.7), ("fork", 85, 0.4),
                                                     ("fork_sync", 90, 0.6), ("fork_single", 70, 0.8)])
 def test_loops_gain(name, least, most_time):
     told = play(scenarios.SCENARIOS[name](), "--no-plan", "--seeds", 3)

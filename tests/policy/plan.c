@@ -236,6 +236,9 @@ static void cut(const struct play_program *p, const struct play_line *line)
 {
     const uint64_t *w = line->word;
     const char *who = line->verb == PLAY_BARRIER ? p->names[w[0]] : "";
+    bool asks = line->verb == PLAY_ASK_STREAM || line->verb == PLAY_ASK_EVENT;
+    if (asks && w[1] != CUDA_SUCCESS) /* "not ready" is true of what is held */
+        return;
     switch ((enum play_verb)line->verb) {
     case PLAY_KERNEL:
         close_piece((uint32_t)w[1]);

@@ -54,6 +54,17 @@ def plain(steps=400, kernels=16):
     return p.text()
 
 
+def questions(steps=400, kernels=16):
+    """A loop of kernels, with a question behind each whether the stream is idle."""
+    p = Program("questions")
+    for _ in range(steps):
+        for k in range(kernels):
+            p.kernel(1 + k % 4, (0, 0, k))
+            p.call("q", 1, 600)
+    p.wait()
+    return p.text()
+
+
 def read(steps=400, kernels=16):
     """A loop of kernels with 8 bytes to pageable memory in each step."""
     p = Program("read")
@@ -173,7 +184,7 @@ def own_clock(iterations=60, ops=16, waits=True):
     return p.text()
 
 
-SCENARIOS = {make.__name__: make for make in (sync, plain, read, upload, never, threads, fork, fork_sync,
+SCENARIOS = {make.__name__: make for make in (sync, plain, questions, read, upload, never, threads, fork, fork_sync,
                                                 fork_single, tokens, own_clock)}
 
 if __name__ == "__main__":
