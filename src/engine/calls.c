@@ -258,6 +258,8 @@ static bool decide_event(struct ag_stream *stream, const struct ag_event_call *c
     bool good = known->context == stream->id.context && ag_op_is_eligible(stream, current);
     known->serial = good ? known->serial : 0;
     bool described = ag_describe_event(&op, call, known->serial);
+    if (UNLIKELY(!described) && !call->wait)
+        ag_event_goes_unnoted(call->event);
     if (UNLIKELY(ag_guests_host(stream) != NULL)) {
         enum ag_outcome outcome = visit(stream, call, described ? &op : NULL, known);
         if (outcome != AG_OP_LEFT)

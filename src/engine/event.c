@@ -123,12 +123,10 @@ unsigned ag_event_holders(CUevent handle, bool all, struct ag_stream *holders[AG
 {
     unsigned count = 0;
     struct bucket *bucket = enter(handle);
-    struct event *event = find(bucket, handle);
+    const struct event *event = find(bucket, handle);
     *known = (struct ag_event_known){.timed = event == NULL || !event->untimed};
     if (event != NULL)
         tell(event, all, known);
-    if (event != NULL && all)
-        event->by = NULL; /* until the record that comes is noted, which it may never be */
     if (event != NULL && is_open(&event->recorder) && is_due(event->recorder.stream))
         holders[count++] = event->recorder.stream;
     for (unsigned i = 0; event != NULL && all && i < AG_EVENT_WAITERS; i++) {
@@ -174,6 +172,15 @@ bool ag_event_recorded(CUevent handle, const struct ag_context *context)
         event->context = context;
     leave(bucket);
     return event != NULL;
+}
+
+void ag_event_goes_unnoted(CUevent handle)
+{
+    struct bucket *bucket = enter(handle);
+    struct event *event = find(bucket, handle);
+    if (event != NULL)
+        event->by = NULL;
+    leave(bucket);
 }
 
 void ag_engine_event_shared(CUevent handle)

@@ -316,8 +316,8 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
     struct ag_node *variant = NULL;
     if (barrier)
         ag_pinned_followed(stream, reason);
-    bool followed = reason == AG_REASON_EVENT || ag_guests_listen(stream);
-    ag_sequence_be_curious(stream, (!barrier || followed) && stream->id.live);
+    bool curious = !barrier || reason == AG_REASON_EVENT || ag_guests_listen(stream);
+    ag_sequence_be_curious(stream, curious && stream->id.live);
     if (stream->seq.held != 0)
         variant = flush(stream, reason);
     else
