@@ -47,7 +47,7 @@ CEILINGS = {
     "later": 36,
     "disabled-runtime": 54,
     "disabled-driver": 0,
-    "query": 10,
+    "query": 16,
     "poll": 570,
     "alone": 1910,
     "beside": 1915,
