@@ -90,6 +90,7 @@ static void answer(CUpointer_attribute attribute, void *to, uint64_t address,
     unsigned type = play_memory_type(address);
     bool known = type != PAGEABLE && memory != NULL;
     const struct memory *begin = known ? find(memory->start) : NULL;
+    bool is_pooled = begin != NULL && begin->pooled;
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: {
         const CUmemorytype types[] = {0, CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE,
@@ -113,8 +114,11 @@ static void answer(CUpointer_attribute attribute, void *to, uint64_t address,
         *(int *)to =
             play_current() == NULL ? -1 : (int)play_current()->number - 1 + (type == OTHER_DEVICE);
         break;
+    case CU_POINTER_ATTRIBUTE_CONTEXT: /* the program has recorded no other */
+        *(CUcontext *)to = known && !is_pooled ? (CUcontext)play_current() : NULL;
+        break;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-        *(CUmemoryPool *)to = begin != NULL && begin->pooled ? (CUmemoryPool)table : NULL;
+        *(CUmemoryPool *)to = is_pooled ? (CUmemoryPool)table : NULL;
         break;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         *(unsigned *)to = known ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE : 0;
