@@ -108,6 +108,31 @@ def test_a_copy_from_the_host_is_no_graph_by_itself():
     assert shares(play(copies(1), "--no-plan"))[0] > 80
 
 
+def reads(awaited, steps=600, kernels=4):
+    """Kernels and a copy to pinned memory, for which the host waits at once, or only in the next step."""
+    p = scenarios.Program("reads")
+    p.lines += [f"memory {scenarios.HOST:x} 1 {scenarios.HOST:x} 1048576 8", "event 1 0", "event 2 0"]
+    for step in range(steps):
+        for k in range(kernels):
+            p.kernel(1 + k, (0, 0, k))
+        p.call("r", 1, f"{scenarios.HOST:x}", f"{scenarios.DEVICE:x}", 8, 0)
+        if awaited:
+            p.wait()
+        else:
+            p.call("e", 1, 1 + step % 2)
+            p.call("y", 1 + (step + 1) % 2)
+    p.wait()
+    return p.text()
+
+
+@pytest.mark.parametrize("awaited", [True, False])
+def test_copies_to_pinned_memory_are_read_back_if_the_host_waits(awaited):
+    """By the library, and by the best plan."""
+    told = play(reads(awaited))
+    for way in "library", "plan":
+        assert (told[way][0]["replayed"] > 600 * 4) == awaited, way
+
+
 def test_what_never_repeats_loses_little():
     told = play(scenarios.never(), "--no-plan")
     assert shares(told) == [0]

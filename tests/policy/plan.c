@@ -108,6 +108,16 @@ static uint64_t eager_ns(const struct play_line *line)
     }
 }
 
+/* Whether the thread's next call waits for the stream of this one. */
+static bool is_awaited(const struct play_program *p, const struct play_line *line)
+{
+    const struct play_line *next = line + 1;
+    while (next < p->line + p->lines && next->thread != line->thread)
+        next++;
+    return next < p->line + p->lines && next->verb == PLAY_SYNC_STREAM &&
+           next->word[0] == line->word[0];
+}
+
 static bool can_be_held(const struct play_program *p, const struct play_line *line)
 {
     enum { UPLOAD = AG_UPLOAD_KB << 10 };
@@ -122,7 +132,8 @@ static bool can_be_held(const struct play_program *p, const struct play_line *li
         return to > HOST && (from != PAGEABLE || (w[10] == 0 && w[5] * w[6] * w[7] <= UPLOAD));
     }
     case PLAY_READ:
-        return w[3] != 0 && w[3] <= AG_FETCH_BYTES;
+        return w[3] != 0 && w[3] <= AG_FETCH_BYTES &&
+               (w[4] != 0 || play_memory_type(w[1]) == PAGEABLE || is_awaited(p, line));
     case PLAY_RECORD:
     case PLAY_WAIT:
     case PLAY_VALUE:

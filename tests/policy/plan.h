@@ -6,8 +6,9 @@
  * before: a call of the stream's thread that waits, or that anything is ordered against; a call of
  * any thread that is ordered in this stream; a wait of another stream for an event that the piece
  * records. It ends behind a read-back, and when it has as many ops as pieces have at most. An op
- * that can be held by the library's rules is in a piece. (The plan does not know the limits of
- * kernels, nor what drivers refuse.)
+ * that can be held by the library's rules is in a piece. A copy to pinned memory is one if the
+ * thread's next call waits for its stream. (The plan does not know the limits of kernels, what
+ * drivers refuse, nor what else is at work during a read-back.)
  *
  * Pieces of equal tokens have one graph. It is made when the piece comes for the second time, if
  * all later ones together save more CPU time than making it takes. Then each of them is one launch,
