@@ -2,6 +2,7 @@
 """The player of recorded programs (tests/policy): what the library decides, by a clock of its own."""
 import json
 import lzma
+import statistics
 import subprocess
 import sys
 
@@ -74,6 +75,17 @@ def test_loops_gain(name, least, most_time):
     told = play(scenarios.SCENARIOS[name](), "--no-plan", "--seeds", 3)
     assert min(shares(told)) >= least
     assert max(times(told)) <= most_time
+
+
+@pytest.mark.parametrize("name, least", [("phases", 88), ("steps", 96)])
+def test_a_loop_is_found_soon(name, least):
+    """Behind another loop, and around one of equal launches."""
+    assert shares(play(scenarios.SCENARIOS[name](), "--no-plan"))[0] >= least
+
+
+def test_a_loop_is_found_among_steps_that_differ_by_chance():
+    told = [play(scenarios.choice(seed), "--no-plan") for seed in range(1, 9)]
+    assert statistics.mean(shares(one)[0] for one in told) >= 72
 
 
 @pytest.mark.parametrize("name", ["sync", "plain", "read", "upload"])

@@ -16,6 +16,8 @@
 #include "graph/function.h"
 #include "policy/policy.h"
 
+AG_HOLDS(struct ag_recorder, left, AG_MOST_LENGTH);
+
 /* -- Where a sequence ends ------------------------------------------------------ */
 
 bool ag_op_loops(struct ag_stream *stream)
@@ -171,15 +173,18 @@ static bool leaves(struct ag_stream *stream, const struct ag_op *op)
 {
     struct ag_recorder *rec = &stream->recorder;
     bool behind_copy = ag_pinned_holds(stream);
-    return ag_stream_submit(stream, AG_REASON_SIDE_EXIT) || behind_copy ||
-           ag_recorder_cuts(rec, op) || ag_recorder_restarts(rec, op);
+    bool ends = ag_stream_submit(stream, AG_REASON_SIDE_EXIT) || behind_copy ||
+                ag_recorder_cuts(rec, op) || ag_recorder_restarts(rec, op);
+    ag_recorder_leaves(rec);
+    return ends;
 }
 
 /* Whether the open sequence, which goes out eagerly, ends before this op whatever becomes of it. */
 static bool ends_before(struct ag_stream *stream, const struct ag_op *op)
 {
     struct ag_recorder *rec = &stream->recorder;
-    if (ag_recorder_cuts(rec, op))
+    /* Of equal rounds it may have a trace at once, or go on to the end of a round. */
+    if (ag_recorder_cuts(rec, op) && (ag_op_loops(stream) || ag_recorder_cuts(rec, op)))
         return true;
     if (LIKELY(!ag_recorder_awaits(rec->cursor)))
         return false;

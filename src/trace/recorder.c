@@ -3,6 +3,7 @@
 #include "trace/recorder.h"
 
 AG_HOLDS(struct ag_node, late, AG_LATE_MOST + AG_LATE_WEIGHT);
+AG_HOLDS(struct ag_recorder, begun, AG_LOOK_LAST);
 
 bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, uint32_t max_length)
 {
@@ -17,24 +18,40 @@ bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, 
     return ag_tree_init(&rec->tree, limit);
 }
 
-/* The shortest period of the last ops of the open sequence, of which there are so many rounds, and
-   AG_LOOK_FIRST ops at least; 0: there is none. */
-static uint32_t find_period(struct ag_recorder *rec, uint32_t rounds)
+/* The structure of op `number` of the open sequence, from 1 on, if it is one of the last. */
+static uint64_t *recent(struct ag_recorder *rec, uint32_t number)
 {
-    uint64_t *ops = rec->recent;
-    uint32_t count = rec->cursor->depth;
-    for (const struct ag_node *node = rec->cursor; node->parent != NULL; node = node->parent)
+    return &rec->recent[number % AG_LOOK_LAST];
+}
+
+/* So many of the last ops, `count` at most, are of rounds of that period; 0: not even one round. */
+static uint32_t count_rounds(struct ag_recorder *rec, uint32_t period, uint32_t count)
+{
+    uint32_t end = rec->cursor->depth, i = end;
+    while (i > end - count + period && *recent(rec, i) == *recent(rec, i - period))
+        i--;
+    return i == end ? 0 : end - i + period;
+}
+
+/* The period that explains most of the last ops of the open sequence, of which there are so many
+   rounds, and AG_LOOK_FIRST ops at least; 0: there is none. `*all`: it explains all from the head
+   on. */
+static uint32_t find_period(struct ag_recorder *rec, uint32_t rounds, bool *all)
+{
+    uint32_t end = rec->cursor->depth, count = end < AG_LOOK_LAST ? end : AG_LOOK_LAST;
+    uint32_t found = 0, most = AG_LOOK_FIRST - 1;
+    for (const struct ag_node *node = rec->cursor; node->depth > end - count; node = node->parent)
         if (node != &rec->unseen)
-            ops[node->depth - 1] = node->op.structure;
-    for (uint32_t period = 1; rounds * period <= count; period++) {
-        uint32_t length = rounds * period < AG_LOOK_FIRST ? AG_LOOK_FIRST : rounds * period;
-        uint32_t i = count - length + period;
-        while (i < count && ops[i] == ops[i - period])
-            i++;
-        if (i == count)
-            return period;
+            *recent(rec, node->depth) = node->op.structure;
+    for (uint32_t period = 1; rounds * period <= count && most < count; period++) {
+        uint32_t ops = count_rounds(rec, period, count);
+        if (ops > most && ops >= rounds * period) {
+            found = period;
+            most = ops;
+        }
     }
-    return 0;
+    *all = most == end;
+    return found;
 }
 
 /* The nodes of the last `period` ops of the path to this node, in their order. */
@@ -44,36 +61,39 @@ static void take_round(struct ag_node *node, uint32_t period, struct ag_node *ro
         round[i - 1] = node;
 }
 
-/* Whether a trace is of rounds that begin with the one at `first`. */
-static bool has_trace(struct ag_recorder *rec, struct ag_node *const round[], uint32_t period,
-                      uint32_t first)
+/* Whether a trace is of rounds like the last `period` ops that begin with op `first` of these. */
+static bool has_trace(struct ag_recorder *rec, uint32_t period, uint32_t first)
 {
+    uint32_t begin = rec->cursor->depth - period + 1;
     struct ag_node *node = &rec->tree.root;
     do {
-        node = ag_tree_find(&rec->tree, node, &round[first]->op);
+        node = ag_tree_find_hash(&rec->tree, node, *recent(rec, begin + first));
         first = (first + 1) % period;
     } while (node != NULL && ag_node_leads(node) && node->bad == 0 &&
              (node->trace == NULL || node->depth < period));
     return node != NULL && node->trace != NULL && node->bad == 0;
 }
 
+/* The open sequence, or the next one, has so many ops at most. */
+static void bound(struct ag_recorder *rec, uint32_t ops)
+{
+    rec->limit = ops < rec->limit ? ops : rec->limit;
+}
+
 bool ag_recorder_loops(struct ag_recorder *rec, uint32_t rounds)
 {
-    struct ag_node *round[AG_LOOK_LAST];
-    uint32_t period = find_period(rec, rounds);
+    bool all;
+    uint32_t period = find_period(rec, rounds, &all), depth = rec->cursor->depth;
     if (period == 0 || period > rec->unroll)
         return false;
-    rec->period = period;
-    if (ag_recorder_is_unseen(rec))
-        return true;
-    take_round(rec->cursor, period, round);
     for (uint32_t i = 0; i < period; i++)
-        if (has_trace(rec, round, period, i)) {
-            rec->period = 0;
-            rec->anchor = round[i]->op.token;
-            rec->chain = (int32_t)rec->unroll;
+        if (has_trace(rec, period, i)) {
+            rec->anchor = 0;
+            bound(rec, depth + i);
             return i == 0;
         }
+    rec->period = period;
+    rec->begun = (uint8_t)(all && rec->forks == 0 ? depth % period : 0);
     return true;
 }
 
@@ -163,6 +183,7 @@ void ag_recorder_drop(struct ag_recorder *rec)
         rec->limit = rec->closed;
     rec->open = false;
     rec->forks = 0;
+    rec->left = 0;
 }
 
 void ag_recorder_prune(struct ag_recorder *rec)
@@ -193,8 +214,8 @@ static struct ag_node *step_unseen(struct ag_recorder *rec, const struct ag_op *
         *node = (struct ag_node){
             .parent = rec->cursor, .depth = rec->cursor->depth, .weight = rec->cursor->weight};
     node->path = path;
-    rec->recent[node->depth % AG_LOOK_LAST] = op->structure;
     node->depth++;
+    *recent(rec, node->depth) = op->structure;
     node->weight = (uint16_t)(node->weight + ag_op_weight(op));
     rec->unseen_ops++;
     return rec->cursor = node;
@@ -346,7 +367,11 @@ unroll(struct ag_recorder *rec, struct ag_node *node, uint32_t period, uint32_t 
     rec->rounds = node == &rec->unseen;
     if (rec->rounds || !ag_node_is_good(node))
         return NULL;
+    for (uint32_t i = 0; i < rec->begun; i++)
+        node = node->parent;
     take_round(node, period, round);
+    if (rec->begun != 0)
+        bound(rec, period - rec->begun);
     for (uint32_t i = 0; last != NULL && i < length / period * period; i++)
         last = append_one(&rec->tree, last, round[i % period]);
     if (last != NULL && last->known != NULL)
@@ -374,6 +399,7 @@ bool ag_recorder_completes(struct ag_recorder *rec, const struct ag_op *op)
     if (known->make > node->depth && node->taken && !rec->owes &&
         ag_op_is_like(&ag_node_head(node)->op, op)) {
         rec->period = node->depth;
+        rec->begun = 0;
         come(rec, node);
         return true;
     }
@@ -491,6 +517,7 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
         climb(rec, barrier);
     rec->open = false;
     rec->forks = 0;
+    rec->left = 0;
     rec->ops += node->depth;
     rec->chain += (int32_t)node->depth;
     rec->fruitless += node->depth;

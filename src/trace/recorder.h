@@ -21,9 +21,11 @@
  * behind a trace, often in a row, is one with it. So traces get longer, and no op goes out eagerly
  * for that.
  *
- * A sequence is hot at once when its last ops are a few equal rounds. The recorder looks when the
- * sequence goes out eagerly and its length is a power of two. Its trace may begin at any op of the
- * loop. If a trace of the loop begins with another of its ops, the next sequence begins there.
+ * A sequence is hot at once when its last ops are a few equal rounds. The recorder looks when it is
+ * about to end before the anchor, and when as many of its ops have gone out eagerly as a power of
+ * two says. Of two loops, one within the other, the one counts that explains more of the ops. If a
+ * trace of the loop begins with another of its ops, the next sequence begins there. Else its trace
+ * begins where the sequence did, if all of that is rounds; or with any op of the loop.
  *
  * Once the tree has some nodes, ops that have never been seen get none. A bit remembers their path,
  * and nodes are made when the path comes again: to write nodes is most of what recording costs.
@@ -51,7 +53,7 @@
 #include "policy/policy.h"
 #include "trace/tree.h"
 
-enum { AG_LOOK_LAST = 64 }; /* ops of an open sequence up to which it is looked at */
+enum { AG_LOOK_LAST = 64 }; /* ops of an open sequence that are looked at, at most */
 
 struct ag_recorder {
     struct ag_tree tree;
@@ -65,6 +67,7 @@ struct ag_recorder {
     uint32_t reach;         /* ops within which the anchor has to come round */
     bool came;              /* the anchor has come round */
     uint32_t period; /* ops of a round, if the open sequence ends because it is of equal rounds */
+    uint8_t begun;   /* ops of a further one, if the rounds begin with the head of the sequence */
     bool rounds;     /* the last sequence ended because of that, before its ops had nodes */
     uint64_t recent[AG_LOOK_LAST]; /* structures of the open sequence's ops, if it is unseen */
     uint32_t lately;        /* sequences whose nodes are looked at, since one of them was late */
@@ -93,8 +96,9 @@ struct ag_recorder {
     uint32_t irregular; /* ops for which the stream counts as irregular; 0: it does not */
     uint32_t most;      /* ops that any sequence may have */
     uint32_t
-        forks; /* the open sequence has branches: the depth at which they joined last, plus 1 */
-    bool open; /* some of them have not joined: it does not end for its length */
+        forks;    /* the open sequence has branches: the depth at which they joined last, plus 1 */
+    bool open;    /* some of them have not joined: it does not end for its length */
+    uint8_t left; /* ops of the open sequence that were held before it left a trace */
     uint32_t closed;       /* `limit` once they have */
     struct ag_node unseen; /* the cursor in a sequence that has gone where none has before */
 };
@@ -225,18 +229,25 @@ static inline void ag_recorder_ends_once(struct ag_recorder *rec)
 /* Between two sequences: the next one ends before an op with that token, which is the anchor. */
 void ag_recorder_cut_at(struct ag_recorder *rec, uint64_t token);
 
+/* The open sequence has left a trace: what was held has gone out, and what comes now goes out
+   eagerly. */
+static inline void ag_recorder_leaves(struct ag_recorder *rec)
+{
+    rec->left = (uint8_t)rec->cursor->depth;
+}
+
 /* Whether the open sequence, which goes out eagerly, is looked at when it has come to this node.
    One with branches is where these have joined. */
 static inline bool ag_recorder_looks(const struct ag_recorder *rec, const struct ag_node *node)
 {
-    uint32_t depth = node->depth;
-    if (depth > AG_LOOK_LAST || depth < AG_LOOK_FIRST)
+    uint32_t ops = node->depth - rec->left;
+    if (ops < AG_LOOK_FIRST)
         return false;
-    return rec->forks != 0 ? rec->forks == depth + 1 : (depth & (depth - 1)) == 0;
+    return rec->forks != 0 ? rec->forks == node->depth + 1u : (ops & (ops - 1)) == 0;
 }
 
-/* Whether the last ops of the open sequence are of so many equal rounds. Then the sequence ends
-   here, and a trace of rounds may be made; or it ends where such a trace begins. */
+/* Whether the last ops of the open sequence are of so many equal rounds, and it ends here: a trace
+   of rounds may be made, or begins here. Where one begins later the sequence ends there. */
 bool ag_recorder_loops(struct ag_recorder *rec, uint32_t rounds);
 
 /* The program goes on behind the trace where the last sequence ended. That does not count, since no

@@ -104,6 +104,14 @@ struct ag_node *ag_tree_find(struct ag_tree *tree, struct ag_node *parent, const
     return node;
 }
 
+struct ag_node *ag_tree_find_hash(struct ag_tree *tree, struct ag_node *parent, uint64_t structure)
+{
+    struct ag_node *node = *bucket_of(tree, parent, structure);
+    while (node != NULL && !(node->parent == parent && node->op.structure == structure))
+        node = node->bucket;
+    return node;
+}
+
 static struct ag_node *node_take(struct ag_tree *tree)
 {
     struct ag_node *node = tree->free;

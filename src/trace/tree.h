@@ -78,6 +78,9 @@ void ag_tree_free(struct ag_tree *tree);
 /* The child of `node` with this structure, or NULL. */
 struct ag_node *ag_tree_find(struct ag_tree *tree, struct ag_node *node, const struct ag_op *op);
 
+/* The same for a hash, which says what the op is. */
+struct ag_node *ag_tree_find_hash(struct ag_tree *tree, struct ag_node *node, uint64_t structure);
+
 /* The place that the child for an op has, or would have, on the way of known sequences; NULL: none.
  */
 static inline const struct ag_known *ag_node_leads_to(const struct ag_node *node,

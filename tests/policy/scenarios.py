@@ -145,6 +145,41 @@ def fork_single():
     return fork(kernels=1, name="fork_single")
 
 
+def phases(turns=16, rounds=48):
+    """Three loops in turn, for some rounds each."""
+    p = Program("phases")
+    for _ in range(turns):
+        for loop in (1, 2, 3), (1, 2, 2, 4, 3), (1, 2, 2, 2, 4, 4, 3):
+            for _ in range(rounds):
+                for k, function in enumerate(loop):
+                    p.kernel(function, (0, 0, k))
+    p.wait()
+    return p.text()
+
+
+def steps(count=500, kernels=8):
+    """A copy, and launches of one kernel."""
+    p, place = Program("steps"), DEVICE + 4096
+    p.lines.append(f"memory {place:x} 2 {DEVICE:x} 1048576 7")
+    for _ in range(count):
+        p.call("c", 1, 4, f"{place:x}", 4, f"{DEVICE:x}", 64, 1, 1, 0, 0, 0)
+        for k in range(kernels):
+            p.kernel(1, (0, 0, k))
+    p.wait()
+    return p.text()
+
+
+def choice(seed=1, count=500):
+    """Steps of eight kernels, the fourth of which is one of two by chance."""
+    chance = random.Random(seed)
+    p = Program("choice")
+    for _ in range(count):
+        for k in range(8):
+            p.kernel(2 if k == 3 and chance.randrange(4) == 0 else 1, (0, 0, k))
+    p.wait()
+    return p.text()
+
+
 LAYER = (1, 2, 14, 4, 2, 14, 2, 14, 5, 6, 20, 21, 2, 12, 1, 2, 12, 2, 13)  # functions of its kernels, as llama.cpp has them
 
 
@@ -185,7 +220,7 @@ def own_clock(iterations=60, ops=16, waits=True):
 
 
 SCENARIOS = {make.__name__: make for make in (sync, plain, questions, read, upload, never, threads, fork, fork_sync,
-                                                fork_single, tokens, own_clock)}
+                                                fork_single, phases, steps, choice, tokens, own_clock)}
 
 if __name__ == "__main__":
     print(SCENARIOS[sys.argv[1]](), end="")

@@ -102,6 +102,44 @@ TEST(short_loop_is_hot_soon)
         }
 }
 
+/* A sequence that is all rounds gets a trace that begins where it did. The next one has the rest of
+   the round that has begun. */
+TEST(rounds_begin_where_the_sequence_did)
+{
+    struct ag_recorder rec = {0};
+    struct ag_node *hot = NULL;
+    CHECK(ag_recorder_init(&rec, 1024, 64, 128));
+    for (unsigned i = 0; i < 16; i++)
+        hot = feed_op(&rec, 1 + i % 3, true);
+    CHECK(hot != NULL && hot->depth == 15 && ag_node_head(hot)->op.shape[0] == 1);
+    CHECK(rec.limit == 2);
+    ag_tree_free(&rec.tree);
+}
+
+/* A trace has been left: what counts are the ops since then. */
+TEST(loop_behind_a_trace_is_hot_soon)
+{
+    struct ag_recorder rec = {0};
+    unsigned depth = 0;
+    CHECK(ag_recorder_init(&rec, 1024, 64, 128));
+    for (unsigned i = 0; i < 45; i++)
+        feed(&rec, 100 + i);
+    ag_recorder_leaves(&rec);
+    CHECK(looked_at(&rec, 5, 200, &depth) == 32 && depth % 5 == 0);
+    ag_tree_free(&rec.tree);
+}
+
+/* Of two loops, one within the other, the outer one explains more. */
+TEST(outer_loop_counts)
+{
+    struct ag_recorder rec = {0};
+    CHECK(ag_recorder_init(&rec, 1024, 64, 128));
+    for (unsigned i = 0; i < 63; i++)
+        feed(&rec, i % 9 == 0);
+    CHECK(ag_recorder_loops(&rec, HOT + 1) && rec.period == 9);
+    ag_tree_free(&rec.tree);
+}
+
 /* Ops that are new have no nodes. The next rounds get some, and are hot. */
 TEST(loop_behind_many_ops_is_hot_soon)
 {
@@ -163,16 +201,18 @@ TEST(loop_has_one_trace)
     struct ag_recorder rec = {0};
     struct ag_node *hot = NULL;
     CHECK(ag_recorder_init(&rec, 1024, 64, 128));
+    for (unsigned i = 0; i < 2; i++)
+        feed_op(&rec, 100 + i, true);
     for (unsigned i = 0; hot == NULL; i++)
         hot = feed_op(&rec, 1 + i % 3, true);
-    struct ag_op first = op_of(2), op = first; /* behind 16 ops */
+    struct ag_op first = op_of(3), op = first; /* behind 16 ops */
     CHECK(ag_tree_find(&rec.tree, &rec.tree.root, &first) != NULL);
     ag_node_set_trace(hot, (struct ag_trace *)any_trace());
     ag_recorder_end(&rec, true, HOT, LEAST);
     unsigned i = 0;
     do {
         op = op_of(1 + i % 3);
-        CHECK(feed_op(&rec, 1 + i++ % 3, true) == NULL && i < 40);
+        CHECK(feed_op(&rec, 1 + i++ % 3, true) == NULL && i < 20);
     } while (rec.cursor->depth != 1 || i == 1);
     CHECK(op.token == first.token);
     free_with_traces(&rec);
