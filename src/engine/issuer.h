@@ -26,7 +26,7 @@ extern _Atomic uint64_t ag_issuer_strange_calls;
 /* A number that goes up whenever the stream is given work, or may be. Wants the lock. */
 static inline uint64_t ag_issuer_given(const struct ag_stream *stream)
 {
-    return ag_issuer_issued(stream) +
+    return ag_issuer_issued(stream) + stream->place.times_idle +
            atomic_load_explicit(&stream->issuer.untold, memory_order_relaxed) +
            atomic_load(&ag_issuer_strange_calls);
 }

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "engine/hot.h"
-#include "engine/issuer.h"
 #include "observe/patience.h"
 
 static struct ag_stream *_Atomic streams; /* newest first */
@@ -92,11 +91,11 @@ void ag_stream_update(struct ag_stream *stream)
     if (is_busy == place->busy)
         return;
     place->busy = is_busy;
-    if (!is_busy) /* nobody may tell of calls for it from now on */
-        ag_issuer_is_given(stream);
     uint64_t bit = (uint64_t)1 << place->index % BITS;
-    if (is_busy)
+    if (is_busy) {
         atomic_fetch_or(&busy[place->index / BITS], bit);
-    else
+    } else {
+        place->times_idle++;
         atomic_fetch_and(&busy[place->index / BITS], ~bit);
+    }
 }

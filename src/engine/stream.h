@@ -42,6 +42,7 @@ struct ag_listing {
     struct ag_stream *next; /* all states, in use or free; constant */
     bool listens;           /* counted in ag_listeners */
     bool busy;              /* it listens or is curious */
+    uint64_t times_idle;    /* that it was busy no more: calls for it may not be told of then */
 };
 
 /* registry.c: which stream has the state. */
