@@ -27,6 +27,7 @@ HEADERS = {
     "engine/kernel.c": ("engine/engine.h", "defines calls of doors only"),
     "engine/life.c": ("engine/engine.h", "defines calls of doors only"),
     "engine/passing.c": ("engine/engine.h", "defines calls of doors only"),
+    "engine/poll.c": ("engine/engine.h", "defines calls of doors only"),
     "engine/pool.c": ("engine/engine.h", "defines calls of doors only"),
     "engine/read.c": ("engine/engine.h", "defines calls of doors only"),
     "preload/bypass.c": ("preload/preload.h", "one header for all doors"),

@@ -250,16 +250,24 @@ static enum ag_outcome visit(struct ag_stream *stream, const struct ag_event_cal
     return outcome;
 }
 
+/* What the op is, in a stream that is locked. False: it cannot be held, nor the event be known. */
+static bool describe(struct ag_stream *stream, const struct ag_event_call *call, CUcontext current,
+                     struct ag_event_known *known, struct ag_described *op)
+{
+    bool good = known->context == stream->id.context && ag_op_is_eligible(stream, current);
+    known->serial = good ? known->serial : 0;
+    bool described = ag_describe_event(op, call, known->serial);
+    if (UNLIKELY(!described) && !call->wait)
+        ag_event_goes_unnoted(call->event);
+    return described;
+}
+
 /* The op of a stream that is locked; of the event that is `known`. Whether it is held. */
 static bool decide_event(struct ag_stream *stream, const struct ag_event_call *call,
                          CUcontext current, struct ag_event_known *known)
 {
     struct ag_described op;
-    bool good = known->context == stream->id.context && ag_op_is_eligible(stream, current);
-    known->serial = good ? known->serial : 0;
-    bool described = ag_describe_event(&op, call, known->serial);
-    if (UNLIKELY(!described) && !call->wait)
-        ag_event_goes_unnoted(call->event);
+    bool described = describe(stream, call, current, known, &op);
     if (UNLIKELY(ag_guests_host(stream) != NULL)) {
         enum ag_outcome outcome = visit(stream, call, described ? &op : NULL, known);
         if (outcome != AG_OP_LEFT)

@@ -212,8 +212,8 @@ void ag_engine_barrier_most(enum ag_reason reason);
 void ag_engine_barrier_event(CUevent event, enum ag_reason reason);
 
 /* Before a call that asks whether an event has happened, or whether a stream is idle. True: it has
-   not, or is not, since what is asked about is held, and stays so. The door answers. False: the door
-   asks the driver. To a thread that polls this is a barrier. */
+   not, or is not, since what is asked about is held, and stays so. The door answers. False: the
+   door asks the driver. To a thread that polls this is a barrier. */
 bool ag_engine_asks_event(CUevent event);
 bool ag_engine_asks_stream(CUstream stream, bool ptsz);
 

@@ -166,7 +166,8 @@ extern const char ag_cause_kernel[];
 /*
  * What the calling thread has done that says where its blocks begin (turns.h), and whether a door
  * is to call the engine. Raised: by the doors of such calls (preload/) and by read.c, pinned.c.
- * Lowered: `reads`, by read.c; `asked`, by poll.c, and by a door that is told that something is done.
+ * Lowered: `reads`, by read.c; `asked`, by poll.c, and by a door that is told that something is
+ * done.
  */
 extern _Thread_local struct ag_done {
     uint32_t waits;  /* calls for which the host may wait */

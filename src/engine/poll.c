@@ -6,8 +6,9 @@
  * kernels, and goes on. A thread that is told "not yet" again and again, and issues nothing
  * meanwhile, waits for what it asks about. To such a thread a question is a barrier.
  */
-#include "engine/barrier.h"
 #include "engine/engine.h"
+
+#include "engine/barrier.h"
 #include "engine/guests.h"
 #include "engine/hot.h"
 #include "engine/issuer.h"

@@ -10,8 +10,8 @@
    known of the event, which stays true unless the program uses the event in two threads at once. */
 struct ag_event_known ag_event_settle(CUevent event, bool all, enum ag_reason reason);
 
-/* Without a barrier before a question about the event: whether a record of it is held (*held) in the
-   current context. False: it is held elsewhere. */
+/* Without a barrier before a question about the event: whether a record of it is held (*held) in
+   the current context. False: it is held elsewhere. */
 bool ag_event_stays(CUevent event, CUcontext current, bool *held);
 
 /* The program destroys the event: submits what has to be. True: the event is to be destroyed behind

@@ -354,6 +354,18 @@ join(struct ag_recorder *rec, struct ag_node *first, struct ag_node *next, uint3
     return last != NULL && last->trace == NULL && ag_node_is_good(last) ? last : NULL;
 }
 
+/* The nodes of the last round of the sequence that ends at this node. If a further one has begun,
+   the next sequence has the rest of it. */
+static void take_whole_round(struct ag_recorder *rec, struct ag_node *node, uint32_t period,
+                             struct ag_node *round[])
+{
+    for (uint32_t i = 0; i < rec->begun; i++)
+        node = node->parent;
+    take_round(node, period, round);
+    if (rec->begun != 0)
+        bound(rec, period - rec->begun);
+}
+
 /* The last ops of the sequence at `node` are a round of a loop. Returns the last node of as many
    rounds as there may be, which is hot; NULL: there is none. */
 __attribute__((noinline)) static struct ag_node *
@@ -367,11 +379,7 @@ unroll(struct ag_recorder *rec, struct ag_node *node, uint32_t period, uint32_t 
     rec->rounds = node == &rec->unseen;
     if (rec->rounds || !ag_node_is_good(node))
         return NULL;
-    for (uint32_t i = 0; i < rec->begun; i++)
-        node = node->parent;
-    take_round(node, period, round);
-    if (rec->begun != 0)
-        bound(rec, period - rec->begun);
+    take_whole_round(rec, node, period, round);
     for (uint32_t i = 0; last != NULL && i < length / period * period; i++)
         last = append_one(&rec->tree, last, round[i % period]);
     if (last != NULL && last->known != NULL)

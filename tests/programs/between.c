@@ -205,10 +205,9 @@ static const struct {
     const char *name;
     void (*call)(void);
 } words[] = {
-    {WORD(functions)},         {WORD(kernels)},        {WORD(occupancy)},
-    {WORD(functions_by_name)}, {WORD(contexts)},       {WORD(memory)},
-    {WORD(streams)},           {WORD(events)},         {WORD(events_beside)},
-    {WORD(idle)},              {WORD(host_functions)}, {WORD(callbacks)},
+    {WORD(functions)},     {WORD(kernels)}, {WORD(occupancy)},      {WORD(functions_by_name)},
+    {WORD(contexts)},      {WORD(memory)},  {WORD(streams)},        {WORD(events)},
+    {WORD(events_beside)}, {WORD(idle)},    {WORD(host_functions)}, {WORD(callbacks)},
 };
 
 static void begin(void)
