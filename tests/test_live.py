@@ -40,6 +40,11 @@ def test_host_waits_without_saying_so(scenario):
         assert done.report["flushes"]["watchdog"] > 0, "nothing was held when the host waited"
 
 
+def test_a_question_hears_of_what_the_watchdog_has_submitted():
+    done, *_ = live("poll_relayed", {"AUTOGRAPH_HOLD_BOUND_US": 2000})
+    assert done.report["flushes"]["watchdog"] > 0
+
+
 @pytest.mark.parametrize("scenario", SPINNING)
 def test_held_no_longer_than_the_bound(scenario):
     """Some wait is as long as the bound, so ops were held; none is longer by more than the slack."""

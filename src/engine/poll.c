@@ -50,11 +50,12 @@ bool ag_engine_asks_event(CUevent event)
     return false;
 }
 
-/* Whether the stream's own ops are all that it may hold, and the calling thread issues them. */
+/* Whether the stream's own ops are all that it may hold, the calling thread issues them, and none
+   went out through a relay, of which the driver's answer says nothing. */
 static bool is_plain(const struct ag_stream *stream)
 {
-    return stream != NULL && ag_issuer_is_self(stream) && !ag_guests_any(stream) &&
-           ag_guests_host(stream) == NULL;
+    return stream != NULL && ag_issuer_is_self(stream) && !stream->relay.used &&
+           !ag_guests_any(stream) && ag_guests_host(stream) == NULL;
 }
 
 bool ag_engine_asks_stream(CUstream handle, bool ptsz)

@@ -166,6 +166,30 @@ static void poll_stream(void)
     }
 }
 
+/* The watchdog has submitted a loop of the thread's own default stream, by another way. The thread
+   asks for the stream while the loop spins there. */
+static void poll_relayed(void)
+{
+    CUstream s = CU_STREAM_PER_THREAD;
+    unsigned early = 0;
+    volatile uint32_t *other = host_words(1);
+    for (uint32_t step = 1; step <= 400 + STEPS; step++) {
+        set_word(other, step <= 400);
+        OK(launch_word(spin, other, 1, s));
+        body(s, word, step);
+        if (step > 400) {
+            usleep(20000);
+            early += cuStreamQuery(s) == CUDA_SUCCESS;
+            set_word(other, 1);
+            while (get_word(word) != step)
+                sched_yield();
+        }
+        if (step == 400)
+            OK(cuStreamSynchronize(s));
+    }
+    CHECK(early == 0);
+}
+
 static void poll_event(void)
 {
     CUstream s = made(CU_STREAM_NON_BLOCKING);
@@ -538,6 +562,7 @@ int main(int argc, char **argv)
                {"streams", streams},
                {"callback", callback},
                {"poll_event", poll_event},
+               {"poll_relayed", poll_relayed},
                {"poll_stream", poll_stream},
                {"stuck", stuck},
                {"stuck_longer", stuck_longer},
