@@ -26,7 +26,8 @@ def run(shape, preload=True, words=(), **env):
 
 # Work between the steps, in the stream of a branch: behind the branch, or before the next one. And other events than
 # when the graph was made.
-RULES = ["behind", "host_function", "host_function_early", "recorded_elsewhere", "unknown_call", "patterns"]
+RULES = ["behind", "host_function", "host_function_early", "recorded_elsewhere", "recorded_beside",
+         "unknown_call", "patterns"]
 
 
 @pytest.mark.parametrize("way", ["usual", "fixed", "hasty", "recapture", "legacy"])
@@ -81,6 +82,15 @@ def test_branches_keep_their_streams_order(rule, events, strategy):
     plain, done = (helpers.run_logged(command, preload=preload, env={"AUTOGRAPH_TRACE_DUEL": "false",
                                                                      "AUTOGRAPH_UPDATE_STRATEGY": strategy})
                    for preload in (False, True))
+    assert (done.stdout, done.stderr) == (plain.stdout, "")
+    assert done.report["errors"] == 0 and done.report["replays"] > 0
+
+
+def test_a_launch_records_the_event_in_a_stream_that_is_not_followed():
+    command = [compiled.program("live_rule"), "launched_elsewhere"]
+    plain = helpers.run(command, preload=False)
+    done = helpers.run_logged(command, env={"AUTOGRAPH_TRACE_DUEL": "false", "AUTOGRAPH_TRACE_YOUNG": 2,
+                                            "CUDA_DEVICE_MAX_CONNECTIONS": 32})  # no two streams share one
     assert (done.stdout, done.stderr) == (plain.stdout, "")
     assert done.report["errors"] == 0 and done.report["replays"] > 0
 

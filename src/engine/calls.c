@@ -8,6 +8,7 @@
 #include "engine/event.h"
 #include "engine/execs.h"
 #include "engine/fork.h"
+#include "engine/hot.h"
 #include "engine/issuer.h"
 #include "engine/observe.h"
 #include "engine/op.h"
@@ -244,6 +245,8 @@ static enum ag_outcome visit(struct ag_stream *stream, const struct ag_event_cal
 {
     bool times = !call->wait && known->timed;
     enum ag_outcome outcome = ag_op_visit(stream, op != NULL && !times, op);
+    if (UNLIKELY(outcome == AG_OP_LOST) && !call->wait)
+        ag_event_goes_unnoted(call->event);
     if (outcome != AG_OP_LEFT && call->wait && op != NULL && op->op.shape[AG_EVENT_LINK] == 0 &&
         known->by != NULL)
         ag_guests_follow(stream, known);
@@ -297,6 +300,16 @@ static struct ag_event_known settle(const struct ag_event_call *call, CUcontext 
     return known;
 }
 
+/* The call is none of an op that is followed. */
+static __attribute__((noinline)) void leave_alone(const struct ag_event_call *call)
+{
+    if (call->wait)
+        return;
+    ag_event_unseen();
+    if (atomic_load(&ag_event_streams) != 0)
+        ag_event_goes_unnoted(call->event);
+}
+
 /*
  * An event's first record in a context goes out eagerly, and with it the driver has said that the
  * event is good there; so has the record, for a wait.
@@ -308,16 +321,15 @@ bool ag_engine_event(const struct ag_event_call *call)
     struct ag_stream *stream = ag_enter_op(call->stream, call->ptsz, current);
     AG_NOTE(ag_note_event(stream, call));
     if (stream == NULL) {
-        if (!call->wait)
-            ag_event_unseen();
+        leave_alone(call);
         return false;
     }
     const struct ag_context *context = stream->id.context;
     bool held = false;
     if (!ag_op_passes(stream, ag_mark(call->wait ? AG_OP_WAIT : AG_OP_RECORD, NULL, 0)))
         held = decide_event(stream, call, current, &known);
-    else if (!call->wait)
-        ag_event_unseen();
+    else
+        leave_alone(call);
     ag_stream_unlock(stream);
     if (!held && !call->wait && known.context != context)
         (void)ag_event_recorded(call->event, context); /* without room it is never held */

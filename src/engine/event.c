@@ -178,8 +178,10 @@ void ag_event_goes_unnoted(CUevent handle)
 {
     struct bucket *bucket = enter(handle);
     struct event *event = find(bucket, handle);
-    if (event != NULL)
+    if (event != NULL) {
         event->by = NULL;
+        event->recorder.depth = 0;
+    }
     leave(bucket);
 }
 

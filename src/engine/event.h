@@ -56,7 +56,8 @@ bool ag_event_recorded(CUevent event, const struct ag_context *context);
  */
 bool ag_event_hold(CUevent event, struct ag_stream *stream, bool wait, unsigned branch);
 
-/* A record of the event comes that ag_event_hold() will not hear of. */
+/* A record of the event comes that ag_event_hold() will not hear of. No wait is linked to the one
+   before (ag_event_depth()), whose sequence may be open in another thread. */
 void ag_event_goes_unnoted(CUevent event);
 
 /* Some event may have been recorded by this thread, and nobody will say which. */

@@ -43,15 +43,22 @@ static inline bool is_same(const struct ag_node *node, const struct ag_kernel_ca
            (call->params != NULL || node->op.layout->count == 0);
 }
 
+/* A launch records the event, unless it is refused. */
+static void settle_event(CUevent event)
+{
+    (void)ag_event_settle(event, true, AG_REASON_EVENT);
+    ag_event_goes_unnoted(event);
+}
+
 /* A launch may record an event: before that goes what has to be submitted before a record. */
 static __attribute__((noinline)) void settle_events(const struct ag_kernel_call *call)
 {
     for (uint32_t i = 0; i < call->shape.nattrs; i++) {
         const CUlaunchAttribute *attr = &call->attrs[i];
         if (attr->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
-            (void)ag_event_settle(attr->value.programmaticEvent.event, true, AG_REASON_EVENT);
+            settle_event(attr->value.programmaticEvent.event);
         else if (attr->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
-            (void)ag_event_settle(attr->value.launchCompletionEvent.event, true, AG_REASON_EVENT);
+            settle_event(attr->value.launchCompletionEvent.event);
     }
 }
 
@@ -72,6 +79,8 @@ static __attribute__((noinline)) void launch_unfollowed(const struct ag_kernel_c
 {
     if (current == NULL && !ag_stream_is_default(call->stream))
         ag_enter_unfollowed(); /* no context is needed where there is a handle */
+    if (records(call))
+        ag_event_unseen();
     if (ag_anything_held() && ag_young_has(call->stream)) {
         settle_events(call);
         ag_engine_barrier_load(call->func);

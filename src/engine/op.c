@@ -277,8 +277,7 @@ static enum ag_outcome step_in_host(struct ag_stream *stream, struct ag_stream *
     return outcome;
 }
 
-/* The stream's lock is given back meanwhile. Where another thread has come, the op goes out
-   eagerly, and nothing is known of it. */
+/* The stream's lock is given back meanwhile. */
 __attribute__((noinline)) enum ag_outcome ag_op_visit(struct ag_stream *stream, bool described,
                                                       struct ag_described *call)
 {
@@ -297,7 +296,7 @@ __attribute__((noinline)) enum ag_outcome ag_op_visit(struct ag_stream *stream, 
     ag_stream_unlock(host);
     ag_stream_lock(stream);
     bool lost = stream->id.life != life || !ag_issuer_is_self(stream);
-    return outcome == AG_OP_LEFT && lost ? AG_OP_EAGER : outcome;
+    return outcome == AG_OP_LEFT && lost ? AG_OP_LOST : outcome;
 }
 
 bool ag_op_step_forked(struct ag_stream *stream, bool described, struct ag_described *call)

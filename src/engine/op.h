@@ -52,12 +52,12 @@ static inline bool ag_op_is_eligible(const struct ag_stream *stream, CUcontext c
 }
 
 /* What becomes of an op: it begins no sequence of another stream's; it goes out eagerly; it is
- * held.
- */
-enum ag_outcome { AG_OP_LEFT, AG_OP_EAGER, AG_OP_HELD };
+   held; it goes out eagerly, and nobody knows of it. */
+enum ag_outcome { AG_OP_LEFT, AG_OP_EAGER, AG_OP_HELD, AG_OP_LOST };
 
 /* The same in a stream that may be a guest (guests.h): what becomes of the op in the host's
-   sequence. AG_OP_LEFT: that has ended, and the op is one of this stream. */
+   sequence. AG_OP_LEFT: that has ended, and the op is one of this stream. AG_OP_LOST: so it has,
+   and another thread has come to this stream. */
 enum ag_outcome ag_op_visit(struct ag_stream *stream, bool described, struct ag_described *call);
 
 /* An op of one stream's sequence. `linked`: it continues the open sequence, also where what is held

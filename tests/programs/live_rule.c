@@ -128,11 +128,16 @@ static void record_twice(uint32_t step)
     show_extra();
 }
 
-static void recorded_elsewhere(void)
+static void make_unfollowed(void)
 {
     CUstreamAttrValue value = {.syncPolicy = CU_SYNC_POLICY_AUTO};
     unfollowed = made(CU_STREAM_NON_BLOCKING);
     OK(cuStreamSetAttribute(unfollowed, CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY, &value));
+}
+
+static void recorded_elsewhere(void)
+{
+    make_unfollowed();
     release_word();
     steps(with_words, record_twice);
 }
@@ -169,6 +174,90 @@ static void unknown_call(void)
 {
     release_word();
     steps(with_words, wait_beside);
+    show_extra();
+}
+
+/* A launch records the event in a stream that the library does not follow yet, since others have
+   come for an op. So the origin waits for the launch. */
+enum { SHORT_LIVES = 8 };
+
+static void live_shortly(void)
+{
+    for (unsigned i = 0; i < SHORT_LIVES; i++) {
+        CUstream s = made(CU_STREAM_NON_BLOCKING);
+        copy(buffer[3], buffer[3], 1, s);
+        OK(cuStreamSynchronize(s));
+        OK(cuStreamDestroy(s));
+    }
+}
+
+static void launch_with(CUevent event, CUstream s)
+{
+    CUlaunchAttribute attr = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT};
+    attr.value.programmaticEvent.event = event;
+    CUlaunchConfig config = one_block(1, &attr, 1, s);
+    OK(cuLaunchKernelEx(&config, nop, NULL, NULL));
+}
+
+static void launch_twice(uint32_t step)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    with_words(step);
+    kick(origin);
+    OK(cuLaunchHostFunc(branch[0], write_late, (void *)(uintptr_t)step));
+    OK(launch_mix(extra, N, step, branch[0]));
+    OK(cuEventRecord(middle, branch[0]));
+    launch_with(middle, s);
+    OK(cuStreamWaitEvent(origin, middle, 0));
+    kick(origin);
+    with_words(step);
+    show_extra();
+    OK(cuStreamDestroy(s));
+}
+
+static void launched_elsewhere(void)
+{
+    live_shortly();
+    release_word();
+    steps(with_words, launch_twice);
+}
+
+/* The event by which a branch joins is recorded again by another thread, in a stream that the
+   library does not follow, before the origin waits for it. So the origin does not wait for the
+   branch, and the next branch comes behind this one only because its stream says so. */
+static void *record_again(void *event)
+{
+    OK(cuCtxSetCurrent(ctx));
+    OK(cuEventRecord(event, unfollowed));
+    return NULL;
+}
+
+static void join_nothing(uint32_t step)
+{
+    pthread_t beside;
+    CUevent event = lent(joined[0]);
+    hold_word();
+    begin_with_words(step);
+    OK(cuEventRecord(event, branch[0]));
+    CHECK(pthread_create(&beside, NULL, record_again, event) == 0);
+    CHECK(pthread_join(beside, NULL) == 0);
+    OK(cuStreamWaitEvent(origin, event, 0));
+    give_back(event);
+    join(1);
+    give(1);
+    OK(launch_mix(buffer[0], N, step, origin));
+    OK(cuStreamSynchronize(origin)); /* a sequence begins behind it */
+    with_words(step);
+    kick(origin);
+    usleep(PAUSE_US);
+    release_word();
+}
+
+static void recorded_beside(void)
+{
+    make_unfollowed();
+    release_word();
+    steps(with_words, join_nothing);
     show_extra();
 }
 
@@ -272,6 +361,8 @@ int main(int argc, char **argv)
                                           {"host_function", host_function},
                                           {"host_function_early", host_function_early},
                                           {"recorded_elsewhere", recorded_elsewhere},
+                                          {"recorded_beside", recorded_beside},
+                                          {"launched_elsewhere", launched_elsewhere},
                                           {"unknown_call", unknown_call},
                                           {"patterns", patterns},
                                           {"new_steps", new_steps},
