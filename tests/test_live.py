@@ -40,6 +40,13 @@ def test_host_waits_without_saying_so(scenario):
         assert done.report["flushes"]["watchdog"] > 0, "nothing was held when the host waited"
 
 
+@pytest.mark.parametrize("scenario", ["poll_event", "poll_both"])
+def test_who_polls_waits_for_no_watchdog(scenario):
+    done, *_ = live(scenario, helpers.PATIENT)
+    assert done.stderr == "" and done.report["errors"] == 0
+    assert done.report["replays"] > 0 and done.report["flushes"].get("watchdog", 0) == 0
+
+
 def test_a_question_hears_of_what_the_watchdog_has_submitted():
     done, *_ = live("poll_relayed", {"AUTOGRAPH_HOLD_BOUND_US": 2000})
     assert done.report["flushes"]["watchdog"] > 0

@@ -166,13 +166,12 @@ extern const char ag_cause_kernel[];
 /*
  * What the calling thread has done that says where its blocks begin (turns.h), and whether a door
  * is to call the engine. Raised: by the doors of such calls (preload/) and by read.c, pinned.c.
- * Lowered: `reads`, by read.c; `asked`, by poll.c, and by a door that is told that something is
- * done.
+ * Lowered: `reads`, by read.c; `told`, by poll.c.
  */
 extern _Thread_local struct ag_done {
     uint32_t waits;  /* calls for which the host may wait */
     uint32_t graphs; /* launches of the program's own graphs while a sequence is open */
-    uint32_t asked;  /* questions in a row that poll.c counts */
+    uint32_t told;   /* questions that were answered "not ready" */
     bool reads; /* the engine is to hear how the thread's wait for a stream has ended (read.c) */
 } ag_done __attribute__((tls_model("initial-exec")));
 

@@ -17,25 +17,28 @@
 #include "engine/settle.h"
 #include "policy/policy.h"
 
-/* A number that is another one when the thread has issued anything. */
+/* A number that is another one when the thread has issued anything. A stream that another thread
+   has locked may be taken over: it does not count. */
 static uint64_t issued(void)
 {
     uint64_t all = 0;
     for (struct ag_stream *stream = NULL; (stream = ag_stream_next_touched(stream)) != NULL;)
-        if (ag_issuer_is_self(stream))
+        if (ag_issuer_is_self(stream) && ag_stream_trylock(stream)) {
             all += ag_issuer_issued(stream);
+            ag_stream_unlock(stream);
+        }
     return all;
 }
 
-/* Counts this question. */
+/* Whether this question is one of many, as the answers before it have shown. */
 static bool polls(void)
 {
     uint64_t now = issued();
-    if (ag_self.asked != now) {
-        ag_self.asked = now;
-        ag_done.asked = 0;
-    }
-    return ++ag_done.asked >= AG_POLLS;
+    bool again = ag_self.asked == now && ag_done.told >= AG_POLLS - 1;
+    if (ag_self.asked != now || again)
+        ag_done.told = 0;
+    ag_self.asked = now;
+    return again;
 }
 
 bool ag_engine_asks_event(CUevent event)

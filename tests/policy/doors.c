@@ -423,9 +423,8 @@ static void asks(const struct play_line *line)
 {
     bool done = line->word[1] == CUDA_SUCCESS;
     while (ag_engine_listens() && is_held(line) && done)
-        ;
-    if (done)
-        ag_done.asked = 0;
+        ag_done.told++;
+    ag_done.told += !done;
 }
 
 /* What the engine is told before the call. */

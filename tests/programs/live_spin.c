@@ -208,6 +208,29 @@ static void poll_event(void)
     }
 }
 
+/* The thread also asks for what happened long ago. */
+static void poll_both(void)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    CUevent past, e;
+    OK(cuEventCreate(&past, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventRecord(past, s));
+    OK(cuStreamSynchronize(s));
+    for (uint32_t step = 0; step < STEPS * 4; step++) {
+        double begin = now();
+        CUresult r;
+        body(s, word, step);
+        OK(cuEventRecord(e, s));
+        do
+            OK(cuEventQuery(past));
+        while ((r = cuEventQuery(e)) == CUDA_ERROR_NOT_READY);
+        OK(r);
+        CHECK(get_word(word) == step);
+        waits[nwaits++] = now() - begin;
+    }
+}
+
 /* -- A kernel that waits for the host -- */
 
 /* Hundreds of different loops get hot meanwhile: none may wait for the kernel. */
@@ -561,6 +584,7 @@ int main(int argc, char **argv)
                {"threads", threads},
                {"streams", streams},
                {"callback", callback},
+               {"poll_both", poll_both},
                {"poll_event", poll_event},
                {"poll_relayed", poll_relayed},
                {"poll_stream", poll_stream},
