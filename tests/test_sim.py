@@ -187,7 +187,11 @@ LEFT = """
 @pytest.mark.parametrize("how", ["jump", "cancel"])
 def test_a_wait_may_be_left_at_once(how):
     """By a jump out of a signal handler, or as its thread is cancelled. Later waits end all the same."""
-    assert helpers.run([compiled.text(LEFT), how], preload=False).stdout == "ok\n"
+    if how == "cancel" and "address" in helpers.config()["sanitize"]:
+        pytest.skip("the sanitizer keeps the stack of a cancelled thread poisoned")
+    # What the wait had made is lost.
+    done = helpers.run([compiled.text(LEFT), how], preload=False, env=helpers.NO_LEAK_CHECK)
+    assert done.stdout == "ok\n"
 
 
 # -- Exports and versions ---------------------------------------------------------
