@@ -49,7 +49,7 @@ static struct bucket {
 
 static _Atomic unsigned events_known;
 static _Atomic uint64_t last_serial;
-static _Atomic uint64_t unseen; /* records of any events, about */
+static _Atomic uint64_t unseen; /* records of any events */
 
 /* The bucket of an event, locked. */
 static struct bucket *enter(CUevent handle)
@@ -285,11 +285,9 @@ bool ag_event_hold(CUevent handle, struct ag_stream *stream, bool wait, unsigned
     return noted;
 }
 
-/* Of two threads one may be lost: it is another number anyway. */
 void ag_event_unseen(void)
 {
-    atomic_store_explicit(&unseen, atomic_load_explicit(&unseen, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
+    atomic_fetch_add_explicit(&unseen, 1, memory_order_relaxed);
 }
 
 uint32_t ag_event_depth(CUevent handle, const struct ag_stream *stream)

@@ -10,6 +10,7 @@
 #include "engine/execs.h"
 #include "engine/failure.h"
 #include "engine/hold.h"
+#include "engine/hot.h"
 #include "engine/issuer.h"
 #include "engine/pinned.h"
 #include "engine/staging.h"
@@ -258,13 +259,19 @@ static void note_event(struct ag_stream *host, const struct ag_described *call)
         ag_sequence_has_events(host);
 }
 
+/* Whether a ban has begun, maybe while the thread had no lock: since the op was described. */
+static inline bool is_banned(void)
+{
+    return atomic_load(&ag_hold_bans) != 0;
+}
+
 /* The op in the sequence of the host, which is locked. */
 static enum ag_outcome step_in_host(struct ag_stream *stream, struct ag_stream *host,
                                     bool described, struct ag_described *call)
 {
     if (ag_guests_host(stream) != host)
         return AG_OP_LEFT;
-    if (!described || is_upload(call) || !ag_issuer_is_self(host)) {
+    if (!described || is_banned() || is_upload(call) || !ag_issuer_is_self(host)) {
         ag_stream_end(host, true, AG_REASON_STREAM_BARRIER);
         return AG_OP_LEFT;
     }
@@ -295,7 +302,7 @@ __attribute__((noinline)) enum ag_outcome ag_op_visit(struct ag_stream *stream, 
     }
     ag_stream_unlock(host);
     ag_stream_lock(stream);
-    bool lost = stream->id.life != life || !ag_issuer_is_self(stream);
+    bool lost = stream->id.life != life || !ag_issuer_is_self(stream) || (described && is_banned());
     return outcome == AG_OP_LEFT && lost ? AG_OP_LOST : outcome;
 }
 

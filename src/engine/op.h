@@ -57,7 +57,7 @@ enum ag_outcome { AG_OP_LEFT, AG_OP_EAGER, AG_OP_HELD, AG_OP_LOST };
 
 /* The same in a stream that may be a guest (guests.h): what becomes of the op in the host's
    sequence. AG_OP_LEFT: that has ended, and the op is one of this stream. AG_OP_LOST: so it has,
-   and another thread has come to this stream. */
+   and another thread has come to this stream, or nothing may be held any more. */
 enum ag_outcome ag_op_visit(struct ag_stream *stream, bool described, struct ag_described *call);
 
 /* An op of one stream's sequence. `linked`: it continues the open sequence, also where what is held
