@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Differential fuzzing: random programs do the same without and with the library.
 
-AG_FUZZ_COUNT says how many programs (20000 at full scale, 2000 at the normal one; 1000 with a
+AG_FUZZ_COUNT says how many programs (10000 at full scale, 2000 at the normal one; 1000 with a
 sanitizer), AG_FUZZ_SEED which is the first (1). What once failed is in fuzz/regressions and is run each time.
 """
 import os
@@ -22,7 +22,7 @@ import programs  # noqa: E402
 
 SANITIZED = bool(helpers.config()["sanitize"])
 COUNT = int(os.environ.get("AG_FUZZ_COUNT") or
-            helpers.by_scale(250, *(500, 1000) if SANITIZED else (2000, 20000)))
+            helpers.by_scale(250, *(500, 1000) if SANITIZED else (2000, 10000)))
 PARTS = 1 + COUNT // 2500  # of enough programs that some are replayed
 SEED = int(os.environ.get("AG_FUZZ_SEED") or 1)
 REGRESSIONS = sorted((FUZZ / "regressions").glob("*.prog"))
