@@ -300,7 +300,7 @@ static struct ag_event_known settle(const struct ag_event_call *call, CUcontext 
     return known;
 }
 
-/* The call is none of an op that is followed. */
+/* The call goes out, and nobody follows its stream. */
 static __attribute__((noinline)) void leave_alone(const struct ag_event_call *call)
 {
     if (call->wait)

@@ -79,12 +79,14 @@ static __attribute__((noinline)) void launch_unfollowed(const struct ag_kernel_c
 {
     if (current == NULL && !ag_stream_is_default(call->stream))
         ag_enter_unfollowed(); /* no context is needed where there is a handle */
-    if (records(call))
+    bool held = ag_anything_held();
+    if (records(call)) {
         ag_event_unseen();
-    if (ag_anything_held() && ag_young_has(call->stream)) {
-        settle_events(call);
-        ag_engine_barrier_load(call->func);
+        if (held)
+            settle_events(call);
     }
+    if (held && ag_young_has(call->stream))
+        ag_engine_barrier_load(call->func);
     AG_NOTE(ag_note_kernel(NULL, call));
 }
 
