@@ -422,7 +422,7 @@ static void halves(unsigned first, unsigned end, uint32_t step)
         kernels(first, 2, step);
         return;
     }
-    edge(first, middle, first);
+    edge(first, middle, middle);
     halves(first, middle, step);
     halves(middle, end, step);
     edge(middle, first, 4 + middle);
