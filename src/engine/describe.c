@@ -52,11 +52,17 @@ static bool describe_arguments(struct ag_described *to, const struct ag_kernel_c
     return true;
 }
 
+/* What the attributes of a launch mean for what else it has. */
+struct allowed {
+    bool shapes;  /* any shape that its function may have */
+    bool limited; /* the function's limit of dynamic shared memory counts */
+};
+
 /* The attributes of the launch that belong to its op; false: some cannot be held. */
 static bool describe_attributes(struct ag_described *to, const struct ag_kernel_call *call,
-                                bool *limited)
+                                struct allowed *allowed)
 {
-    *limited = true;
+    *allowed = (struct allowed){true, true};
     if (call->shape.nattrs == 0)
         return true;
     int kept = normalise(to->attrs, call->attrs, call->shape.nattrs);
@@ -64,7 +70,8 @@ static bool describe_attributes(struct ag_described *to, const struct ag_kernel_
         return false;
     to->op.extra = to->attrs;
     to->op.extra_size = (uint32_t)((size_t)kept * sizeof to->attrs[0]);
-    *limited = kept == 0 || !ag_attributes_have_limit(to->attrs, (uint32_t)kept);
+    *allowed = (struct allowed){.shapes = ag_attributes_allow_shapes(to->attrs, (uint32_t)kept),
+                                .limited = !ag_attributes_have_limit(to->attrs, (uint32_t)kept)};
     return true;
 }
 
@@ -80,12 +87,12 @@ bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *ca
     };
     memcpy(to->op.shape, &call->shape, sizeof to->op.shape);
     uint32_t number;
-    bool limited;
-    if (!describe_attributes(to, call, &limited) ||
-        !ag_setting_number(function, call->shape.shared, limited, &number))
+    struct allowed allowed;
+    if (!describe_attributes(to, call, &allowed) ||
+        !ag_setting_number(function, call->shape.shared, allowed.limited, &number))
         return false;
     to->op.shape[AG_KERNEL_FLAGS] |= number << AG_KERNEL_SETTING;
-    bool free = ag_opt.graph_shapes && !function->kept && call->shape.nattrs == 0;
+    bool free = ag_opt.graph_shapes && !function->kept && allowed.shapes;
     to->op.free = free ? AG_KERNEL_FREE : 0;
     return describe_arguments(to, call, function);
 }

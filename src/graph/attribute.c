@@ -71,6 +71,14 @@ bool ag_attributes_have_limit(const CUlaunchAttribute *attrs, uint32_t count)
     return false;
 }
 
+bool ag_attributes_allow_shapes(const CUlaunchAttribute *attrs, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (attrs[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+            return false;
+    return true;
+}
+
 /* -- Nodes ------------------------------------------------------------------- */
 
 /*

@@ -19,6 +19,9 @@ size_t ag_attribute_size(CUlaunchAttributeID id);
    function's limit. */
 bool ag_attributes_have_limit(const CUlaunchAttribute *attrs, uint32_t count);
 
+/* Whether the launch may have any shape that it may have without the attributes. */
+bool ag_attributes_allow_shapes(const CUlaunchAttribute *attrs, uint32_t count);
+
 /* Adds a kernel's node with these attributes. Programmatic stream serialization becomes an edge of
    the node instead. */
 CUresult ag_attribute_add_kernel(CUgraphNode *made, CUgraph graph, const CUgraphNode *after,

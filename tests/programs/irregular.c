@@ -49,6 +49,21 @@ static void shaped(uint32_t grid, uint32_t block, uint32_t shared, uint32_t k)
     OK(cuLaunchKernel(mix, grid, 1, 1, block, 1, 1, shared, stream, args, NULL));
 }
 
+/* The same in a place of its own, by a launch that may begin before the one ahead of it has ended.
+ */
+static void early_shaped(uint32_t grid, uint32_t block, uint32_t shared, uint32_t k)
+{
+    uint32_t n = grid * block;
+    CUdeviceptr to = at(back, 4096 + 1024 * k);
+    void *args[] = {&to, &n, &k};
+    CUlaunchAttribute may = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                             .value = {.programmaticStreamSerializationAllowed = 1}};
+    CUlaunchConfig config = one_block(block, &may, 1, stream);
+    config.gridDimX = grid;
+    config.sharedMemBytes = shared;
+    OK(cuLaunchKernelEx(&config, mix, args, NULL));
+}
+
 /* One of four functions, of other parameters each. */
 static void which(uint32_t x)
 {
@@ -81,6 +96,11 @@ static void regular(void)
 static void grid(void)
 {
     shaped(1 + draw(0) % 40, 32, 0, ODD);
+}
+
+static void early_grid(void)
+{
+    early_shaped(1 + draw(0) % 40, 16, draw(1) % 8 * 64, ODD);
 }
 
 static void block(void)
@@ -170,6 +190,16 @@ static void grids(void)
 {
     for (uint32_t k = 0; k < KERNELS; k++)
         shaped(1 + draw(k) % 40, 32, 0, k);
+}
+
+/* Every other one may begin early. */
+static void early_grids(void)
+{
+    for (uint32_t k = 0; k < KERNELS; k++)
+        if (k % 2)
+            early_shaped(1 + draw(k) % 40, 16, 0, k);
+        else
+            shaped(1 + draw(k) % 40, 16, 0, k);
 }
 
 static void functions(void)
@@ -602,7 +632,7 @@ static const struct {
     {ALL(streams_made)},   {ALL(waits_for_each)}, {ALL(asks_after_each)},
     {ALL(context_waits)},  {ALL(large_down)},     {ALL(places)},
     {ALL(hole)},           {ALL(hole_at_times)},  {ALL(two_holes)},
-    {ALL(layers)},
+    {ALL(layers)},         {ONE(early_grid)},     {ALL(early_grids)},
 };
 
 static void loop(unsigned word, bool wait, uint32_t steps)
