@@ -71,19 +71,23 @@ static uint32_t average(uint32_t before, uint64_t ns)
     return before + (uint32_t)(((int64_t)last - (int64_t)before) / AG_PACE_WEIGHT);
 }
 
-void ag_pace_spent(struct ag_stream *stream, uint64_t ns, bool whole)
-{
-    if (ns == 0)
-        return;
-    ag_self.submitting += ns;
-    if (whole)
-        stream->pace.replay_ns = average(stream->pace.replay_ns, ns);
-}
-
 /* The same of one of the first times that something is measured: a pause makes it longer only. */
 static uint32_t least(uint32_t before, uint64_t ns)
 {
     return before != 0 && ns >= before ? before : average(0, ns);
+}
+
+void ag_pace_spent(struct ag_stream *stream, uint64_t ns, bool whole)
+{
+    struct ag_pace *pace = &stream->pace;
+    if (ns == 0)
+        return;
+    ag_self.submitting += ns;
+    bool patched = stream->counters.patches != pace->patches;
+    pace->patches = stream->counters.patches;
+    if (whole)
+        pace->replay_ns =
+            patched || !is_known(pace) ? least(pace->replay_ns, ns) : average(pace->replay_ns, ns);
 }
 
 /* Takes in the time between two held ops of the stream, and of its thread. */
@@ -169,6 +173,16 @@ __attribute__((noinline)) static void look(struct ag_stream *stream)
         resize(stream, best);
 }
 
+/* The ops of the first piece behind a wait, if a call of the driver less is made for each op, and a
+   replay takes as long as a call. */
+static uint32_t foresee(const struct ag_pace *pace)
+{
+    struct ag_pace held = *pace;
+    held.any_ns = pace->op_ns > AG_GAIN_NS ? pace->op_ns - AG_GAIN_NS : 0;
+    held.replay_ns = AG_GAIN_NS;
+    return best_first(&held);
+}
+
 /* An eager sequence has ended before anything was held. Sequences become only as long as ops can be
    held at its pace. */
 __attribute__((noinline)) static void guess(struct ag_stream *stream, uint32_t ops, bool barrier)
@@ -183,6 +197,8 @@ __attribute__((noinline)) static void guess(struct ag_stream *stream, uint32_t o
             length /= 2;
         if (length != pace->length)
             resize(stream, length);
+        if (barrier)
+            pace->first = foresee(pace);
     }
     pace->ended = barrier ? 0 : now; /* not what the program waits for */
 }

@@ -17,7 +17,7 @@
  * the GPU starts on it while the program issues the rest.
  *
  * How it is measured: c on held ops, N at barriers. Until something has been held, eager sequences
- * tell how many ops can be held at all.
+ * tell how many ops can be held at all, and how long the first piece behind a wait is to be.
  *
  * Lengths are powers of two, so that a loop of identical ops is cut at the same arguments. A length
  * changes only when another one is clearly better, since sequences of another length have to get

@@ -153,7 +153,9 @@ struct ag_pace {
     uint32_t holds;      /* that were measured, up to AG_PACE_HOLDS; 0: op_ns is of eager ops */
     uint32_t any_ns;    /* the program's own time between two held ops of a thread in any streams */
     uint64_t ended;     /* when the last eager sequence ended, ns; 0: not known */
-    uint32_t replay_ns; /* time that a replay takes the thread, ns, on average */
+    uint32_t replay_ns; /* time that a replay takes the thread, ns, on average; of those that set
+                           arguments the least counts */
+    uint64_t patches;   /* of the stream when that was measured last */
     uint32_t run;       /* ops since the last barrier */
     uint32_t runs;      /* ops between two barriers, on average */
     uint32_t length;    /* ops of a sequence, as the recorder was told */

@@ -46,6 +46,7 @@ void ag_recorder_resize(struct ag_recorder *rec, uint32_t unroll, uint32_t most)
 static struct ag_stream stream;
 static uint64_t op_ns, replay_ns; /* of the program's own, before each op; of a replay */
 static uint64_t pause_ns;         /* in the next piece */
+static bool patched;              /* replays set arguments */
 
 static void begin(uint64_t op, uint64_t replay)
 {
@@ -53,6 +54,7 @@ static void begin(uint64_t op, uint64_t replay)
     op_ns = op;
     replay_ns = replay;
     pause_ns = 0;
+    patched = false;
     ag_pace_start(&stream);
 }
 
@@ -64,6 +66,7 @@ static void piece(uint32_t ops, bool barrier)
     pause_ns = 0;
     ag_pace_submitted(&stream, ops, false, now);
     now += replay_ns;
+    stream.counters.patches += patched;
     ag_pace_spent(&stream, replay_ns, true);
     now += op_ns;
     stream.seq.epoch++;
@@ -244,6 +247,37 @@ TEST(the_gpu_starts_early_where_that_saves_more_than_a_replay_takes)
     CHECK(first_of(1000, 2000, 500) == 8);
     CHECK(first_of(120, 2000, 16) == UINT32_MAX);
     CHECK(first_of(120, 5000, 64) == UINT32_MAX);
+}
+
+static uint32_t foreseen(uint64_t op)
+{
+    begin(0, 0);
+    for (unsigned i = 0; i < 4; i++) {
+        eager(32, op);
+        now += 32 * op;
+        ag_pace_ended(&stream, 32, true);
+    }
+    return stream.pace.first;
+}
+
+TEST(eager_ops_tell_it_before_there_is_a_graph)
+{
+    CHECK(foreseen(4500) == 8);
+    CHECK(foreseen(2600) == 32);
+    CHECK(foreseen(2000) == UINT32_MAX);
+}
+
+TEST(replays_that_set_arguments_do_not_lengthen_it)
+{
+    begin(300, 2000);
+    run(400, 32);
+    patched = true;
+    replay_ns = 20000;
+    run(400, 32);
+    CHECK(stream.pace.first == 8);
+    patched = false;
+    run(400, 32);
+    CHECK(stream.pace.first == UINT32_MAX);
 }
 
 TEST(and_it_does_not_come_and_go)
