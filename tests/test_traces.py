@@ -29,7 +29,6 @@ ARGUMENTS = {
     "long_loop": [["20", "100"]],
     "fork_random": [["1", "6"]],
     "newer": [["modes"], ["functions"]],
-    "own_clock": [["60", "8", "1", "1000", "100"]],
     "own_graph": [["200"]],
     "peer_copies": [[], ["one"]],
     "peer_order": [["upload"]],
@@ -54,7 +53,8 @@ LEFT_OUT = {
     "fault_loops-relay_lost": "waits for what fails",
     **dict.fromkeys(("live_spin-poll_both", "live_spin-poll_event", "live_spin-poll_stream", "uploads-never_idle"),
                     "polls: a slow machine fills the file"),
-    **dict.fromkeys(("report_clock-goes_back", "report_clock-changes"), "has no clock by which records come in order"),
+    **dict.fromkeys(("own_clock", "report_clock-goes_back", "report_clock-changes"),
+                    "has no clock by which records come in order"),
     "live_life-leaves_at_once": "writes no trace",
     **dict.fromkeys(("sim_basic", "sim_graph", "sim_order", "sim_rules", "sim_threads"), "is for the driver alone"),
 }
