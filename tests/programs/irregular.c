@@ -49,8 +49,7 @@ static void shaped(uint32_t grid, uint32_t block, uint32_t shared, uint32_t k)
     OK(cuLaunchKernel(mix, grid, 1, 1, block, 1, 1, shared, stream, args, NULL));
 }
 
-/* The same in a place of its own, by a launch that may begin before the one ahead of it has ended.
- */
+/* The same in a place of its own, by a kernel that may begin before the one ahead has ended. */
 static void early_shaped(uint32_t grid, uint32_t block, uint32_t shared, uint32_t k)
 {
     uint32_t n = grid * block;
