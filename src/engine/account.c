@@ -237,9 +237,7 @@ static void see(struct ag_stream *stream)
 
 void ag_account_peek(struct ag_counters *sum, uint64_t *streams)
 {
-    *sum = (struct ag_counters){.errors = atomic_load(&ag_context_errors) +
-                                          atomic_load(&ag_setting_errors),
-                                .unwatched = atomic_load(&ag_unfollowed_ops) + ag_young_ops()};
+    *sum = (struct ag_counters){.unwatched = atomic_load(&ag_unfollowed_ops) + ag_young_ops()};
     *streams = 0;
     pthread_mutex_lock(&peek_lock);
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next)
@@ -254,6 +252,8 @@ void ag_account_peek(struct ag_counters *sum, uint64_t *streams)
         sum->unwatched += atomic_load_explicit(&stream->issuer.passed, memory_order_relaxed);
     }
     sum->ops += sum->unwatched;
+    /* Last: who had a stream's lock may have counted one. */
+    sum->errors += atomic_load(&ag_context_errors) + atomic_load(&ag_setting_errors);
     pthread_mutex_unlock(&peek_lock);
 }
 

@@ -54,27 +54,38 @@ static void leave_queue(struct job *job)
     ag_futex(&ended, FUTEX_WAKE_PRIVATE, INT_MAX, NULL);
 }
 
-static void run(struct job *job)
+/* In its context; what destroys needs none. The context is left before anybody is told that the job
+   has ended: an error of that is counted by then. */
+static void in_context(struct job *job, bool undo)
 {
     bool pushed, entered = ag_context_enter(job->context, &pushed);
+    if (undo)
+        job->undo(job);
+    else if (entered || job->undo == NULL)
+        job->result = job->run(job);
+    else
+        job->result = CUDA_ERROR_INVALID_CONTEXT;
+    ag_context_leave(pushed);
+}
+
+static void run(struct job *job)
+{
     pthread_mutex_lock(&lock);
     bool lost = job->lost;
     pthread_mutex_unlock(&lock);
-    if (job->undo == NULL) /* it destroys, for which no context has to be current */
-        job->result = job->run(job);
-    else if (!lost) /* or what it makes would be for nobody */
-        job->result = entered ? job->run(job) : CUDA_ERROR_INVALID_CONTEXT;
+    bool runs = !lost || job->undo == NULL; /* or what it makes would be for nobody */
+    if (runs)
+        in_context(job, false);
     pthread_mutex_lock(&lock);
     lost = job->lost;
     job->done = true;
     if (!lost)
         leave_queue(job); /* and it is no longer ours */
     pthread_mutex_unlock(&lock);
-    if (lost && job->undo != NULL)
-        job->undo(job);
-    ag_context_leave(pushed);
     if (!lost)
         return;
+    if (job->undo != NULL)
+        in_context(job, true);
     pthread_mutex_lock(&lock);
     leave_queue(job);
     pthread_mutex_unlock(&lock);

@@ -50,16 +50,20 @@ struct ag_stream *ag_stream_all(void)
     return &stream;
 }
 
+static _Atomic unsigned inside; /* threads in the context */
+
 bool ag_context_enter(const struct ag_context *entered, bool *pushed)
 {
     (void)entered;
-    *pushed = false;
+    *pushed = true;
+    inside++;
     return true;
 }
 
 void ag_context_leave(bool pushed)
 {
-    (void)pushed;
+    usleep(1000); /* who does not wait for it sees it */
+    inside -= pushed;
 }
 
 static _Atomic unsigned given;
@@ -73,6 +77,7 @@ void ag_context_give_exec(struct ag_context *to, uint32_t ops)
 static _Atomic bool full; /* a launch waits for room */
 static _Atomic unsigned made, destroyed;
 static _Atomic bool elsewhere; /* the last call was made in another thread than the main one */
+static _Atomic bool outside;   /* and a call of that was made without the context */
 static CUresult answer;
 
 static CUresult call(_Atomic unsigned *count)
@@ -80,6 +85,7 @@ static CUresult call(_Atomic unsigned *count)
     while (full)
         usleep(100);
     elsewhere = ag_depth != 0;
+    outside |= elsewhere && inside != 1;
     (*count)++;
     return answer;
 }
@@ -156,6 +162,7 @@ static void begin(CUresult result)
     full = false;
     answer = result;
     made = destroyed = given = 0;
+    outside = false;
     ag_unfollowed_kernels = false;
     stream.issuer.thread = &other_thread;
 }
@@ -201,6 +208,15 @@ TEST(others_are_called_for)
     CHECK(ag_aside_destroy_event(&context, event) == CUDA_SUCCESS && elsewhere);
 }
 
+TEST(the_context_is_left_before_a_job_has_ended)
+{
+    begin(CUDA_SUCCESS);
+    struct ag_trace *trace = trace_of(3);
+    CHECK(ag_aside_instantiate(&context, trace) == CUDA_SUCCESS && inside == 0);
+    CHECK(ag_aside_destroy(&context, trace) == CUDA_SUCCESS && inside == 0);
+    CHECK(elsewhere && !outside);
+}
+
 TEST(errors_are_told)
 {
     begin(CUDA_ERROR_OUT_OF_MEMORY);
@@ -238,5 +254,6 @@ TEST(nobody_waits_for_ever)
     CHECK(made == 1 && destroyed == 1 + MORE && given == 5 + MORE);
     while (ag_aside_waits())
         usleep(100);
+    CHECK(inside == 0 && !outside);
     CHECK(ag_aside_destroy(&context, trace_of(1)) == CUDA_SUCCESS);
 }
