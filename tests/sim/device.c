@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-struct sim sim = {.lock = PTHREAD_MUTEX_INITIALIZER,
+struct sim sim = {.lock = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP,
                   .thaw = PTHREAD_COND_INITIALIZER,
                   .quiet = PTHREAD_COND_INITIALIZER,
                   .room = PTHREAD_COND_INITIALIZER};

@@ -169,6 +169,7 @@ static void child_after_fork(void)
 __attribute__((constructor)) static void start(void)
 {
     const char *fail = sim_env("AGSIM_FAIL");
+    clock_start();
     calls_path = sim_env("AGSIM_CALLS");
     if (fail)
         parse_faults(fail);

@@ -444,13 +444,15 @@ struct stream {
     /* These outlive the stream in its slot, and the counts only grow: so
      * (stream, seq) stays a valid thing to wait for, while another stream has
      * the slot already. */
-    uint64_t submitted;
-    _Atomic uint64_t completed; /* read without the lock by who waits */
-    uint64_t ended;             /* when what has completed ended by the device's time (queue.c) */
+    _Atomic uint64_t submitted, completed; /* read without the lock by who waits */
+    uint64_t ended; /* when what has completed ended by the device's time (queue.c) */
     _Atomic uint64_t
         late; /* ns, of the worker behind that time; owned by the worker while running */
     _Atomic uint32_t turns; /* goes up when something has ended for which a thread waits; a futex */
-    atomic_bool host_waits; /* since then a thread has begun to wait */
+    /* Since then threads have begun to wait: the first operation that one waits for, or 0; and
+       whether one waits for a marker. */
+    _Atomic uint64_t awaited;
+    atomic_bool marker_awaited;
     struct ctx *ctx;
     enum stream_kind kind;
     unsigned flags;
@@ -492,6 +494,7 @@ CUresult stream_submit(struct stream *s, struct work *w);
 void ctx_alone(struct ctx *ctx);
 /* Waits (letting go of the lock) until the work up to seq has completed. */
 void stream_wait(struct stream *s, uint64_t seq);
+void clock_start(void); /* before anything else of queue.c */
 /* As cuStreamSynchronize: the legacy stream waits for the blocking ones too. */
 void stream_synchronize(struct stream *s);
 /* Everything that orders the host must first ask: is it legal now? */
