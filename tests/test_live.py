@@ -429,14 +429,19 @@ SANITIZED = bool(helpers.config()["sanitize"])
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
 def test_threads_in_step(seed, held):
     """What one has recorded, and is held, is submitted before the other waits for it: some times, then
-    its sequences end with that record, and are replayed."""
+    its sequences end with that record, and are replayed. On a busy machine the thread that makes graphs
+    may be late for all of the loop: tried more than once."""
     command = [compiled.program("live_event"), "stepped_events"]
     env = {"AGSIM_SEED": seed, **held, **({"AUTOGRAPH_TRACE_DUEL": "false"} if held else {})}
     without = helpers.run_logged(command, preload=False, env=env)
-    done = helpers.run_logged(command, env=env)
-    assert (done.stdout, done.stderr, done.log) == (without.stdout, "", without.log)
-    assert done.report["errors"] == 0
-    assert done.report["replays"] > (0 if SANITIZED else 500) and done.report["flushes"]["event"] > 0
+
+    def replays():
+        done = helpers.run_logged(command, env=env)
+        assert (done.stdout, done.stderr, done.log) == (without.stdout, "", without.log)
+        assert done.report["errors"] == 0 and done.report["flushes"]["event"] > 0
+        return done.report["replays"]
+
+    assert any(replays() > (0 if SANITIZED else 500) for _ in range(4))
 
 
 AS_FAST_AS_IT_IS = pytest.mark.skipif(SANITIZED, reason="sanitizers are slow")
