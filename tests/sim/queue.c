@@ -25,7 +25,7 @@
 #define QUEUE_DEPTH 1024      /* about what a real device takes before a launch blocks */
 #define LOOKS       30        /* of a thread for what it waits for, before it sleeps */
 #define LONG_NS     1000000   /* for which others keep the CPU: the machine is busy */
-#define ALONE_NS    100000000 /* for which a worker yields to nobody then */
+#define ALONE_NS    100000000 /* for which no thread yields then */
 
 struct worker {
     struct worker *next;
@@ -43,8 +43,7 @@ static struct worker *idle_workers;
 
 static atomic_bool timed; /* a time may be asked for */
 
-/* The C library's, whatever comes before it in the program. A system call takes 50 times as long.
- */
+/* The C library's, whatever comes before it. A system call takes 50 times as long. */
 static int (*machine_clock)(clockid_t, struct timespec *);
 
 void clock_start(void)
