@@ -200,10 +200,10 @@ FEWER = helpers.by_scale(True, True, bool(helpers.config()["sanitize"]))  # each
 
 
 def cases(function):
-    """Scenario and fault: all codes at the first use in the first scenario, then each half of them in turn; some of
-    these at every use, and some codes at later ones. With a sanitizer, and unless the scale is full, the first use or every
-    use, in turn, and both in the first scenario; a quick check stops there. Scenarios whose number of calls varies
-    come last."""
+    """Scenario and fault. At the first use all codes in the first scenario, then each half of them in turn; some of
+    these at every use, and some codes at later ones. With a sanitizer, and unless the scale is full, the first use
+    or every use, in turn, and both in the first scenario; a quick check stops there. Scenarios whose number of
+    calls varies come last."""
     counts = {scenario: uses(scenario).get(function, 0) for scenario in SCENARIOS
               # What waits for the lost value waits for ever.
               if not (scenario.startswith("values") and "Write" in function)}
