@@ -9,7 +9,8 @@ import helpers
 
 pytestmark = pytest.mark.skipif(not helpers.config()["nvcc"], reason="without nvcc there is no kernel for read-backs")
 
-SCENARIOS = re.findall(r'\{"(\w+)", \w+\}', (compiled.PROGRAMS / "read_back.c").read_text())
+SCENARIOS, WAYS = (re.findall(r'\{"(\w+)", \w+\}', (compiled.PROGRAMS / name).read_text())
+                   for name in ("read_back.c", "read_observers.c"))
 # Threads make their streams in any order; and a log tells of pinned memory where it is.
 OTHER_LOGS = ["threads", "full_by_thread", "kinds"]
 # There the watchdog alone submits what is held, 40 times.
@@ -34,6 +35,14 @@ def test_what_is_read_back_stays(scenario, tmp_path):
     *library, replayed = program(scenario, tmp_path / "library", preload=True)
     assert library == plain
     assert (none if scenario != "captured" else 0) == 0 and replayed > 60
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_who_comes_behind_the_copy_finds_the_bytes(way, tmp_path):
+    """Another thread does, in its own way, while the first one waits; and what it writes there stays."""
+    done = helpers.run([compiled.program("read_observers"), way], env={"AGSIM_LOG": tmp_path / "log", **helpers.HELD})
+    assert done.stdout == "not found 0, lost 0\n"
+    assert len(re.findall(r"op=copy .* via=graph$", (tmp_path / "log").read_text(), re.M)) > 60
 
 
 def test_without_the_option_none_is_in_a_graph(tmp_path):

@@ -66,10 +66,6 @@ struct ag_read_call {
 struct ag_wait_call {
     struct ag_fetch *fetch; /* NULL: none */
     uint32_t number;        /* of the read-back */
-    CUstream handle;
-    CUdeviceptr src;
-    void *dst;
-    size_t bytes;
 };
 
 /* A record of an event in a stream, or a stream's wait for it; both without flags. */

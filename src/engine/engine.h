@@ -132,8 +132,8 @@ void ag_engine_read_eager(const struct ag_read_call *call);
    leave the wait by a longjmp, or be cancelled there. */
 void ag_engine_stream_waits(CUstream stream, bool ptsz, struct ag_wait_call *wait);
 
-/* Behind it, if ag_done.reads, with its result; returns the one for the program. */
-CUresult ag_engine_stream_waited(const struct ag_wait_call *wait, CUresult result);
+/* Behind it, if ag_done.reads, with its result. */
+void ag_engine_stream_waited(const struct ag_wait_call *wait, CUresult result);
 
 /*
  * cuMemFreeAsync. It has no place in a trace. True: its stream holds ops, and the free goes out

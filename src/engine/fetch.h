@@ -4,9 +4,14 @@
  *
  * A loop that reads a number back in each step pays for three things in turn: a graph, a copy by
  * the copy engine, and the wait for it. So a read-back may be the last op of a sequence: fetch, a
- * kernel of the library's own, writes the bytes to a place in pinned memory. The graph is launched,
- * the host waits for the stream as it would have waited for the copy, and takes the bytes from the
- * place.
+ * kernel of the library's own, writes the bytes. The graph is launched, and the host waits for the
+ * stream as it would have waited for the copy.
+ *
+ * Fetch writes to pinned memory of the program where the copy would. Other threads, streams and the
+ * host may come behind the copy before the first thread has come back from its wait. They find
+ * the bytes there, as they would behind the copy. Pageable memory is out of a kernel's reach. There
+ * fetch writes to a place in pinned memory of the library, and the host takes the bytes from that
+ * place. Only the return of the copying call tells anybody that such a copy has been made.
  *
  * A kernel needs room on the device, and a copy does not. A kernel of another stream may fill the
  * device, and wait for what the host does behind the copy. So a read-back is an op only while
@@ -40,7 +45,7 @@ enum {
 
 struct ag_stream;
 
-/* Where the kernel, of one block, writes to. */
+/* Where the kernel, of one block, writes to: the bytes only if they are for pageable memory. */
 struct ag_fetched {
     uint32_t done; /* not 0: the kernel has run */
     uint32_t unused[3];

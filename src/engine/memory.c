@@ -32,8 +32,10 @@ static void end_at_mapping(struct answer *answer)
         answer->room = size - (answer->address - start);
 }
 
-/* What the driver says of whose the memory is (`owner`, `context`) becomes part of the answer. */
-static bool place(struct answer *answer, bool managed, int owner, CUcontext context)
+/* What the driver says of whose the memory is (`owner`, `context`), and by which address kernels
+   reach it (`direct`), becomes part of the answer. */
+static bool place(struct answer *answer, bool managed, int owner, CUcontext context,
+                  CUdeviceptr direct)
 {
     CUdevice device;
     CUcontext current;
@@ -43,7 +45,9 @@ static bool place(struct answer *answer, bool managed, int owner, CUcontext cont
     if (context != NULL && context == current)
         answer->access |= AG_ACCESS_OWN;
     if (answer->type == CU_MEMORYTYPE_HOST && !managed)
-        answer->access |= context != NULL ? AG_ACCESS_DIRECT : 0; /* else it may be mapped */
+        answer->access |= context != NULL && direct == answer->address
+                              ? AG_ACCESS_DIRECT
+                              : 0;       /* without a context it may be mapped */
     else if (managed || device != owner) /* a node's addresses must stay in their contexts */
         answer->type = AG_MEMORY_ELSEWHERE;
     else if (context == NULL || context == current)
@@ -55,7 +59,7 @@ static bool place(struct answer *answer, bool managed, int owner, CUcontext cont
 static bool ask(struct answer *answer, CUdeviceptr address)
 {
     unsigned managed = 0;
-    CUdeviceptr start = 0;
+    CUdeviceptr start = 0, direct = 0;
     size_t size = 0;
     unsigned long long id = 0;
     int owner = -1;
@@ -65,10 +69,11 @@ static bool ask(struct answer *answer, CUdeviceptr address)
         CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED,
         CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
         CU_POINTER_ATTRIBUTE_BUFFER_ID,        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-        CU_POINTER_ATTRIBUTE_ACCESS_FLAGS,     CU_POINTER_ATTRIBUTE_CONTEXT};
-    void *values[] = {&answer->type, &managed, &start,          &size,
-                      &id,           &owner,   &answer->access, &context};
-    if (ag_real.cuPointerGetAttributes(8, names, values, address) != CUDA_SUCCESS)
+        CU_POINTER_ATTRIBUTE_ACCESS_FLAGS,     CU_POINTER_ATTRIBUTE_CONTEXT,
+        CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
+    void *values[] = {&answer->type, &managed,        &start,   &size,  &id,
+                      &owner,        &answer->access, &context, &direct};
+    if (ag_real.cuPointerGetAttributes(9, names, values, address) != CUDA_SUCCESS)
         return false;
     if (answer->type == 0 && !managed) {
         answer->type = AG_MEMORY_PAGEABLE;
@@ -80,7 +85,7 @@ static bool ask(struct answer *answer, CUdeviceptr address)
     answer->room = size - (address - start);
     answer->buffer = id;
     end_at_mapping(answer);
-    return place(answer, managed != 0, owner, context);
+    return place(answer, managed != 0, owner, context, direct);
 }
 
 /* The answer for an address, or where it is to be: in its place, or in the one beside it, so that

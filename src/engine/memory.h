@@ -37,7 +37,7 @@ enum {
     AG_ACCESS_READ = 1,
     AG_ACCESS_BOTH = 3,   /* whoever may write may read */
     AG_ACCESS_DIRECT = 4, /* not by copies alone: kernels of the current context reach the device's
-                             memory, or the host its own, which nobody has mapped */
+                             memory; or the host's own, which nobody has mapped, by that address */
     AG_ACCESS_ALL = 7,
     AG_ACCESS_OWN = 8 /* by words: allocated in the current context, by no pool, not mapped */
 };

@@ -5,14 +5,13 @@
  * Such a copy is asynchronous. But where the host has waited for the stream right behind each one
  * of late, the next is held behind the held ops of its stream. If that thread's wait for the stream
  * comes next, and nothing else is at work (fetch.h), the copy becomes a read-back (read.c). Fetch
- * writes the bytes to the library's own place, and the program's wait goes to the driver. The host
- * copies on before that wait returns. If anything else comes first the program's copy goes out
- * behind the held ops. Then copies in that stream are not held until the host has waited for some
- * more.
+ * writes the bytes where the copy would, and the program's wait goes to the driver. If anything
+ * else comes first the program's copy goes out behind the held ops. Then copies in that stream are
+ * not held until the host has waited for some more.
  *
- * The program cannot tell: it finds the bytes behind its wait, as it would have. A copy that is
- * held goes out when held ops do, by the watchdog at the latest, so who looks at the memory without
- * a call sees it change.
+ * The program cannot tell: whoever comes behind the copy finds the bytes. A copy that is held goes
+ * out when held ops do, by the watchdog at the latest, so who looks at the memory without a call
+ * sees it change.
  *
  * All functions want the stream's lock.
  */

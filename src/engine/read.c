@@ -2,6 +2,7 @@
 /* Read-backs: copies to the host for which the host waits (fetch.h). */
 #include "engine/engine.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "config/config.h"
@@ -22,15 +23,19 @@
 #include "engine/young.h"
 #include "observe/callsite.h"
 
-/* Where the copy goes: for WAITED the host waits until it is made. */
-enum place { ELSEWHERE, WAITED, PINNED };
+/* Where the copy goes. */
+enum place { ELSEWHERE, PAGEABLE, PINNED };
 
 static enum place place_of(const struct ag_read_call *call)
 {
     CUmemorytype type = ag_memory_now((CUdeviceptr)call->dst, call->bytes, AG_ACCESS_ALL);
-    if (type != AG_MEMORY_PAGEABLE && type != CU_MEMORYTYPE_HOST)
-        return ELSEWHERE;
-    return type == AG_MEMORY_PAGEABLE || call->blocks ? WAITED : PINNED;
+    return type == AG_MEMORY_PAGEABLE ? PAGEABLE : type == CU_MEMORYTYPE_HOST ? PINNED : ELSEWHERE;
+}
+
+/* Whether the host waits in the call until the copy is made. */
+static bool is_waited(const struct ag_read_call *call, enum place place)
+{
+    return place == PAGEABLE || (place == PINNED && call->blocks);
 }
 
 /* -- What else is at work ------------------------------------------------------- */
@@ -81,24 +86,27 @@ static bool is_alone(const struct ag_stream *stream)
 
 /* A launch of fetch, described, and what it points to. */
 struct launch {
-    CUdeviceptr src, place;
+    CUdeviceptr src, done, to;
     uint32_t bytes;
-    void *arguments[3];
+    void *arguments[4];
     struct ag_described op;
 };
 
 /* The read-back as an op of the stream, which is locked. False: it cannot be one, or passes. */
 static bool describe(struct launch *to, struct ag_stream *stream, const struct ag_read_call *call,
-                     CUcontext current)
+                     enum place place, CUcontext current)
 {
     const struct ag_fetch *fetch = &stream->id.context->fetch;
     CUfunction func = atomic_load(&fetch->func);
     to->src = call->src;
-    to->place = fetch->at;
+    to->done = fetch->at + offsetof(struct ag_fetched, done);
     to->bytes = (uint32_t)call->bytes;
+    to->to =
+        place == PINNED ? (CUdeviceptr)call->dst : fetch->at + offsetof(struct ag_fetched, bytes);
     to->arguments[0] = &to->src;
-    to->arguments[1] = &to->place;
+    to->arguments[1] = &to->done;
     to->arguments[2] = &to->bytes;
+    to->arguments[3] = &to->to;
     const struct ag_kernel_call launch = {.shape = {{1, 1, 1}, {AG_FETCH_THREADS, 1, 1}, 0, 0},
                                           .func = func,
                                           .params = to->arguments};
@@ -117,10 +125,10 @@ static bool describe(struct launch *to, struct ag_stream *stream, const struct a
    the kernel the program's own copy goes out in its place, and the program hears of that. `noted`:
    the trace file has it. */
 static enum ag_read step(struct ag_stream *stream, const struct ag_read_call *call,
-                         CUcontext current, bool noted)
+                         enum place place, CUcontext current, bool noted)
 {
     struct launch launch;
-    if (!describe(&launch, stream, call, current))
+    if (!describe(&launch, stream, call, place, current))
         return AG_READ_NOT;
     if (!noted)
         AG_NOTE(ag_note_read(stream, call));
@@ -161,20 +169,27 @@ static CUevent mark(struct ag_stream *stream)
     return event;
 }
 
+/* Takes the bytes for pageable memory, which have come. False: they are lost. */
+static bool take(const struct ag_fetch *fetch, uint32_t number, const struct ag_read_call *call)
+{
+    const volatile struct ag_fetched *place = fetch->place;
+    if (!ag_fetch_is_mine(fetch, number) || place->done == 0)
+        return false;
+    memcpy(call->dst, (const void *)place->bytes, call->bytes);
+    return true;
+}
+
 /* The bytes are on their way: waits for them, as the program would, which may leave the wait by a
    longjmp. False: there was an error. */
 static bool arrive(const struct ag_fetch *fetch, uint32_t number, CUevent event, CUstream handle,
-                   const struct ag_read_call *call)
+                   const struct ag_read_call *call, enum place place)
 {
-    const volatile struct ag_fetched *place = fetch->place;
     CUresult result =
         event != NULL ? ag_real.cuEventSynchronize(event) : ag_real.cuStreamSynchronize(handle);
-    if (result != CUDA_SUCCESS || !ag_fetch_is_mine(fetch, number) || place->done == 0) {
+    bool arrived = result == CUDA_SUCCESS && (place == PINNED || take(fetch, number, call));
+    if (!arrived)
         atomic_fetch_add(&ag_context_errors, 1);
-        return false;
-    }
-    memcpy(call->dst, (const void *)place->bytes, call->bytes);
-    return true;
+    return arrived;
 }
 
 /* Writes a byte of each page as it is, before anything is begun: if the place cannot be written, a
@@ -190,20 +205,21 @@ static void touch(void *to, size_t bytes)
     }
 }
 
-/* Where the copy goes, which is touched if the host waits for it; then the kernel must be ready. */
+/* Where the copy goes. Pageable memory is touched. Where the host waits the kernel must be ready.
+ */
 static enum place prepare(const struct ag_read_call *call, bool ready)
 {
     enum place place = place_of(call);
-    if (place != WAITED)
-        return place;
-    if (ready)
+    if (!ready && is_waited(call, place))
+        return ELSEWHERE;
+    if (place == PAGEABLE)
         touch(call->dst, call->bytes);
-    return ready ? WAITED : ELSEWHERE;
+    return place;
 }
 
 /* Reads back in the stream, which is locked, and gives the lock back. */
 static enum ag_read read_back(struct ag_stream *stream, const struct ag_read_call *call,
-                              CUcontext current)
+                              enum place place, CUcontext current)
 {
     struct ag_fetch *fetch = &stream->id.context->fetch;
     CUstream handle = stream->id.handle;
@@ -213,14 +229,14 @@ static enum ag_read read_back(struct ag_stream *stream, const struct ag_read_cal
     CUevent event = NULL;
     if (reads) {
         uint64_t began = ag_turns_clock(stream);
-        read = step(stream, call, current, false);
+        read = step(stream, call, place, current, false);
         if (read == AG_READ_DONE)
             event = mark(stream);
         ag_turns_spent(stream, began);
     }
     ag_stream_unlock(stream);
     AG_CALLSITE();
-    if (read == AG_READ_DONE && !arrive(fetch, number, event, handle, call))
+    if (read == AG_READ_DONE && !arrive(fetch, number, event, handle, call, place))
         read = AG_READ_NOT; /* the program's own call says why */
     if (reads)
         ag_fetch_end(fetch, number);
@@ -257,7 +273,7 @@ static enum ag_read expect(struct ag_stream *stream, const struct ag_read_call *
     uint64_t buffer;
     if (ag_memory_at(&stream->answers, (CUdeviceptr)call->dst, call->bytes, AG_ACCESS_ALL,
                      &buffer) != CU_MEMORYTYPE_HOST ||
-        !describe(&launch, stream, call, current))
+        !describe(&launch, stream, call, PINNED, current))
         return AG_READ_NOT;
     ag_op_hash(&launch.op.op);
     if (stream->seq.held != 0) {
@@ -334,10 +350,9 @@ static void bring(struct ag_stream *stream, CUcontext current, uint32_t number,
     const struct ag_read_call call = {.dst = copy.dst, .src = copy.src, .bytes = copy.bytes};
     AG_NOTE(ag_note_uncounted(stream, -1)); /* the engine counts it now */
     uint64_t before = ag_note_number(stream);
-    enum ag_read read = step(stream, &call, current, true);
+    enum ag_read read = step(stream, &call, PINNED, current, true);
     if (read == AG_READ_DONE) {
-        *wait =
-            (struct ag_wait_call){fetch, number, stream->id.handle, copy.src, copy.dst, copy.bytes};
+        *wait = (struct ag_wait_call){fetch, number};
         atomic_store(&fetch->marked, true);
         ag_done.reads = true;
         return;
@@ -373,32 +388,14 @@ void ag_engine_stream_waits(CUstream handle, bool ptsz, struct ag_wait_call *wai
     ag_engine_barrier_wait(handle, ptsz, AG_REASON_HOST_WAIT);
 }
 
-/* The wait has succeeded. If the bytes have not come a copy brings them: its result. */
-static CUresult take(const struct ag_wait_call *wait)
-{
-    const volatile struct ag_fetched *place = wait->fetch->place;
-    if (ag_fetch_is_mine(wait->fetch, wait->number) && place->done != 0) {
-        memcpy(wait->dst, (const void *)place->bytes, wait->bytes);
-        return CUDA_SUCCESS;
-    }
-    atomic_fetch_add(&ag_context_errors, 1);
-    CUresult result =
-        ag_real.cuMemcpyAsync((CUdeviceptr)wait->dst, wait->src, wait->bytes, wait->handle);
-    return result == CUDA_SUCCESS ? ag_real.cuStreamSynchronize(wait->handle) : result;
-}
-
-CUresult ag_engine_stream_waited(const struct ag_wait_call *wait, CUresult result)
+void ag_engine_stream_waited(const struct ag_wait_call *wait, CUresult result)
 {
     ag_done.reads = false;
-    if (wait->fetch != NULL) {
-        if (result == CUDA_SUCCESS)
-            result = take(wait);
+    if (wait->fetch != NULL)
         ag_fetch_end(wait->fetch, wait->number);
-    }
     const struct ag_context *context = ag_context_peek(ag_context_current());
     if (result == CUDA_SUCCESS && context != NULL && ag_fetch_is_wanted(&context->fetch))
         ag_engine_waited();
-    return result;
 }
 
 /* -- Both ------------------------------------------------------------------------------ */
@@ -438,9 +435,9 @@ enum ag_read ag_engine_read(const struct ag_read_call *call)
     ag_fork_leave(stream, AG_REASON_HOST_WAIT);
     if (place == ELSEWHERE || (stream = ag_enter(call->stream, call->ptsz, current, false)) == NULL)
         return AG_READ_NOT;
-    if (place == PINNED)
+    if (!is_waited(call, place))
         return copy_to_pinned(stream, call, current);
-    enum ag_read read = read_back(stream, call, current);
+    enum ag_read read = read_back(stream, call, place, current);
     ag_done.waits += !call->blocks && read != AG_READ_NOT;
     return read;
 }
@@ -452,7 +449,7 @@ static void count(struct ag_fetch *fetch, const struct ag_read_call *call)
     /* Seldom where no load comes. If this copy is no read-back it does not count: the next may be.
      */
     bool looks = seen >= AG_FETCH_AFTER.first && (seen & (seen - 1)) == 0;
-    if (looks && place_of(call) != WAITED)
+    if (looks && !is_waited(call, place_of(call)))
         return;
     atomic_store(&fetch->seen, seen); /* of two threads one may be lost */
     if (looks && ag_fetch_is_wanted(fetch))
@@ -466,7 +463,7 @@ void ag_engine_read_eager(const struct ag_read_call *call)
         copied(ag_self.copied, call);
     if (context == NULL)
         return;
-    if (ag_self.left != 0 && (call->blocks || place_of(call) == WAITED))
+    if (ag_self.left != 0 && (call->blocks || place_of(call) == PAGEABLE))
         ag_left_waited(&context->leavings, ag_self.left, false);
     struct ag_fetch *fetch = &context->fetch;
     if (call->bytes <= AG_FETCH_BYTES && ag_opt.graph_read_backs &&

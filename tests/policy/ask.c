@@ -117,6 +117,9 @@ static void answer(CUpointer_attribute attribute, void *to, uint64_t address,
     case CU_POINTER_ATTRIBUTE_CONTEXT: /* the program has recorded no other */
         *(CUcontext *)to = known && !is_pooled ? (CUcontext)play_current() : NULL;
         break;
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        *(CUdeviceptr *)to = known ? address : 0;
+        break;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         *(CUmemoryPool *)to = is_pooled ? (CUmemoryPool)table : NULL;
         break;

@@ -332,7 +332,7 @@ static void waits(const struct play_program *p, const struct play_line *line)
     if (mark != 0)
         wait_ends(line, mark);
     if (ag_done.reads)
-        (void)ag_engine_stream_waited(&wait, CUDA_SUCCESS);
+        ag_engine_stream_waited(&wait, CUDA_SUCCESS);
     if (atomic_load(&ag_wanted_traces) != 0)
         ag_engine_waited();
 }

@@ -266,14 +266,14 @@ static CUresult kernel_function(CUfunction *to, CUkernel kernel)
     return CUDA_ERROR_INVALID_HANDLE; /* each handle is a CUfunction */
 }
 
-static const uint32_t fetch_sizes[] = {8, 8, 4};
+static const uint32_t fetch_sizes[] = {8, 8, 4, 8};
 
 static CUresult parameter(CUfunction func, size_t index, size_t *offset, size_t *size)
 {
     const struct play_function *function = &program->function[func->number];
     bool is_fetch = play_is_fetch(func);
     const uint32_t *sizes = is_fetch ? fetch_sizes : &program->sizes[function->first];
-    uint32_t count = is_fetch ? 3 : function->params;
+    uint32_t count = is_fetch ? 4 : function->params;
     if (!is_fetch && !function->known)
         return CUDA_ERROR_NOT_FOUND;
     if (index >= count)

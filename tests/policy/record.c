@@ -469,9 +469,9 @@ void ag_engine_stream_waits(CUstream stream, bool ptsz, struct ag_wait_call *wai
     plain("s", stream, ptsz);
 }
 
-CUresult ag_engine_stream_waited(const struct ag_wait_call *wait, CUresult result)
+void ag_engine_stream_waited(const struct ag_wait_call *wait, CUresult result)
 {
-    return (void)wait, result;
+    (void)wait, (void)result;
 }
 
 void ag_engine_barrier_copy(bool ptsz, enum ag_reason reason)

@@ -273,14 +273,13 @@ void ag_engine_barrier_wait(CUstream stream, bool ptsz, enum ag_reason reason)
 
 void ag_engine_stream_waits(CUstream stream, bool ptsz, struct ag_wait_call *wait)
 {
-    wait->bytes = 1;
+    wait->number = 1;
     ag_engine_barrier_wait(stream, ptsz, AG_REASON_HOST_WAIT);
 }
 
-CUresult ag_engine_stream_waited(const struct ag_wait_call *wait, CUresult result)
+void ag_engine_stream_waited(const struct ag_wait_call *wait, CUresult result)
 {
-    NOTE("waited(%d) ", wait->bytes == 1 && result == CUDA_SUCCESS);
-    return result;
+    NOTE("waited(%d) ", wait->number == 1 && result == CUDA_SUCCESS);
 }
 
 void ag_engine_barrier_copy(bool ptsz, enum ag_reason reason)

@@ -17,7 +17,7 @@ enum { N = 32, STEPS = 60, BODY = 6 };
 
 static CUdeviceptr buffer[4];
 
-static void body(CUstream s, CUdeviceptr at, uint32_t step)
+static inline void body(CUstream s, CUdeviceptr at, uint32_t step)
 {
     for (uint32_t i = 0; i < BODY; i++)
         OK(launch_mix(at, N, i == 2 ? step : i, s));
@@ -36,7 +36,7 @@ static CUstream made(unsigned flags)
     return s;
 }
 
-static void show(const char *what, CUdeviceptr at)
+static inline void show(const char *what, CUdeviceptr at)
 {
     uint32_t host[N], sum = 0;
     OK(cuMemcpyDtoH(host, at, sizeof host));
@@ -75,7 +75,7 @@ static void run(const struct scenario *scenario, int argc, char **argv)
     scenario->run();
 }
 
-static void show_all(const char *name)
+static inline void show_all(const char *name)
 {
     OK(cuCtxSynchronize());
     for (unsigned b = 0; b < 4; b++)

@@ -94,14 +94,12 @@ static void shape(const struct agsim_launch *l, void **params)
     out[1] = hash;
 }
 
-/* The library's own kernel for read-backs (src/engine/fetch.c): a word, and the bytes 16 behind it.
- */
+/* The library's own kernel for read-backs (src/engine/fetch.c): a word, and the bytes. */
 static void fetch(const struct agsim_launch *l, void **params)
 {
     (void)l;
-    uint32_t *place = (uint32_t *)ARG(1, uint64_t);
-    memcpy(place + 4, (const void *)ARG(0, uint64_t), ARG(2, uint32_t));
-    *place = 1;
+    memcpy((void *)ARG(3, uint64_t), (const void *)ARG(0, uint64_t), ARG(2, uint32_t));
+    *(uint32_t *)ARG(1, uint64_t) = 1;
 }
 
 agsim_kernel_fn *builtin_kernel(const char *name)

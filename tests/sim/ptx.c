@@ -249,7 +249,7 @@ static CUresult parse_ptx(const char *text, struct kernel_def ***out, unsigned *
 /* Machine code is not read. The library's own is that of one kernel. */
 static const char fetch_ptx[] =
     ".version 7.0 .target sm_50 .address_size 64 .visible .entry autograph_fetch("
-    ".param .u64 src, .param .u64 place, .param .u32 n) { ret; }";
+    ".param .u64 src, .param .u64 done, .param .u32 n, .param .u64 to) { ret; }";
 
 static bool is_fatbin(const void *data)
 {
