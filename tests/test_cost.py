@@ -51,9 +51,9 @@ CEILINGS = {
     "poll": 570,
     "alone": 1915,
     "beside": 1920,
-    "stream": 3385,
+    "stream": 3425,
     "young": 1510,
-    "crowd": 3385,
+    "crowd": 3425,
     "fork": 1140,
     "uploads": 5410,
 }

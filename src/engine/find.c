@@ -4,6 +4,7 @@
 
 #include "engine/barrier.h"
 #include "engine/issuer.h"
+#include "engine/outstanding.h"
 #include "engine/submit.h"
 #include "engine/young.h"
 
@@ -45,7 +46,7 @@ static void thread_leaves(struct ag_stream *stream, void *self)
         ag_context_enter(stream->id.context, &pushed)) {
         ag_stream_disown(stream); /* the handle has lost its meaning: what is held goes by relay */
         ag_stream_end(stream, true, AG_REASON_DESTROY);
-        if (atomic_load(&stream->issuer.waited) != ag_issuer_issued(stream))
+        if (ag_outstanding_in_stream(stream))
             (void)ag_context_leave_behind(stream->id.context, NULL,
                                           true); /* it cannot be asked any more */
         ag_stream_kill(stream);

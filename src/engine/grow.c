@@ -5,8 +5,8 @@
  * Making one more then gets memory from the device, and waits until every running kernel has ended,
  * holding a lock of the driver (seen on driver 580). If a kernel waits for this thread, or for a
  * launch of another, that is a deadlock that the program does not have by itself. So it is done
- * only when the program has just waited for work itself, no stream that it uses has anything left
- * to do, and no other thread issues work, which could bring a kernel in between.
+ * only when the program has just waited for work itself, nothing is outstanding, and no other
+ * thread issues work, which could bring a kernel in between (outstanding.h).
  */
 #include "engine/engine.h"
 
@@ -15,71 +15,14 @@
 #include "engine/event.h"
 #include "engine/issuer.h"
 #include "engine/make.h"
-#include "engine/query.h"
+#include "engine/outstanding.h"
 #include "engine/staging.h"
 #include "engine/young.h"
-
-static bool idle(struct ag_stream *stream)
-{
-    bool pushed;
-    if (!ag_context_enter(stream->id.context, &pushed))
-        return false;
-    ag_depth++;
-    bool done = stream->seq.held == 0 && ag_query_is_done(stream->id.handle);
-    ag_depth--;
-    ag_context_leave(pushed);
-    return done;
-}
-
-static bool is_used(const struct ag_stream *stream)
-{
-    return stream->id.live && !stream->id.vacant;
-}
-
-/* False also where another thread may be at work on it. */
-static bool is_idle(struct ag_stream *stream)
-{
-    if ((is_used(stream) && ag_issuer_is_another(stream)) || !ag_stream_trylock(stream))
-        return false;
-    bool is = !is_used(stream) || (!ag_issuer_is_another(stream) && idle(stream));
-    ag_stream_unlock(stream);
-    return is;
-}
-
-/* The stream that was not idle the last time is asked first, and mostly alone: there may be
-   hundreds. */
-static bool ask_all(void)
-{
-    static struct ag_stream *_Atomic busy;
-    struct ag_stream *last = atomic_load(&busy), *stream = ag_stream_all();
-    if (ag_captures_about() || !ag_query_are_settled() || ag_young_others() ||
-        (last != NULL && !is_idle(last)))
-        return false;
-    while (stream != NULL && is_idle(stream))
-        stream = stream->place.next;
-    atomic_store(&busy, stream);
-    return stream == NULL;
-}
 
 static bool all_idle(void)
 {
     atomic_fetch_add(&ag_capture_breakers, 1);
-    bool all = ask_all();
-    atomic_fetch_sub(&ag_capture_breakers, 1);
-    return all;
-}
-
-static bool give(CUstream handle, CUcontext context)
-{
-    return ag_stream_find_slow(handle, false, context) != NULL;
-}
-
-/* This thread's young streams get states, to be asked as others; no capture begins meanwhile.
-   Whether none is young any more. */
-static bool promote(void)
-{
-    atomic_fetch_add(&ag_capture_breakers, 1);
-    bool all = !ag_captures_about() && !ag_young_others() && ag_young_promote(give);
+    bool all = !ag_captures_about() && !ag_outstanding_in_context(NULL, NULL);
     atomic_fetch_sub(&ag_capture_breakers, 1);
     return all;
 }
@@ -102,7 +45,7 @@ static void fetch(void)
 
 static void grow(void)
 {
-    if (!promote() || !all_idle())
+    if (!all_idle())
         return;
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next) {
         bool pushed;
@@ -173,7 +116,7 @@ uint64_t ag_engine_issued(CUstream handle, bool ptsz)
     if (stream == NULL)
         return ag_young_issued(handle);
     ag_stream_lock(stream);
-    bool all = stream->issuer.thread == &ag_self && stream->seq.held == 0 && !stream->relay.used;
+    bool all = stream->issuer.thread == &ag_self && ag_outstanding_is_submitted(stream);
     uint64_t issued = all ? ag_issuer_issued(stream) : 0;
     ag_stream_unlock(stream);
     return issued;

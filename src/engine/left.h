@@ -4,7 +4,7 @@
  *
  * A stream may be destroyed, and a thread with a default stream may end, before their work is done.
  * A thread may launch in ways that no door sees. The library must know when such work is done:
- * before it makes more graphs (grow.c), reads back (read.c), or uses a state again (registry.c). So
+ * before it calls nothing outstanding (outstanding.h), or uses a state again (registry.c). So
  * each context numbers what is left. It is settled
  * - when an event of the library's own has happened that was recorded behind the work, in the
  *   stream that is about to go;

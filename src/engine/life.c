@@ -17,6 +17,7 @@
 #include "engine/issuer.h"
 #include "engine/late.h"
 #include "engine/observe.h"
+#include "engine/outstanding.h"
 #include "engine/query.h"
 #include "engine/sequence.h"
 #include "engine/settle.h"
@@ -57,9 +58,8 @@ static void stream_goes(struct ag_stream *stream)
     ag_stream_end(stream, true, AG_REASON_DESTROY);
     CUstream handle = stream->id.handle;
     bool captures = atomic_load(&ag_hold_bans) != 0;
-    bool waited = atomic_load(&stream->issuer.waited) == ag_issuer_issued(stream);
     unsigned left = 0;
-    if (captures || !(waited || ag_query_is_done(handle)))
+    if (captures || ag_outstanding_in_stream(stream))
         left = ag_context_leave_behind(stream->id.context,
                                        captures || !has_room(stream) ? NULL : handle,
                                        stream->id.kind == AG_STREAM_BLOCKING);

@@ -13,6 +13,7 @@
 #include "engine/failure.h"
 #include "engine/hot.h"
 #include "engine/observe.h"
+#include "engine/outstanding.h"
 #include "engine/pace.h"
 #include "engine/query.h"
 #include "engine/registry.h"
@@ -74,7 +75,7 @@ static enum room take_exec(struct ag_stream *stream, struct ag_node *leaf, bool 
             return ag_context_allows(stream->id.context, ops) ? ROOM_WHEN_IDLE : NO_ROOM;
         }
         /* A launch that still runs keeps some of what its exec has taken. */
-        if (!idle && !ag_query_is_done(stream->id.handle))
+        if (!idle && ag_outstanding_in_stream(stream))
             return ROOM_WHEN_IDLE;
         ag_execs_drop(stream, room);
         stream->counters.evictions++;

@@ -49,23 +49,24 @@ bool ag_query_has_run(CUevent event)
     return done;
 }
 
-bool ag_query_is_settled(struct ag_context *context)
+static bool is_settled(struct ag_context *context)
 {
     unsigned number;
     CUevent event;
-    if (atomic_load(&ag_context_unknown))
-        return false;
     while (!ag_left_is_settled(&context->leavings) &&
            (event = ag_left_oldest(&context->leavings, &number)) != NULL && ag_query_has_run(event))
         ag_left_happened(&context->leavings, number);
     return ag_left_is_settled(&context->leavings);
 }
 
-bool ag_query_are_settled(void)
+bool ag_query_is_settled(struct ag_context *context)
 {
-    struct ag_context *context = NULL;
+    if (atomic_load(&ag_context_unknown))
+        return false;
+    if (context != NULL)
+        return is_settled(context);
     while ((context = ag_context_next(context)) != NULL)
-        if (!ag_query_is_settled(context))
+        if (!is_settled(context))
             return false;
     return true;
 }

@@ -16,11 +16,10 @@
 #include "engine/make.h"
 #include "engine/observe.h"
 #include "engine/op.h"
+#include "engine/outstanding.h"
 #include "engine/pinned.h"
-#include "engine/query.h"
 #include "engine/sequence.h"
 #include "engine/turns.h"
-#include "engine/young.h"
 #include "observe/callsite.h"
 
 /* Where the copy goes. */
@@ -36,50 +35,6 @@ static enum place place_of(const struct ag_read_call *call)
 static bool is_waited(const struct ag_read_call *call, enum place place)
 {
     return place == PAGEABLE || (place == PINNED && call->blocks);
-}
-
-/* -- What else is at work ------------------------------------------------------- */
-
-/* Whether all that was given to the stream, which is locked, is done. */
-static bool is_done(struct ag_stream *stream)
-{
-    uint64_t issued = ag_issuer_issued(stream);
-    if (atomic_load_explicit(&stream->issuer.waited, memory_order_relaxed) == issued)
-        return true;
-    if (atomic_load(&stream->seq.held) != 0 || !ag_query_is_idle(stream->id.handle))
-        return false;
-    ag_issuer_waited(stream, issued);
-    return true;
-}
-
-static bool belongs(const struct ag_stream *stream, const struct ag_context *context)
-{
-    return stream->id.live && !stream->id.vacant && stream->id.context == context;
-}
-
-/* Whether a stream of the context has nothing to do, and no other thread issues work there. The
-   lock keeps it from being destroyed meanwhile. */
-static bool is_at_rest(struct ag_stream *stream, const struct ag_context *context)
-{
-    if (ag_issuer_is_another(stream) || !ag_stream_trylock(stream))
-        return false;
-    bool is = !belongs(stream, context) || (!ag_issuer_is_another(stream) && is_done(stream));
-    ag_stream_unlock(stream);
-    return is;
-}
-
-/* Whether nothing is at work in the stream's context, which is current, but the stream itself.
-   Other threads know that it is to read back. */
-static bool is_alone(const struct ag_stream *stream)
-{
-    struct ag_context *context = stream->id.context;
-    ag_depth++;
-    bool alone = ag_query_is_settled(context) && ag_young_rest(context);
-    for (struct ag_stream *other = ag_stream_all(); alone && other != NULL;
-         other = other->place.next)
-        alone = other == stream || !belongs(other, context) || is_at_rest(other, context);
-    ag_depth--;
-    return alone;
 }
 
 /* -- The op --------------------------------------------------------------------- */
@@ -149,7 +104,7 @@ static bool begin(struct ag_stream *stream, CUcontext current, uint32_t *number)
         !ag_op_is_eligible(stream, current) || !ag_guests_have_joined(stream) ||
         !ag_fetch_begin(fetch, stream, number))
         return false;
-    bool alone = is_alone(stream);
+    bool alone = !ag_outstanding_in_context(stream->id.context, stream);
     if (!alone)
         ag_fetch_end(fetch, *number);
     return alone;

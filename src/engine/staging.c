@@ -9,6 +9,7 @@
 #include "engine/aside.h"
 #include "engine/failure.h"
 #include "engine/hot.h"
+#include "engine/outstanding.h"
 #include "engine/query.h"
 #include "graph/node.h"
 
@@ -165,7 +166,7 @@ bool ag_staging_has_room(struct ag_stream *stream, const struct ag_described *ca
     if (ring == NULL)
         return false;
     ag_depth++;
-    if (stream->staging.taken == 0 && !is_clear(ring) && ag_query_is_idle(stream->id.handle))
+    if (stream->staging.taken == 0 && !is_clear(ring) && !ag_outstanding_in_stream(stream))
         clear(ring);
     bool room =
         ring->used + place(bytes) <= PART || is_free(ring, (ring->part + 1) % AG_STAGING_PARTS);

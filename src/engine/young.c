@@ -215,16 +215,6 @@ bool ag_young_others(void)
     return false;
 }
 
-bool ag_young_promote(bool (*give)(CUstream handle, CUcontext context))
-{
-    CUstream handle;
-    struct ag_young *young = NULL;
-    while ((young = next_taken(young, &handle)) != NULL)
-        if (handle != reserved)
-            (void)give(handle, atomic_load(&young->context)->ctx);
-    return atomic_load(&count) == 0;
-}
-
 void ag_young_forget(const struct ag_context *context)
 {
     CUstream handle;
@@ -253,10 +243,14 @@ static bool is_at_rest(struct ag_young *young, CUstream handle)
         return false;
     if (atomic_load_explicit(&young->waited, memory_order_relaxed) == ops)
         return true;
-    if (!ag_query_is_idle(handle))
-        return false;
-    atomic_store_explicit(&young->waited, ops, memory_order_relaxed);
-    return true;
+    bool pushed, idle = ag_context_enter(atomic_load(&young->context), &pushed);
+    if (idle) {
+        idle = ag_query_is_idle(handle);
+        ag_context_leave(pushed);
+    }
+    if (idle)
+        atomic_store_explicit(&young->waited, ops, memory_order_relaxed);
+    return idle;
 }
 
 bool ag_young_rest(const struct ag_context *context)
@@ -268,7 +262,8 @@ bool ag_young_rest(const struct ag_context *context)
         return true;
     ag_issuer_grows(); /* who destroys one waits until it has been asked */
     while (rest && (young = next_taken(young, &handle)) != NULL)
-        rest = atomic_load(&young->context) != context || is_at_rest(young, handle);
+        rest = (context != NULL && atomic_load(&young->context) != context) ||
+               is_at_rest(young, handle);
     ag_issuer_has_grown();
     return rest;
 }

@@ -11,7 +11,7 @@
  * One replay in any life, and no new stream is young.
  *
  * More graphs are made only while nothing runs (grow.c). So a young stream of another thread
- * forbids that; the calling thread's own young streams get states first, and are asked.
+ * forbids that; the calling thread's own young streams are asked.
  *
  * Young streams are in a table of fixed size, without a lock. The thread that issues a stream's
  * first op enters it. The stream leaves the table when it gets a state, or before it is destroyed.
@@ -56,10 +56,9 @@ bool ag_young_has(CUstream handle);
 
 /* All young streams. */
 bool ag_young_others(void); /* whether another thread has one */
-/* Whether nothing is at work in those of the context, and no other thread has one of them. */
+/* Whether nothing is at work in those of the context (NULL: in any), and no other thread has one of
+   them. */
 bool ag_young_rest(const struct ag_context *context);
-/* Has `give` give the calling thread's own states; false: some have got none. */
-bool ag_young_promote(bool (*give)(CUstream handle, CUcontext context));
 void ag_young_forget(const struct ag_context *context); /* their context is going away */
 void ag_young_thread_leaves(void); /* the calling thread ends: its own are nobody's */
 
