@@ -215,7 +215,10 @@ static CUresult instantiate(struct job *job)
     unsigned flags;
     if (ag_real.cuCtxGetFlags(&flags) == CUDA_SUCCESS && (flags & CU_CTX_LMEM_RESIZE_TO_MAX) == 0)
         atomic_store(&job->context->resizes, true);
-    return ag_trace_instantiate(job->trace);
+    CUresult result = ag_trace_instantiate(job->trace);
+    if (result == CUDA_SUCCESS && job->trace->grows)
+        ag_context_grew(job->context, job->trace->length);
+    return result;
 }
 
 static CUresult destroy(struct job *job)

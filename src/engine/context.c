@@ -272,7 +272,7 @@ bool ag_context_allows(struct ag_context *context, uint32_t ops)
     return allowed;
 }
 
-bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle)
+bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle, bool *grows)
 {
     bool is_long = ops > AG_EXEC_SHORT;
     pthread_mutex_lock(&lock);
@@ -281,12 +281,11 @@ bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle)
        wait, to such as are no longer. So what short ones have had is lost to long ones. */
     long free = ag_opt.graph_free_execs - atomic_load(&ag_program_execs) + grown[1];
     long others = execs[0] > grown[0] ? execs[0] - grown[0] : 0; /* short, in place of long ones */
-    bool grows = is_long ? execs[1] + context->shorts >= free
-                         : execs[1] + others >= free && execs[0] >= grown[0];
-    bool taken = allows(context, ops) && (!grows || idle);
+    *grows = is_long ? execs[1] + context->shorts >= free
+                     : execs[1] + others >= free && execs[0] >= grown[0];
+    bool taken = allows(context, ops) && (!*grows || idle);
     execs[is_long] += taken;
-    grown[is_long] += taken && grows;
-    if (execs[0] - grown[0] > context->shorts)
+    if (!*grows && execs[0] - grown[0] > context->shorts)
         context->shorts = execs[0] - grown[0];
     if (taken)
         context->memory += ag_exec_kb(ops);
@@ -294,6 +293,13 @@ bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle)
         atomic_store(&ag_most_graph_memory, context->memory);
     pthread_mutex_unlock(&lock);
     return taken;
+}
+
+void ag_context_grew(struct ag_context *context, uint32_t ops)
+{
+    pthread_mutex_lock(&lock);
+    context->grown[ops > AG_EXEC_SHORT]++;
+    pthread_mutex_unlock(&lock);
 }
 
 void ag_context_give_exec(struct ag_context *context, uint32_t ops)

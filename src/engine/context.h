@@ -47,7 +47,8 @@ struct ag_context {
 
     /* Under the lock of context.c. */
     long execs[2]; /* the engine's execs in this context: short ones, long ones (AG_EXEC_SHORT) */
-    long grown[2]; /* of each, how many were ever made while the device was idle */
+    long grown[2]; /* of each, how many the device has given memory for besides: made at a safe
+                      point */
     long shorts;   /* short execs, at most at a time, among those that are made at any time */
     long memory;   /* device memory that the execs take, KiB */
 
@@ -159,9 +160,12 @@ void ag_context_forget(struct ag_context *context);
 /*
  * Reserves an exec of `ops` ops in the context. While the device is `idle`, any that the budgets
  * allow; otherwise only one that can be made without a wait for running kernels. False: none is
- * left.
+ * left. *grows: the device gives memory for it once it is made, which ag_context_grew() is told.
  */
-bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle);
+bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle, bool *grows);
+
+/* An exec that grows has been made. From now on the context has memory for one more at any time. */
+void ag_context_grew(struct ag_context *context, uint32_t ops);
 
 /* Gives an exec of `ops` ops back. */
 void ag_context_give_exec(struct ag_context *context, uint32_t ops);

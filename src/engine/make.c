@@ -56,15 +56,15 @@ static uint32_t copies(const struct ag_node *leaf)
     return count;
 }
 
-/* An exec for one more trace: a free one, or in place of other traces. */
-static enum room take_exec(struct ag_stream *stream, struct ag_node *leaf, bool idle)
+/* An exec for one more trace: a free one, or in place of other traces. *grows: see context.h. */
+static enum room take_exec(struct ag_stream *stream, struct ag_node *leaf, bool idle, bool *grows)
 {
     uint32_t ops = leaf->depth, copied = copies(leaf);
     if (copied > AG_MOST_COPIES) {
         ag_pace_bound(stream, ops * AG_MOST_COPIES / copied);
         return NO_ROOM;
     }
-    while (!ag_context_take_exec(stream->id.context, ops, idle)) {
+    while (!ag_context_take_exec(stream->id.context, ops, idle, grows)) {
         if (ag_stream_kill_vacant(stream->id.context))
             continue;
         struct ag_trace *room = find_room(stream, leaf);
@@ -151,7 +151,7 @@ static CUresult complete(struct ag_stream *stream, struct ag_trace **trace)
 }
 
 /* There is room for a trace of this leaf. */
-static void build(struct ag_stream *stream, struct ag_node *leaf)
+static void build(struct ag_stream *stream, struct ag_node *leaf, bool grows)
 {
     CUresult result = CUDA_SUCCESS;
     uint64_t began = ag_clock_now();
@@ -160,10 +160,12 @@ static void build(struct ag_stream *stream, struct ag_node *leaf)
         ag_staging_prepare(stream, leaf, &result))
         trace = ag_trace_build(leaf, stream->id.context->ctx, stream->id.handle, stream->execs.own,
                                &result);
-    if (trace != NULL)
-        result = complete(stream, &trace);
-    else
+    if (trace == NULL) {
         ag_context_give_exec(stream->id.context, leaf->depth);
+    } else {
+        trace->grows = grows;
+        result = complete(stream, &trace);
+    }
     uint64_t ns = ag_clock_since(began);
     ag_self.apart += ns;
     ag_credit_owe(stream, leaf, ns);
@@ -208,9 +210,10 @@ static void try_to_make(struct ag_stream *stream, struct ag_node *leaf, bool idl
     CUstreamCaptureMode mode;
     if (!ag_query_relax(&mode))
         return;
-    enum room room = take_exec(stream, leaf, idle);
+    bool grows = false;
+    enum room room = take_exec(stream, leaf, idle, &grows);
     if (room == ROOM)
-        build(stream, leaf);
+        build(stream, leaf, grows);
     else if (room == ROOM_WHEN_IDLE && !idle) /* or each wait would look at all streams for it */
         ag_execs_want(stream, leaf);
     else if (leaf->trace != NULL) /* or each replay would ask for a variant */

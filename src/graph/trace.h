@@ -32,6 +32,7 @@ struct ag_trace {
     CUgraphExec exec;
     CUcontext ctx;
     uint32_t length;
+    bool grows;          /* its context gets memory for it once it is made; the engine's */
     bool update_refused; /* cuGraphExecUpdate has refused it once */
     bool events;         /* nodes have events of the program's, which are not those of `ends` */
     bool prioritized;    /* some launch asks for a priority: it is for streams of one priority */

@@ -74,6 +74,14 @@ void ag_context_give_exec(struct ag_context *to, uint32_t ops)
     given += ops;
 }
 
+static _Atomic unsigned grew;
+
+void ag_context_grew(struct ag_context *to, uint32_t ops)
+{
+    (void)to;
+    grew += ops;
+}
+
 static _Atomic bool full; /* a launch waits for room */
 static _Atomic unsigned made, destroyed;
 static _Atomic bool elsewhere; /* the last call was made in another thread than the main one */
@@ -161,7 +169,7 @@ static void begin(CUresult result)
 {
     full = false;
     answer = result;
-    made = destroyed = given = 0;
+    made = destroyed = given = grew = 0;
     outside = false;
     ag_unfollowed_kernels = false;
     stream.issuer.thread = &other_thread;
@@ -228,6 +236,30 @@ TEST(errors_are_told)
     CHECK(ag_aside_instantiate(&context, trace) == CUDA_ERROR_UNKNOWN);
     CHECK(ag_aside_instantiate(&other_context, trace) == CUDA_ERROR_UNKNOWN && elsewhere);
     CHECK(ag_aside_destroy(&context, trace) == CUDA_ERROR_UNKNOWN && given == 3);
+}
+
+TEST(a_context_grows_by_what_has_been_made)
+{
+    begin(CUDA_SUCCESS);
+    struct ag_trace *trace = trace_of(3);
+    CHECK(ag_aside_instantiate(&context, trace) == CUDA_SUCCESS && grew == 0);
+    trace->grows = true;
+    CHECK(ag_aside_instantiate(&context, trace) == CUDA_SUCCESS && grew == 3);
+    answer = CUDA_ERROR_OUT_OF_MEMORY;
+    CHECK(ag_aside_instantiate(&context, trace) == CUDA_ERROR_OUT_OF_MEMORY && grew == 3);
+    CHECK(ag_aside_destroy(&context, trace) == CUDA_ERROR_OUT_OF_MEMORY);
+    begin(CUDA_SUCCESS); /* it comes too late: the driver has the memory all the same */
+    full = true;
+    patient = false;
+    trace = trace_of(5);
+    trace->grows = true;
+    CHECK(ag_aside_instantiate(&context, trace) == CUDA_ERROR_NOT_READY && grew == 0);
+    patient = true;
+    full = false;
+    ag_aside_settle(&context);
+    CHECK(grew == 5 && given == 5);
+    while (ag_aside_waits())
+        usleep(100);
 }
 
 TEST(nobody_waits_for_ever)
