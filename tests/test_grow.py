@@ -22,3 +22,10 @@ def test_a_graph_that_is_not_made_leaves_no_room(seed):
     """There is room for it, and then no event for its record."""
     done = run("without_event", seed)
     assert done.report["errors"] == 0 and done.report["traces"] > 31
+
+
+@pytest.mark.parametrize("scenario", ["set_behind", "destroyed_behind"])
+def test_a_launch_keeps_the_memory_of_a_graph_that_is_gone(scenario):
+    """Other graphs have it once the launch has ended."""
+    done = run(scenario, AUTOGRAPH_TRACE_INHERIT="false")
+    assert done.report["errors"] == 0 and done.report["traces"] - done.report["evictions"] >= 24

@@ -236,6 +236,7 @@ void ag_context_forget(struct ag_context *context)
     (void)ag_context_refusal(context); /* nobody can be told any more */
     ag_fetch_forget(&context->fetch);
     ag_left_forget(&context->leavings);
+    (void)ag_context_settle_execs(context);
     if (ag_self.unseen == context)
         ag_self.unseen = NULL;
     atomic_store(&context->resizes, false);
@@ -308,6 +309,48 @@ void ag_context_give_exec(struct ag_context *context, uint32_t ops)
     context->execs[ops > AG_EXEC_SHORT]--;
     context->memory -= ag_exec_kb(ops);
     pthread_mutex_unlock(&lock);
+}
+
+/* -- Execs that run when they are destroyed -------------------------------------- */
+
+void ag_context_keep_exec(struct ag_context *context, struct ag_running *running, uint32_t ops)
+{
+    bool is_long = ops > AG_EXEC_SHORT;
+    pthread_mutex_lock(&lock);
+    context->execs[is_long]++;
+    context->memory += ag_exec_kb(ops);
+    running->execs[is_long]++;
+    atomic_fetch_add(&context->running, 1);
+    pthread_mutex_unlock(&lock);
+}
+
+bool ag_context_have_run(struct ag_context *context, struct ag_running *running)
+{
+    pthread_mutex_lock(&lock);
+    bool any = ag_context_any_run(running);
+    atomic_fetch_sub(&context->running, running->execs[0] + running->execs[1]);
+    for (unsigned i = 0; i < 2; i++)
+        context->execs[i] -= running->execs[i];
+    context->memory -= running->execs[0] * AG_EXEC_SHORT_KB + running->execs[1] * AG_EXEC_LONG_KB;
+    *running = (struct ag_running){{0, 0}};
+    pthread_mutex_unlock(&lock);
+    return any;
+}
+
+void ag_context_leave_execs(struct ag_context *context, struct ag_running *running)
+{
+    pthread_mutex_lock(&lock);
+    atomic_store(&context->execs_behind, ag_left_mark(&context->leavings));
+    for (unsigned i = 0; i < 2; i++)
+        context->left_execs.execs[i] += running->execs[i];
+    *running = (struct ag_running){{0, 0}};
+    pthread_mutex_unlock(&lock);
+}
+
+bool ag_context_settle_execs(struct ag_context *context)
+{
+    return ag_left_has_settled(&context->leavings, atomic_load(&context->execs_behind)) &&
+           ag_context_have_run(context, &context->left_execs);
 }
 
 /* -- What is left behind --------------------------------------------------------- */

@@ -40,6 +40,17 @@ struct ag_turns {
     struct ag_backoff again, rests; /* `left` after a duel, `rest` after one that is lost */
 };
 
+/* Execs that have been destroyed while their last launches ran: the launches have the memory still.
+   Short ones, long ones. */
+struct ag_running {
+    long execs[2];
+};
+
+static inline bool ag_context_any_run(const struct ag_running *running)
+{
+    return (running->execs[0] | running->execs[1]) != 0;
+}
+
 struct ag_context {
     struct ag_context *next;
     CUcontext ctx; /* written under the lock of context.c; barriers look at it without */
@@ -51,6 +62,9 @@ struct ag_context {
                       point */
     long shorts;   /* short execs, at most at a time, among those that are made at any time */
     long memory;   /* device memory that the execs take, KiB */
+    _Atomic long running; /* places among `execs` of execs that ran when they were destroyed */
+    struct ag_running left_execs;  /* of streams that are gone, among `execs` until */
+    _Atomic unsigned execs_behind; /* what was left up to this number is settled (left.h) */
 
     /* Under the lock of registry.c. */
     uint32_t useless_lives;  /* short lives of streams in a row that gained nothing */
@@ -169,6 +183,18 @@ void ag_context_grew(struct ag_context *context, uint32_t ops);
 
 /* Gives an exec of `ops` ops back. */
 void ag_context_give_exec(struct ag_context *context, uint32_t ops);
+
+/* One more exec runs, and is about to be destroyed: its place is kept besides. */
+void ag_context_keep_exec(struct ag_context *context, struct ag_running *running, uint32_t ops);
+
+/* The launches of those execs have ended: the places are given back. False: there were none. */
+bool ag_context_have_run(struct ag_context *context, struct ag_running *running);
+
+/* The same once all is settled that has been left in the context by now: their stream goes. */
+void ag_context_leave_execs(struct ag_context *context, struct ag_running *running);
+
+/* Gives back the places of such execs whose launches have ended. False: of none. */
+bool ag_context_settle_execs(struct ag_context *context);
 
 /* Whether the budgets allow one more exec, even if it can be made only while the device is idle. */
 bool ag_context_allows(struct ag_context *context, uint32_t ops);

@@ -5,6 +5,8 @@
 #include "engine/aside.h"
 #include "engine/failure.h"
 #include "engine/hot.h"
+#include "engine/outstanding.h"
+#include "engine/query.h"
 #include "graph/variant.h"
 #include "policy/policy.h"
 
@@ -15,6 +17,37 @@ void ag_execs_add(struct ag_stream *stream, struct ag_trace *trace)
     stream->execs.traces = trace;
 }
 
+/* What a vacant state's stream has left, the context knows. */
+bool ag_execs_have_run(struct ag_stream *stream)
+{
+    return stream->id.vacant
+               ? ag_left_has_settled(&stream->id.context->leavings, stream->id.behind)
+               : !ag_outstanding_in_stream(stream);
+}
+
+/* Of one stream, which is locked. */
+static bool settle(struct ag_stream *stream)
+{
+    return ag_context_any_run(&stream->execs.running) && ag_execs_have_run(stream) &&
+           ag_context_have_run(stream->id.context, &stream->execs.running);
+}
+
+bool ag_execs_settle(struct ag_stream *stream)
+{
+    struct ag_context *context = stream->id.context;
+    if (atomic_load(&context->running) == 0)
+        return false;
+    bool any = ag_query_is_settled(context) && ag_context_settle_execs(context);
+    any |= settle(stream);
+    for (struct ag_stream *other = ag_stream_all(); other != NULL; other = other->place.next) {
+        if (other == stream || !ag_stream_trylock(other))
+            continue;
+        any |= other->id.live && other->id.context == context && settle(other);
+        ag_stream_unlock(other);
+    }
+    return any;
+}
+
 void ag_execs_drop(struct ag_stream *stream, struct ag_trace *trace)
 {
     struct ag_trace **link = &stream->execs.traces;
@@ -22,6 +55,8 @@ void ag_execs_drop(struct ag_stream *stream, struct ag_trace *trace)
         link = &(*link)->next;
     *link = trace->next;
     ag_node_set_trace(trace->leaf, ag_variant_leave(trace));
+    if (!ag_execs_have_run(stream))
+        ag_context_keep_exec(stream->id.context, &stream->execs.running, trace->length);
     ag_failure_note(stream, ag_aside_destroy(stream->id.context, trace), "destroying a trace");
 }
 
@@ -40,8 +75,11 @@ void ag_execs_clear(struct ag_stream *stream)
     while ((trace = execs->traces) != NULL) {
         execs->traces = trace->next;
         ag_node_set_trace(trace->leaf, NULL);
+        ag_context_keep_exec(stream->id.context, &execs->running, trace->length);
         stream->counters.errors += ag_aside_destroy(stream->id.context, trace) != CUDA_SUCCESS;
     }
+    ag_context_leave_execs(stream->id.context, &execs->running);
+    (void)ag_context_settle_execs(stream->id.context);
     for (unsigned i = 0; i < AG_BRANCHES && execs->own[i] != NULL; i++) {
         stream->counters.errors +=
             ag_aside_destroy_event(stream->id.context, execs->own[i]) != CUDA_SUCCESS;

@@ -21,6 +21,19 @@ void ag_execs_drop_all(struct ag_stream *stream);
 /* The stream is gone: destroys its traces and its own events. */
 void ag_execs_clear(struct ag_stream *stream);
 
+/* Whether all launches of the stream's traces have ended, those too of traces that are gone. */
+bool ag_execs_have_run(struct ag_stream *stream);
+
+/* Gives back the places of execs that are gone and run no more, of all streams in the context.
+   False: there are none. */
+bool ag_execs_settle(struct ag_stream *stream);
+
+/* Whether the stream has traces, or some that are gone may still run. */
+static inline bool ag_execs_any(const struct ag_stream *stream)
+{
+    return stream->execs.traces != NULL || ag_context_any_run(&stream->execs.running);
+}
+
 /* The trace has been replayed, or would have been but for a duel: it is in use. */
 static inline void ag_execs_used(struct ag_stream *stream, struct ag_trace *trace)
 {

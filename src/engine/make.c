@@ -13,7 +13,6 @@
 #include "engine/failure.h"
 #include "engine/hot.h"
 #include "engine/observe.h"
-#include "engine/outstanding.h"
 #include "engine/pace.h"
 #include "engine/query.h"
 #include "engine/registry.h"
@@ -65,7 +64,7 @@ static enum room take_exec(struct ag_stream *stream, struct ag_node *leaf, bool 
         return NO_ROOM;
     }
     while (!ag_context_take_exec(stream->id.context, ops, idle, grows)) {
-        if (ag_stream_kill_vacant(stream->id.context))
+        if (ag_execs_settle(stream) || ag_stream_kill_vacant(stream->id.context))
             continue;
         struct ag_trace *room = find_room(stream, leaf);
         if (room == NULL) {
@@ -74,8 +73,8 @@ static enum room take_exec(struct ag_stream *stream, struct ag_node *leaf, bool 
             }
             return ag_context_allows(stream->id.context, ops) ? ROOM_WHEN_IDLE : NO_ROOM;
         }
-        /* A launch that still runs keeps some of what its exec has taken. */
-        if (!idle && ag_outstanding_in_stream(stream))
+        /* A launch that still runs keeps what its exec has taken. */
+        if (!idle && !ag_execs_have_run(stream))
             return ROOM_WHEN_IDLE;
         ag_execs_drop(stream, room);
         stream->counters.evictions++;

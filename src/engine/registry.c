@@ -351,7 +351,7 @@ void ag_stream_vacate(struct ag_stream *stream, unsigned left)
     life_ends(stream);
     stream->id.vacant = true;
     stream->id.vacated = atomic_load(&stream->id.context->starved);
-    stream->id.behind = stream->execs.traces != NULL || ag_staging_is_used(stream) ? left : 0;
+    stream->id.behind = ag_execs_any(stream) || ag_staging_is_used(stream) ? left : 0;
     atomic_fetch_add(&stream->id.life, 1);
     list_leave(stream);
     list_join(stream, vacant_end);
@@ -378,7 +378,8 @@ bool ag_stream_forget_context(struct ag_context *context)
 /* Whether the graphs of a vacant state make room for others. */
 static bool is_stale(const struct ag_stream *stream)
 {
-    return atomic_load(&stream->id.context->starved) - stream->id.vacated >= AG_STALE;
+    return atomic_load(&stream->id.context->starved) - stream->id.vacated >= AG_STALE &&
+           ag_left_has_settled(&stream->id.context->leavings, stream->id.behind);
 }
 
 bool ag_stream_kill_vacant(const struct ag_context *context)

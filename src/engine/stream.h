@@ -138,9 +138,10 @@ struct ag_execs {
     uint64_t starved;                  /* hot sequences that found no exec */
     struct ag_node *wanted[AG_WANTED]; /* leaves of hot sequences that wait for an exec */
     unsigned wanted_count;
-    struct ag_node *living;   /* the leaf of a hot sequence that needs its memory alive; or NULL */
-    CUevent own[AG_BRANCHES]; /* the library's events in graphs: own[0] for events that have been
-                                 destroyed, others see graph/fork.h; NULL: not needed yet */
+    struct ag_running running; /* that are gone */
+    struct ag_node *living;    /* the leaf of a hot sequence that needs its memory alive; or NULL */
+    CUevent own[AG_BRANCHES];  /* the library's events in graphs: own[0] for events that have been
+                                  destroyed, others see graph/fork.h; NULL: not needed yet */
 };
 
 /* pace.c: how fast the program issues ops, and the lengths of sequences that follow from it. */

@@ -3,21 +3,27 @@
  * for. Each scenario first does something about that memory. */
 #include "live.h"
 
-enum { OPS = 8, OWN = 24 /* graph.free_execs */ };
+enum { OPS = 7, OWN = 24 /* graph.free_execs */, MORE = 18 };
 
 static CUstream hot, waiter;
+static unsigned half = 2; /* the loops' memory */
 static volatile uint32_t *word;
 
-/* A loop of its own for each number below 1 << OPS. Where the host waits, the context grows for a
-   loop that finds no room. */
+/* One of the ops of a loop: each number below 1 << OPS has its own. */
+static void op(unsigned way, unsigned i, CUstream stream)
+{
+    if (way >> i & 1)
+        OK(launch_mix(buffer[half], N, i, stream));
+    else
+        OK(cuMemsetD32Async(buffer[half + 1], i, N, stream));
+}
+
+/* Where the host waits, the context grows for a loop that finds no room. */
 static void shape(unsigned way)
 {
     for (unsigned step = 0; step < 12; step++) {
         for (unsigned i = 0; i < OPS; i++)
-            if (way >> i & 1)
-                OK(launch_mix(buffer[2], N, i, hot));
-            else
-                OK(cuMemsetD32Async(buffer[3], i, N, hot));
+            op(way, i, hot);
         OK(cuStreamSynchronize(hot));
     }
 }
@@ -72,9 +78,55 @@ static void without_event(void)
     show_all("without_event");
 }
 
+/* Loops whose graphs are launched behind the kernel, in a stream that has room for these ops. */
+static void behind(CUstream stream, unsigned first)
+{
+    for (unsigned way = first; way < first + MORE; way++)
+        for (unsigned step = 0; step < 4; step++) {
+            for (unsigned i = 0; i < OPS; i++)
+                op(way, i, stream);
+            kick(stream);
+        }
+}
+
+/* The graphs go when their function is set. Their launches do not. */
+static void set_behind(void)
+{
+    begin();
+    OK(launch_word(spin, word, 1, hot));
+    behind(hot, 1);
+    OK(cuFuncSetAttribute(mix, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 50));
+    behind(hot, OWN);
+    set_word(word, 1);
+    OK(cuStreamSynchronize(hot));
+    for (unsigned way = 2 * OWN; way < 3 * OWN; way++)
+        shape(way);
+    show_all("set_behind");
+}
+
+/* The graphs go with their stream, and another one has others. */
+static void destroyed_behind(void)
+{
+    begin();
+    OK(launch_word(spin, word, 1, hot));
+    behind(hot, 1);
+    OK(cuStreamDestroy(hot));
+    hot = made(CU_STREAM_NON_BLOCKING);
+    half = 0; /* the other stream's work still runs */
+    behind(hot, OWN);
+    set_word(word, 1);
+    OK(cuCtxSynchronize());
+    for (unsigned way = 2 * OWN; way < 3 * OWN; way++)
+        shape(way);
+    show_all("destroyed_behind");
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scenario scenarios[] = {{"without_event", without_event}, {NULL, NULL}};
+    static const struct scenario scenarios[] = {{"without_event", without_event},
+                                                {"set_behind", set_behind},
+                                                {"destroyed_behind", destroyed_behind},
+                                                {NULL, NULL}};
     run(scenarios, argc, argv);
     return 0;
 }

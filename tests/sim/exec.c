@@ -39,7 +39,8 @@ static bool has_many_copies(const struct plan *plan)
 
 /* A context has device memory for some execs of any length, and keeps it when they go, for such as
  * are no longer: that it would do for longer ones, too, was never measured. For one more, or a
- * longer one, it must ask the device, and that waits. */
+ * longer one, it must ask the device, and that waits. An exec that is destroyed while its last
+ * launch runs has its memory until that ends. */
 static void take_exec_memory(struct ctx *ctx, bool more)
 {
     unsigned *n = ctx->nexecs, *memory = ctx->exec_memory;
@@ -135,11 +136,17 @@ CUresult sim_cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph g,
     return p ? instantiate(out, g, p->flags, p, NULL) : CUDA_ERROR_INVALID_VALUE;
 }
 
-static void exec_free(struct exec *e)
+void exec_gives(struct ctx *ctx, const struct plan *plan)
 {
     if (sim.graph_free)
-        e->ctx->nexecs[is_long(e->plan)]--;
-    plan_drop(e->plan); /* launches on their way have their own hold */
+        ctx->nexecs[is_long(plan)]--;
+}
+
+/* Launches on their way have their own hold of the plan, and of the exec's memory. */
+static void exec_free(struct exec *e)
+{
+    e->plan->keeps = e->ctx;
+    plan_drop(e->plan);
     obj_free(e);
 }
 

@@ -54,6 +54,8 @@ struct shape {
 /* An immutable executable: a launch holds on to the one it was made with. */
 struct plan {
     unsigned refs;
+    struct ctx
+        *keeps; /* its exec has been destroyed, but has its memory there while a launch runs */
     struct shape *shape;
     struct plan_node {
         struct work work;
@@ -84,6 +86,7 @@ CUresult plan_update(struct plan **p, const struct graph *g, bool priorities,
 CUgraphExecUpdateResult work_may_become(const struct work *old, const struct work *now,
                                         bool priorities);
 CUresult exec_set(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *p); /* a door */
+void exec_gives(struct ctx *ctx, const struct plan *plan); /* an exec's memory back */
 void exec_release_ctx(struct ctx *ctx);
 
 /* -- Capture (capture.c) -- */

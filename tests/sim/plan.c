@@ -77,6 +77,8 @@ void plan_drop(struct plan *p)
 {
     if (!p || --p->refs)
         return;
+    if (p->keeps)
+        exec_gives(p->keeps, p);
     for (unsigned i = 0; i < p->shape->nnodes; i++)
         work_clear(&p->nodes[i].work);
     shape_drop(p->shape);
