@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Room for graphs: beside a kernel that waits for the host only those are made that need no memory from the device."""
+"""Room for graphs: beside a kernel that waits for the host they take no memory from the device, and no place in streams."""
 import pytest
 
 import compiled
@@ -29,3 +29,9 @@ def test_a_launch_keeps_the_memory_of_a_graph_that_is_gone(scenario):
     """Other graphs have it once the launch has ended."""
     done = run(scenario, AUTOGRAPH_TRACE_INHERIT="false")
     assert done.report["errors"] == 0 and done.report["traces"] - done.report["evictions"] >= 24
+
+
+def test_a_graph_is_made_where_its_stream_has_no_room():
+    """Making it puts nothing into the stream."""
+    done = run("full", AUTOGRAPH_HOLD_BOUND_US=None)
+    assert done.report["errors"] == 0 and done.report["traces"] > 0

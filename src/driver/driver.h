@@ -99,7 +99,6 @@
     X(cuGraphExecEventWaitNodeSetEvent)                                                            \
     X(cuGraphExecBatchMemOpNodeSetParams)                                                          \
     X(cuGraphExecUpdate_v2)                                                                        \
-    X(cuGraphUpload)                                                                               \
     X(cuGraphLaunch)
 
 /* Those that may be missing: of drivers after 12.0, or for report and profile alone. */

@@ -364,6 +364,8 @@ static void wait_for(struct ag_stream *host, CUstream handle, CUevent event)
     ag_failure_note(host, ag_real.cuEventSynchronize(event), "waiting for a branch on the host");
 }
 
+/* Each wait finds room in its stream where the program's calls would have found it: the branch has
+   a wait and a record at least, which take no place there. */
 void ag_guests_replayed(struct ag_stream *host, const struct ag_trace *trace)
 {
     for (unsigned i = 1; i < trace->ends.branches; i++) {

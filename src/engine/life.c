@@ -45,7 +45,8 @@ void ag_engine_stream_created(CUstream handle, unsigned flags)
 }
 
 /* Whether an op that comes to the stream finds room there: the program has waited for all but a
-   few. A call that has to wait for room may wait for the program. */
+   few. A call that has to wait for room may wait for the program. Calls that are no ops are not
+   counted (docs/semantics.md, "Known gaps"). */
 static bool has_room(const struct ag_stream *stream)
 {
     return ag_issuer_issued(stream) - atomic_load(&stream->issuer.waited) <= AG_LEFT_MOST;

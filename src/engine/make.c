@@ -125,25 +125,15 @@ static bool prepare_events(struct ag_stream *stream, const struct ag_node *leaf)
     return branches <= 1 || i == branches;
 }
 
-/* Where streams share queues the first launch has to do it: an upload waits for the stream's work,
-   and that may wait for what the program submits next, which the queue would not get to. */
-static CUresult upload(const struct ag_stream *stream, struct ag_trace *trace)
-{
-    return atomic_load(&stream->id.context->shares) ? CUDA_SUCCESS
-                                                    : ag_trace_upload(trace, stream->id.handle);
-}
-
 /* Makes the exec of a trace that has been built; on an error the trace is gone, NULL, and its exec
-   given back. */
+   given back. The first launch uploads it: an upload takes a place in the stream, and would wait
+   for one if the program has filled the stream. */
 static CUresult complete(struct ag_stream *stream, struct ag_trace **trace)
 {
     CUresult result = ag_aside_instantiate(stream->id.context, *trace);
-    bool ready = result != CUDA_ERROR_NOT_READY; /* or it is not ours */
-    if (result == CUDA_SUCCESS)
-        result = upload(stream, *trace);
     if (result == CUDA_SUCCESS)
         return result;
-    if (ready)
+    if (result != CUDA_ERROR_NOT_READY)                     /* or it is not ours */
         (void)ag_aside_destroy(stream->id.context, *trace); /* the first error is the one to tell */
     *trace = NULL;
     return result;

@@ -198,15 +198,18 @@ static bool may_mark(const struct ag_stream *stream)
     return stream->id.kind != AG_STREAM_LEGACY && !atomic_load(&stream->id.context->shares);
 }
 
-void ag_staging_submitted_slow(struct ag_stream *stream, CUstream target)
+/* Events take no more places in the stream than a graph has saved: where the program has filled the
+   stream a further one would wait. */
+void ag_staging_submitted_slow(struct ag_stream *stream, CUstream target, uint32_t less)
 {
     struct ag_ring *ring = stream->staging.ring;
     stream->staging.taken = 0;
     if (ring->full == 0 || !may_mark(stream))
         return;
-    for (unsigned part = 0; part < AG_STAGING_PARTS; part++) {
+    for (unsigned part = 0; part < AG_STAGING_PARTS && less != 0; part++) {
         if ((ring->full >> part & 1) == 0)
             continue;
+        less--;
         CUresult result = ag_real.cuEventRecord(ring->pinned.done[part], target);
         ag_failure_note(stream, result, "marking the end of uploads");
         if (result != CUDA_SUCCESS) /* until the stream is idle */

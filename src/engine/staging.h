@@ -49,13 +49,13 @@ bool ag_staging_has_room(struct ag_stream *stream, const struct ag_described *ca
    source of the op. */
 void ag_staging_take(struct ag_stream *stream, struct ag_described *call);
 
-/* What was held has been submitted to `target`. */
-void ag_staging_submitted_slow(struct ag_stream *stream, CUstream target);
+/* What was held has been submitted to `target`, by so many calls less than it had ops. */
+void ag_staging_submitted_slow(struct ag_stream *stream, CUstream target, uint32_t less);
 
-static inline void ag_staging_submitted(struct ag_stream *stream, CUstream target)
+static inline void ag_staging_submitted(struct ag_stream *stream, CUstream target, uint32_t less)
 {
     if (UNLIKELY(stream->staging.taken != 0))
-        ag_staging_submitted_slow(stream, target);
+        ag_staging_submitted_slow(stream, target, less);
 }
 
 /* Whether copies from the ring may still run. */

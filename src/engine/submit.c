@@ -209,6 +209,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     /* Without a context the driver crashes when a node's arguments are set (driver 580). */
     struct part part = {entered ? submit_prefix(stream, held, target) : 0, began, patches};
     bool whole = part.replayed == held, any = part.replayed != 0;
+    uint32_t less = any ? part.replayed - 1 : 0; /* calls than ops */
     if (UNLIKELY(!whole && any)) {
         part = replay_rest(stream, part, target, reason);
         held = stream->seq.held;
@@ -219,7 +220,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     ag_pinned_flush(stream, target);
     if (UNLIKELY((stream->seq.free_count | stream->seq.gone_count) != 0))
         release(stream, target, entered);
-    ag_staging_submitted(stream, target);
+    ag_staging_submitted(stream, target, less);
     if (relay)
         ag_relay_ends(stream);
     ag_context_leave(pushed);

@@ -174,12 +174,6 @@ CUresult ag_trace_instantiate(struct ag_trace *trace)
         trace->differs ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0);
 }
 
-/* Arguments that change before the first upload make replays slower for good. */
-CUresult ag_trace_upload(struct ag_trace *trace, CUstream stream)
-{
-    return ag_real.cuGraphUpload(trace->exec, stream);
-}
-
 /* Bytes of a node's arguments that can be compared: none where the driver keeps them. One more
    where there are none, so that the step has a place for them. */
 static size_t comparable(const struct ag_node *node)

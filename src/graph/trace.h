@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A trace made executable: a CUDA graph of the ops on a path of the tree, one after the other or in
- * branches (graph/fork.h), instantiated and uploaded. Built explicitly, never by capturing a stream
+ * branches (graph/fork.h), instantiated. Built explicitly, never by capturing a stream
  * of the program.
  *
  * All functions want the trace's context to be current, and the lock of the stream it belongs to.
@@ -55,10 +55,6 @@ struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream st
  * running kernels: the caller keeps to fewer.
  */
 CUresult ag_trace_instantiate(struct ag_trace *trace);
-
-/* Uploads the exec to the GPU, before its arguments change (docs/measurements.md, "What does it
-   take to change arguments?"). */
-CUresult ag_trace_upload(struct ag_trace *trace, CUstream stream);
 
 /*
  * Gives the exec the arguments of its nodes where they changed, node by node or by updating it from

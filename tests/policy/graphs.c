@@ -161,12 +161,6 @@ static CUresult destroy_exec(CUgraphExec exec)
     return CUDA_SUCCESS;
 }
 
-static CUresult upload(CUgraphExec exec, CUstream stream)
-{
-    (void)exec, (void)stream;
-    return CUDA_SUCCESS;
-}
-
 static CUresult launch(CUgraphExec exec, CUstream handle)
 {
     struct play_gpu *stream = play_resolve(handle);
@@ -289,7 +283,6 @@ void play_driver_graphs(struct ag_driver *to)
     to->cuGraphKernelNodeSetAttribute = set_attribute;
     to->cuGraphInstantiateWithFlags = instantiate;
     to->cuGraphExecDestroy = destroy_exec;
-    to->cuGraphUpload = upload;
     to->cuGraphLaunch = launch;
     to->cuGraphExecKernelNodeSetParams_v2 = set_kernel;
     to->cuGraphExecMemsetNodeSetParams = set_memset;

@@ -121,11 +121,43 @@ static void destroyed_behind(void)
     show_all("destroyed_behind");
 }
 
+static void nothing(void *data)
+{
+    (void)data;
+}
+
+/* A loop gets hot with its last op, which takes the stream's last place behind the kernel. No call
+   here waits for room. */
+static void full(void)
+{
+    enum { PLACES = 1024, STEPS_BEHIND = 4 };
+    CUevent event;
+    begin();
+    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventRecord(event, hot));
+    OK(cuCtxSynchronize());
+    for (unsigned way = 1; way < 20; way++) {
+        OK(launch_word(spin, word, way, hot));
+        for (unsigned i = 1; i < PLACES - STEPS_BEHIND * (OPS + 1); i++)
+            OK(cuLaunchHostFunc(hot, nothing, NULL));
+        for (unsigned step = 0; step < STEPS_BEHIND; step++) {
+            for (unsigned i = 0; i < OPS; i++)
+                op(way, i, hot);
+            OK(cuEventRecord(event, hot));
+            OK(cuStreamSynchronize(waiter)); /* it has nothing to do */
+        }
+        set_word(word, way);
+        OK(cuStreamSynchronize(hot));
+    }
+    show_all("full");
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario scenarios[] = {{"without_event", without_event},
                                                 {"set_behind", set_behind},
                                                 {"destroyed_behind", destroyed_behind},
+                                                {"full", full},
                                                 {NULL, NULL}};
     run(scenarios, argc, argv);
     return 0;
