@@ -86,8 +86,6 @@
     X(cuGraphKernelNodeSetParams_v2)                                                               \
     X(cuGraphMemsetNodeSetParams)                                                                  \
     X(cuGraphMemcpyNodeSetParams)                                                                  \
-    X(cuGraphEventRecordNodeSetEvent)                                                              \
-    X(cuGraphEventWaitNodeSetEvent)                                                                \
     X(cuGraphBatchMemOpNodeSetParams)                                                              \
     X(cuGraphKernelNodeSetAttribute)                                                               \
     X(cuGraphInstantiateWithFlags)                                                                 \

@@ -393,9 +393,8 @@ CUresult ag_node_patch_source(const struct ag_node *node, CUfunction func, CUgra
         return ag_real.cuGraphMemcpyNodeSetParams(graph_node, &params);
     }
     case AG_OP_RECORD:
-        return ag_real.cuGraphEventRecordNodeSetEvent(graph_node, ag_node_event(node));
     case AG_OP_WAIT:
-        return ag_real.cuGraphEventWaitNodeSetEvent(graph_node, ag_node_event(node));
+        break;
     case AG_OP_VALUE: {
         CUstreamBatchMemOpParams value = value_params(node);
         CUDA_BATCH_MEM_OP_NODE_PARAMS params = value_node(&value, ctx);

@@ -65,7 +65,8 @@ CUresult ag_node_patch(const struct ag_node *node, CUfunction func, CUgraphExec 
 CUresult ag_node_patch_event(const struct ag_node *node, CUgraphExec exec, CUgraphNode graph_node,
                              CUevent event);
 
-/* The same for the source graph, whose exec is then updated as a whole. */
+/* Gives the node of a source graph, whose exec is then updated as a whole, the op's arguments. Not
+   for records and waits: the program may destroy their events. */
 CUresult ag_node_patch_source(const struct ag_node *node, CUfunction func, CUgraphNode graph_node,
                               CUcontext ctx);
 

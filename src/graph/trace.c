@@ -70,7 +70,7 @@ static CUevent own_event(const struct ag_trace *trace, const struct ag_step *ste
 static void given_own(const struct ag_trace *trace, struct ag_step *step)
 {
     struct ag_event_arguments own = {.event = own_event(trace, step)};
-    step->version = step->source_version = step->node->version;
+    step->version = step->node->version;
     memcpy(step->args, &own, sizeof own);
 }
 
@@ -199,6 +199,16 @@ static struct ag_trace *allocate(const struct ag_node *leaf)
     return trace;
 }
 
+/* Whether a node has an event. The program may destroy an event that the source graph names: the
+   exec is not updated from there. */
+static bool names_events(const struct ag_trace *trace)
+{
+    uint32_t i = 0;
+    while (i < trace->length && (trace->step[i].bare || !ag_node_is_event(trace->step[i].node)))
+        i++;
+    return i < trace->length;
+}
+
 /* Whether a node has an event of the program's: any record or wait of one branch, or a wait for
    another sequence. */
 static bool has_events(const struct ag_trace *trace)
@@ -241,6 +251,7 @@ struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream st
         return NULL;
     }
     trace->events = has_events(trace);
+    trace->by_node = names_events(trace);
     ag_trace_keep_records(trace);
     *error = build(trace, stream);
     if (*error == CUDA_SUCCESS)
@@ -268,7 +279,7 @@ CUresult ag_trace_destroy(struct ag_trace *trace)
 /* Whether updating the exec as a whole from its source graph is cheaper than node by node. */
 static bool update_is_cheaper(const struct ag_trace *trace, uint32_t changed)
 {
-    if (trace->update_refused || ag_opt.update_strategy == AG_UPDATE_SET_PARAMS)
+    if (trace->by_node || ag_opt.update_strategy == AG_UPDATE_SET_PARAMS)
         return false;
     if (ag_opt.update_strategy == AG_UPDATE_EXEC_UPDATE)
         return true;
@@ -324,7 +335,7 @@ static CUresult patch(struct ag_trace *trace, uint32_t changed, struct ag_counte
         if (update(trace, counters) == CUDA_SUCCESS)
             return CUDA_SUCCESS;
         /* A refused update leaves the exec as it was. It would be refused again: never repeated. */
-        trace->update_refused = true;
+        trace->by_node = true;
     }
     for (uint32_t i = 0; i < trace->length; i++) {
         struct ag_step *step = &trace->step[i];
@@ -339,13 +350,11 @@ static CUresult patch(struct ag_trace *trace, uint32_t changed, struct ag_counte
     return CUDA_SUCCESS;
 }
 
-/* The node of a record gets an event of the library's, in the exec and in the source graph. */
+/* The node of a record gets an event of the library's. */
 static CUresult set_own(const struct ag_trace *trace, struct ag_step *step)
 {
     CUevent own = own_event(trace, step);
     CUresult result = ag_node_patch_event(step->node, trace->exec, step->graph_node, own);
-    if (result == CUDA_SUCCESS)
-        result = ag_real.cuGraphEventRecordNodeSetEvent(step->graph_node, own);
     if (result == CUDA_SUCCESS)
         given_own(trace, step);
     return result;
@@ -359,10 +368,8 @@ static CUresult set_record(const struct ag_trace *trace, struct ag_step *step)
     if (step->own != 0 && has.event != own_event(trace, step))
         return set_own(trace, step);
     step->version = step->node->version;
-    if (step->own != 0)
-        step->source_version = step->version;
-    else if (has.event != needs.event || has.serial != needs.serial)
-        step->version = step->source_version = step->node->version - 1;
+    if (step->own == 0 && (has.event != needs.event || has.serial != needs.serial))
+        step->version = step->node->version - 1;
     return CUDA_SUCCESS;
 }
 

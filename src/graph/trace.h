@@ -28,13 +28,14 @@ struct ag_trace {
     struct ag_node *leaf;             /* the node that carries this trace */
     uint64_t used;                    /* the stream's `clock` at the last replay; the engine's */
     uint64_t starved;                 /* the stream's `starved` at the last replay; the engine's */
-    CUgraph graph;                    /* lives as long as its exec is patched by node */
+    CUgraph graph;                    /* its nodes name those of the exec; lives as long */
     CUgraphExec exec;
     CUcontext ctx;
     uint32_t length;
-    bool grows;          /* its context gets memory for it once it is made; the engine's */
-    bool update_refused; /* cuGraphExecUpdate has refused it once */
-    bool events;         /* nodes have events of the program's, which are not those of `ends` */
+    bool grows;   /* its context gets memory for it once it is made; the engine's */
+    bool by_node; /* cuGraphExecUpdate cannot give it arguments: it has events, or was refused once
+                   */
+    bool events;  /* nodes have events of the program's, which are not those of `ends` */
     bool prioritized;    /* some launch asks for a priority: it is for streams of one priority */
     bool differs;        /* some launch asks for another priority than its stream's */
     struct ag_ends ends; /* of its branches; see graph/fork.h */

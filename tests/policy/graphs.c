@@ -245,13 +245,6 @@ static CUresult set_source_copy(CUgraphNode node, const CUDA_MEMCPY3D *p)
     return CUDA_SUCCESS;
 }
 
-static CUresult set_source_event(CUgraphNode node, CUevent event)
-{
-    play_spend(NS_SET_SOURCE);
-    node->event = (struct play_event *)event;
-    return CUDA_SUCCESS;
-}
-
 static CUresult set_source_value(CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *p)
 {
     (void)node, (void)p;
@@ -292,7 +285,6 @@ void play_driver_graphs(struct ag_driver *to)
     to->cuGraphKernelNodeSetParams_v2 = set_source_kernel;
     to->cuGraphMemsetNodeSetParams = set_source_memset;
     to->cuGraphMemcpyNodeSetParams = set_source_copy;
-    to->cuGraphEventRecordNodeSetEvent = to->cuGraphEventWaitNodeSetEvent = set_source_event;
     to->cuGraphBatchMemOpNodeSetParams = set_source_value;
     to->cuGraphExecUpdate_v2 = update;
 }

@@ -302,6 +302,7 @@ CUresult sim_cuInit(unsigned flags)
         sim.streams_free = (unsigned)sim_env_number("AGSIM_STREAMS_FREE", 0);
         sim.connections = connections();
         sim.lazy = sim_env_number("AGSIM_LAZY", 0) != 0;
+        sim.events_by_handle = sim_env_number("AGSIM_EVENTS_BY_HANDLE", 0) != 0;
         sim.reuse = sim_env_number("AGSIM_REUSE", 0) != 0;
         sim.early = sim_env_number("AGSIM_EARLY", 0) != 0;
         sim.launch_only = (unsigned)sim_env_number("AGSIM_LAUNCH_ONLY", 0);

@@ -185,6 +185,7 @@ struct sim {
     unsigned streams_free; /* streams that a context gives without a wait; 0: no limit */
     unsigned connections;  /* queues of a context */
     bool reuse;            /* memory that another stream gives back is there, behind that */
+    bool events_by_handle; /* an event with the handle of a destroyed one is taken for that */
     bool early;            /* kernels behind a programmatic edge do not wait for the one before */
     bool lazy;             /* a kernel is loaded when it is first asked for */
     unsigned launch_only;  /* a launch attribute that nodes do not take; 0: none */
@@ -518,10 +519,12 @@ struct event {
     struct capture_set capture_deps;
 };
 void event_free(struct event *e);
-/* Whether the event of a record or a wait has not been destroyed since. */
+/* Whether the event of a record or a wait has not been destroyed since. What a driver makes of an
+   event that has the handle of a destroyed one is not known: it may be taken for that. */
 static inline bool event_lives(const struct work *w)
 {
-    return w->event.event->o.alive && w->event.event->o.id == w->event.gen;
+    return w->event.event->o.alive &&
+           (sim.events_by_handle || w->event.event->o.id == w->event.gen);
 }
 CUresult event_record(struct stream *s, struct event *e, unsigned flags); /* or captures it */
 
