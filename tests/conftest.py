@@ -41,6 +41,13 @@ def pytest_collection_modifyitems(config, items):
         config.hook.pytest_deselected(items=deselected)
 
 
+@pytest.fixture(autouse=True)
+def strictness():
+    """Of programs that helpers.run() has not run."""
+    yield
+    helpers.check_strict()
+
+
 class Results:
     """Names a test as soon as it fails, and counts the results of other builds with these.
 

@@ -10,6 +10,8 @@ import re
 import subprocess
 import tempfile
 
+import strict
+
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 TIMEOUT = 150  # seconds; a sanitizer makes programs ten times slower, and so does a busy machine
 
@@ -103,8 +105,8 @@ def environment(preload=True, sim=True, env=None, clock=None):
         result["LD_LIBRARY_PATH"] = ":".join(p for p in paths if p)
     if preload:
         result["LD_PRELOAD"] = ":".join(p for p in (sanitizer_runtime(), str(library()), clock) if p)
-        if sim and "AGSIM_LOG" in (env or {}):
-            result["AGSIM_LIBRARY"] = own_calls()
+        if sim:
+            result["AGSIM_LIBRARY"], result["AGSIM_STRICT"] = own_calls(), str(strict_file())
     for key, value in (env or {}).items():
         if value is None:
             result.pop(key, None)
@@ -122,7 +124,19 @@ def run(command, preload=True, sim=True, env=None, timeout=TIMEOUT, status=0, cl
     if status is not None and done.returncode != status:
         raise AssertionError(f"{' '.join(command)} ended with {done.returncode}, not {status}\n"
                              f"{done.stdout}{done.stderr}")
+    check_strict()
     return done
+
+
+@functools.lru_cache(maxsize=None)
+def strict_file():
+    return strict.new_file()
+
+
+def check_strict():
+    """Fails if the library, in any program so far, has made a call that may wait for the program's work."""
+    found = strict.findings(library(), strict_file())
+    assert not found, "the library may wait for the program's work:\n" + "\n".join(found)
 
 
 Run = collections.namedtuple("Run", "stdout stderr report log")

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import helpers  # noqa: E402  (needs the path above)
 import programs  # noqa: E402
+import strict  # noqa: E402
 
 STALL = 60  # seconds without a line: it hangs
 DEAD = ("crash", "hang")
@@ -32,6 +34,7 @@ class Bench:
         self.binary = str(binary or helpers.build_dir() / "tests" / "fuzz" / "fuzz")
         self.library = None if library == "none" else str(library or helpers.library())
         self.gpu, self.stall = gpu, stall
+        self.strict = not gpu and self.library == str(helpers.library())
         self.env = env or {}  # for the side with the library
         self.scratch = tempfile.TemporaryDirectory()
 
@@ -50,6 +53,9 @@ class Bench:
             if self.library:
                 runtime = helpers.sanitizer_runtime()
                 env["LD_PRELOAD"] = ":".join(p for p in (runtime, self.library) if p)
+            if self.strict:
+                pathlib.Path(f"{base}.strict").touch()
+                env["AGSIM_LIBRARY"], env["AGSIM_STRICT"] = helpers.own_calls(), f"{base}.strict"
             if PROFILE in env:
                 env[PROFILE] = self.path(env[PROFILE])
         env.pop("PRELOAD_DELAY_US", None)
@@ -102,9 +108,10 @@ class Bench:
                 return 0, "without the library it fails, or gives changing results"
             differ = sum(r != expected for r in preload.results())
             total += repeat
-            if differ or preload.end:
-                bad += differ + (1 if preload.end else 0)
-                what = preload.end or "difference"
+            waits = preload.findings()
+            if differ or preload.end or waits:
+                bad += differ + (1 if preload.end or waits else 0)
+                what = preload.end or ("difference" if differ else "waits: " + waits[0].partition(",")[0])
         return bad / total, what
 
     def shrink(self, program, setting, seconds=180):
@@ -166,6 +173,11 @@ class Side:
         except (FileNotFoundError, ValueError):
             return None  # it did not live to write one
 
+    def findings(self):
+        """What the library did that may wait for the program's work."""
+        path = pathlib.Path(f"{self.base}.strict")
+        return strict.findings(helpers.library(), path) if path.exists() else []
+
     def errors(self):
         return pathlib.Path(f"{self.base}.err").read_text()
 
@@ -222,6 +234,8 @@ class Tally:
                 self.failures.append((int(got[0]), "difference", setting))
             elif int(expected[3]):
                 self.failures.append((int(got[0]), "errors without the library", setting))
+        self.failures += [(int(re.search(r"program=(\d+)", found)[1]), found, setting)
+                          for found in preload.findings()]
         self.programs += len(lines)
         report = preload.report()
         if report:

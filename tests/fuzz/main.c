@@ -7,6 +7,8 @@
  * a line each: the seed or file, a hash of all memory, data read and return codes, the number of
  * ops issued, and of return codes that were errors where none was asked for.
  */
+#define _GNU_SOURCE
+#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,9 +29,18 @@ struct options {
     int repeat;
 };
 
+/* The name by which the simulated driver tells of the program. */
+static void name_process(const char *name)
+{
+    static char now[256];
+    snprintf(now, sizeof now, "%s", name);
+    program_invocation_short_name = now;
+}
+
 static bool run_program(const struct options *options, const struct statement *program,
                         const char *name)
 {
+    name_process(name);
     for (int i = 0; i < options->repeat; i++) {
         struct outcome outcome = {0};
         if (!world_run(program, options->gpu, options->trace, &outcome))

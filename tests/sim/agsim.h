@@ -41,6 +41,7 @@
  *   AGSIM_CALLS=FILE        how often each function was called, how many calls have failed, and how
  *                           many waits for events have spun in a context that asks for other waits
  *   AGSIM_FAIL=..., AGSIM_CALLER=...  calls that fail, and whose (proc.c)
+ *   AGSIM_STRICT=FILE       what AGSIM_LIBRARY does that may wait for the program's work (strict.c)
  *   AGSIM_LIBRARY=...       likewise, the library under test: the log tells its own events' records
  * and two that NVIDIA's driver reads, too (CUDA Programming Guide, "CUDA Environment Variables"):
  *   CUDA_LAUNCH_BLOCKING=1           a kernel's launch returns when the kernel has ended

@@ -85,6 +85,7 @@ static CUresult ctx_start(struct ctx *ctx)
     variables_read();
     ctx->cache = CU_FUNC_CACHE_PREFER_NONE;
     ctx->exec_fresh = sim.graph_free;
+    ctx->reading = NULL;
     ctx->placed = 0;
     ctx->legacy = stream_new(ctx, STREAM_LEGACY, CU_STREAM_DEFAULT, 0);
     return ctx->legacy ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;

@@ -126,7 +126,7 @@ CUresult sim_cuStreamWaitEvent(CUstream stream, CUevent handle, unsigned flags)
     } else if (r == CUDA_SUCCESS && e->marker) {
         /* Waiting for what was never recorded is waiting for nothing. */
         struct dep d = {.stream = s, .marker = e->marker};
-        struct work w = {.kind = WORK_WAIT, .event = {.event = e, .gen = e->o.id}};
+        struct work w = {.kind = WORK_WAIT, .event = {.event = e, .gen = e->o.id, .own = e->own}};
         r = stream_enqueue(s, &w, &d, 1);
     }
     sim_unlock();

@@ -37,6 +37,13 @@ static bool has_many_copies(const struct plan *plan)
     return copies > 8;
 }
 
+static void wait_for_memory(void)
+{
+    strict_quiet();
+    if (sim.graphs_wait)
+        sim_wait_quiet();
+}
+
 /* A context has device memory for some execs of any length, and keeps it when they go, for such as
  * are no longer: that it would do for longer ones, too, was never measured. For one more, or a
  * longer one, it must ask the device, and that waits. An exec that is destroyed while its last
@@ -53,7 +60,7 @@ static void take_exec_memory(struct ctx *ctx, bool more)
     if (ctx->exec_fresh != 0)
         ctx->exec_fresh--;
     else
-        sim_wait_quiet();
+        wait_for_memory();
     memory[more]++;
 }
 
@@ -95,7 +102,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, cuuint64_t flags,
         e->stack = ctx->limit[CU_LIMIT_STACK_SIZE];
         ctx->flags |= CU_CTX_LMEM_RESIZE_TO_MAX; /* driver 580 */
         if (sim.graph_free && has_many_copies(plan))
-            sim_wait_quiet();
+            wait_for_memory();
         take_exec_memory(ctx, is_long(plan));
         *out = (CUgraphExec)e;
     }
@@ -452,6 +459,7 @@ CUresult sim_cuGraphLaunch(CUgraphExec handle, CUstream stream)
                                    .priority = by_node(e) ? PRIORITY_OF_NODES : s->priority,
                                    .stack = e->stack < stack ? e->stack : stack}};
         struct dep last = {.stream = e->last_stream, .seq = e->last_seq};
+        strict_launch(s, &last);
         e->plan->refs++;
         r = plan_markers(e->plan, s, &w);
         if (r == CUDA_SUCCESS)

@@ -7,7 +7,7 @@ SIM_C_FILES = tests/sim/branches.c tests/sim/capture.c tests/sim/context.c tests
 	tests/sim/kernels.c tests/sim/launch.c tests/sim/limit.c tests/sim/log.c tests/sim/memory.c \
 	tests/sim/module.c tests/sim/node.c tests/sim/object.c tests/sim/params.c \
 	tests/sim/plan.c tests/sim/pool.c tests/sim/proc.c tests/sim/ptx.c tests/sim/queue.c \
-	tests/sim/stack.c tests/sim/stream.c tests/sim/virtual.c tests/sim/work.c
+	tests/sim/stack.c tests/sim/stream.c tests/sim/strict.c tests/sim/virtual.c tests/sim/work.c
 SIM_H_FILES = tests/sim/sim.h tests/sim/agsim.h tests/sim/graph.h tests/sim/launch.h tests/sim/newer.h
 SIM_OBJECTS = $(SIM_C_FILES:.c=.o) tests/sim/api.o
 SIM_COMPILE = $(CC) -I$(top_builddir)/tests/sim -I$(top_srcdir)/tests/sim -I$(top_srcdir)/src \

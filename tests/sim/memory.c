@@ -338,6 +338,7 @@ static CUresult release(uintptr_t p, unsigned kinds)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS) {
         uint64_t id = a->id;
+        strict_quiet();
         r = ctx_synchronize(a->ctx);
         a = alloc_find(p, 0); /* the lock was open meanwhile */
         if (r == CUDA_SUCCESS)

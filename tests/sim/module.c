@@ -75,6 +75,7 @@ CUresult function_of_kernel(struct kernel *k, struct ctx *ctx, struct function *
             return CUDA_SUCCESS;
         }
     *out = function_new(m, k->def, k);
+    strict_load();
     if (sim.lazy)
         sim_wait_quiet();
     return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -84,8 +85,11 @@ CUresult function_of_kernel(struct kernel *k, struct ctx *ctx, struct function *
  * they do, and it does not. */
 void function_settle(struct function *f)
 {
-    if (sim.lazy && f->def->limits.local && !f->settled)
-        sim_wait_quiet();
+    if (f->def->limits.local && !f->settled) {
+        strict_load();
+        if (sim.lazy)
+            sim_wait_quiet();
+    }
     f->settled = true;
 }
 
@@ -108,6 +112,7 @@ static CUresult module_load(CUmodule *out, const void *image)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     CUresult r = ctx_current(&ctx);
+    strict_quiet();
     if (r == CUDA_SUCCESS)
         r = image_kernels(image, &defs, &n);
     struct module *m = r == CUDA_SUCCESS ? obj_new(OBJ_MODULE) : NULL;

@@ -78,6 +78,11 @@ bool sim_called_by_library(void)
     return library.file[0] && is_in(&library, sim_tls.caller);
 }
 
+bool sim_is_library(const char *file)
+{
+    return strstr(file, library.file) != NULL;
+}
+
 static CUresult fault_for(const char *name, const void *caller)
 {
     CUresult r = CUDA_SUCCESS;
@@ -214,6 +219,7 @@ static CUresult watch(struct sim_api *api, void *caller)
 CUresult sim_enter(struct sim_api *api, void *caller)
 {
     sim_tls.caller = caller;
+    sim_tls.api = api->name;
     if (UNLIKELY(atomic_load_explicit(&sim.watched, memory_order_relaxed))) {
         CUresult r = watch(api, caller);
         if (r != CUDA_SUCCESS)
@@ -300,6 +306,9 @@ CUresult sim_cuInit(unsigned flags)
         sim.sync_us = (unsigned)sim_env_number("AGSIM_SYNC_US", 0);
         sim.graph_free = (unsigned)sim_env_number("AGSIM_GRAPH_FREE", 0);
         sim.streams_free = (unsigned)sim_env_number("AGSIM_STREAMS_FREE", 0);
+        sim.graphs_wait = sim.graph_free != 0;
+        sim.streams_wait = sim.streams_free != 0;
+        strict_init();
         sim.connections = connections();
         sim.lazy = sim_env_number("AGSIM_LAZY", 0) != 0;
         sim.events_by_handle = sim_env_number("AGSIM_EVENTS_BY_HANDLE", 0) != 0;

@@ -55,7 +55,7 @@ void clock_start(void)
     memcpy(&machine_clock, &own, sizeof own);
 }
 
-static uint64_t machine_ns(void)
+uint64_t machine_ns(void)
 {
     struct timespec t = {0, 0};
     (void)machine_clock(CLOCK_MONOTONIC, &t);
@@ -201,6 +201,7 @@ static void wait_for(struct stream *s, const struct marker *m, uint64_t seq)
     int type;
     if (has_ended(s, m, seq))
         return;
+    strict_wait();
     pthread_mutex_unlock(&sim.lock);
     pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
     for (unsigned i = 0; i < LOOKS && !has_ended(s, m, seq) && yields(); i++)
@@ -523,14 +524,16 @@ static CUresult add_implicit_deps(struct op *op, unsigned *cap, struct stream *s
 
 void ctx_alone(struct ctx *ctx)
 {
+    strict_alone(ctx);
     while (ctx->in_room)
         pthread_cond_wait(&sim.room, &sim.lock);
 }
 
-static void wait_for_room(struct stream *s)
+static void wait_for_room(struct stream *s, const struct work *w)
 {
     struct ctx *ctx = s->ctx; /* never freed */
     uint32_t turn = s->turns;
+    strict_room(s, w);
     ctx->in_room++;
     await_op(s, s->completed + 1);
     pthread_mutex_unlock(&sim.lock);
@@ -540,6 +543,17 @@ static void wait_for_room(struct stream *s)
         pthread_cond_broadcast(&sim.room);
 }
 
+/* The moments of the operation's records are known as work of its stream. */
+static void number_markers(struct op *op)
+{
+    struct work *w = &op->work;
+    if (w->kind == WORK_RECORD)
+        w->event.marker->seq = op->seq;
+    for (unsigned i = 0; w->kind == WORK_GRAPH && i < w->graph.nmarkers; i++)
+        if (w->graph.markers[i]) /* else its event is gone */
+            w->graph.markers[i]->seq = op->seq;
+}
+
 static CUresult enqueue(struct stream *s, struct work *w, const struct dep *deps, unsigned ndeps,
                         struct queue *q)
 {
@@ -547,7 +561,7 @@ static CUresult enqueue(struct stream *s, struct work *w, const struct dep *deps
     if (s->kind == STREAM_LEGACY)
         ctx_alone(s->ctx);
     while (s->depth >= QUEUE_DEPTH)
-        wait_for_room(s);
+        wait_for_room(s, w);
     struct op *op = NULL;
     CUresult r = s->o.gen == gen && s->o.alive ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
     if (r == CUDA_SUCCESS && !(op = malloc(sizeof *op)))
@@ -578,6 +592,9 @@ static CUresult enqueue(struct stream *s, struct work *w, const struct dep *deps
     op->given = now_ns();
     op->stream = s;
     op->queue = NULL;
+    op->surplus = 0;
+    number_markers(op);
+    strict_enqueued(op);
     if (q)
         queue_append(q, op);
     if (s->tail)

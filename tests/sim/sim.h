@@ -135,6 +135,8 @@ struct ctx {
     unsigned in_room;                     /* submissions that wait until a stream takes more */
     struct queue queues[MAX_CONNECTIONS]; /* sim.connections of them; see queue.c */
     unsigned placed;                      /* streams that have got one of these */
+    struct stream *reading; /* the library's last read-back is this stream's, up to there */
+    uint64_t reading_seq, reading_since; /* since: ns */
     /* The model of instantiation: short execs and long ones. */
     unsigned nexecs[2]; /* living */
     unsigned
@@ -160,6 +162,7 @@ struct tls {
     } stack[32];
     CUstreamCaptureMode capture_mode;
     const void *caller; /* of the call */
+    const char *api;    /* its name */
     unsigned nstreams;  /* per-thread default streams, one per context */
     struct {
         struct stream *stream;
@@ -183,9 +186,10 @@ struct sim {
     atomic_ulong spun;     /* waits for events that spin where the context asks for others */
     unsigned graph_free;   /* execs a context has memory for; 0: no limit */
     unsigned streams_free; /* streams that a context gives without a wait; 0: no limit */
-    unsigned connections;  /* queues of a context */
-    bool reuse;            /* memory that another stream gives back is there, behind that */
+    bool graphs_wait, streams_wait; /* such a limit is asked for; else strict.c alone knows one */
+    unsigned connections;           /* queues of a context */
     bool events_by_handle; /* an event with the handle of a destroyed one is taken for that */
+    bool reuse;            /* memory that another stream gives back is there, behind that */
     bool early;            /* kernels behind a programmatic edge do not wait for the one before */
     bool lazy;             /* a kernel is loaded when it is first asked for */
     unsigned launch_only;  /* a launch attribute that nodes do not take; 0: none */
@@ -206,6 +210,7 @@ const char *sim_env(const char *name); /* NULL when unset or empty */
 void variables_read(void);             /* those that are looked at for a context, too */
 /* Whether the call that the thread is in comes from the library under test. */
 bool sim_called_by_library(void);
+bool sim_is_library(const char *file);
 unsigned long sim_env_number(const char *name, unsigned long otherwise);
 void sim_busy(unsigned us); /* the calling thread is at work; without the lock */
 uint64_t sim_hash(uint64_t hash, const void *data, size_t size);
@@ -413,7 +418,8 @@ struct marker {
     unsigned refs;
     _Atomic uint64_t done; /* 0 or 1; read without the lock by who waits */
     bool timed;
-    uint64_t ns; /* when it completed by the device's time */
+    uint64_t seq; /* of the operation that records it, in its stream */
+    uint64_t ns;  /* when it completed by the device's time */
     struct stream *stream;
     struct stream *waiters;
 };
@@ -432,6 +438,7 @@ struct op {
     uint64_t seq;
     uint64_t given; /* when the stream got it, or its turn came in the queue; 0: nobody asks */
     struct stream *stream;
+    int surplus; /* entries of the stream that the program's own calls would not have taken */
     struct queue *queue; /* where it waits for its turn to begin; NULL: nowhere, or it has begun */
     struct op *behind;   /* the next in that queue */
     struct work work;
@@ -446,6 +453,8 @@ struct stream {
      * (stream, seq) stays a valid thing to wait for, while another stream has
      * the slot already. */
     _Atomic uint64_t submitted, completed; /* read without the lock by who waits */
+    uint64_t program;                      /* the last operation that is the program's: strict.c */
+    uint64_t visit, visited;               /* of strict.c: the last look at it, and up to where */
     uint64_t ended; /* when what has completed ended by the device's time (queue.c) */
     _Atomic uint64_t
         late; /* ns, of the worker behind that time; owned by the worker while running */
@@ -495,7 +504,8 @@ CUresult stream_submit(struct stream *s, struct work *w);
 void ctx_alone(struct ctx *ctx);
 /* Waits (letting go of the lock) until the work up to seq has completed. */
 void stream_wait(struct stream *s, uint64_t seq);
-void clock_start(void); /* before anything else of queue.c */
+void clock_start(void);    /* before anything else of queue.c */
+uint64_t machine_ns(void); /* by the machine's clock, whatever the program has; unlocked */
 /* As cuStreamSynchronize: the legacy stream waits for the blocking ones too. */
 void stream_synchronize(struct stream *s);
 /* Everything that orders the host must first ask: is it legal now? */
@@ -529,6 +539,18 @@ static inline bool event_lives(const struct work *w)
 CUresult event_record(struct stream *s, struct event *e, unsigned flags); /* or captures it */
 
 #include "graph.h"
+
+/* -- Strictness (strict.c): the locked driver is in a call that may be the library's -- */
+
+extern bool strict_on;
+void strict_init(void);
+void strict_quiet(void); /* the call waits for all running kernels, or would on a GPU */
+void strict_load(void);  /* likewise, for a kernel that it loads */
+void strict_wait(void);  /* it waits for a stream or an event */
+void strict_alone(const struct ctx *ctx);
+void strict_room(const struct stream *s, const struct work *w);
+void strict_launch(struct stream *s, const struct dep *last);
+void strict_enqueued(struct op *op);
 
 /* -- Log (log.c) -- */
 

@@ -140,8 +140,11 @@ CUresult sim_cuStreamCreateWithPriority(CUstream *out, unsigned flags, int prior
         /* Out of range is clamped, says the documentation. */
         priority = priority > 0 ? 0 : priority < GREATEST_PRIORITY ? GREATEST_PRIORITY : priority;
         ctx_alone(ctx);
-        if (sim.streams_free && ctx->made++ >= sim.streams_free)
-            sim_wait_quiet();
+        if (sim.streams_free && ctx->made++ >= sim.streams_free) {
+            strict_quiet();
+            if (sim.streams_wait)
+                sim_wait_quiet();
+        }
         struct stream *s = stream_new(ctx, STREAM_USER, flags, priority);
         if (s)
             *out = (CUstream)s;
