@@ -181,6 +181,25 @@ def test_a_second_report(tmp_path):
         ends(process)
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("flags", ["-", "r", "1", "n", "s", "m", "i", "is1", "rnsmi", "o"])
+def test_the_program_s_handler_keeps_its_flags(flags, when):
+    """What the kernel does around it: calls that go on or not, stack, mask, and that it may be called once only."""
+    command = [compiled.program("observe_signal"), flags, when]
+    plain = helpers.run(command, preload=False)
+    assert "calls 1" in plain.stdout and ("interrupted" in plain.stdout) == (not set(flags) & set("ro"))
+    assert helpers.run(command, env={"AUTOGRAPH_REPORT_SIGNAL": "true"}).stdout == plain.stdout
+
+
+@pytest.mark.parametrize("flags", ["d", "g"])
+def test_children_have_the_program_s_disposition(flags):
+    """They have no report to write: the signal kills them, or is ignored, in another program, too."""
+    command = [compiled.program("observe_signal"), flags, "before"]
+    plain = helpers.run(command, preload=False)
+    assert plain.stdout.count("killed") == (2 if flags == "d" else 0)
+    assert helpers.run(command, env={"AUTOGRAPH_REPORT_SIGNAL": "true"}).stdout == plain.stdout
+
+
 def test_a_signal_that_was_not_asked_for(tmp_path):
     """Without the option it does what it did."""
     file = tmp_path / "report"

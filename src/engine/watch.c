@@ -120,6 +120,7 @@ _Atomic bool ag_unwatched;
 void ag_watch_child(void)
 {
     atomic_store(&ag_unwatched, true);
+    ag_signal_child();
     ag_tracefile_child();
     ag_observer_child(&observer);
     ag_observer_child(&tracer);

@@ -18,15 +18,31 @@ static void handle(int number, siginfo_t *info, void *context)
         previous.sa_handler(number);
 }
 
+static bool is_handler(const struct sigaction *action)
+{
+    return (action->sa_flags & SA_SIGINFO) != 0 ||
+           (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN);
+}
+
 bool ag_signal_install(void)
 {
     /* Read first: the signal may come as soon as the handler is there. */
     if (sigaction(SIGUSR2, NULL, &previous) != 0)
         return false;
-    struct sigaction ours = {.sa_sigaction = handle};
-    ours.sa_mask = previous.sa_mask;
-    ours.sa_flags = SA_SIGINFO | SA_RESTART | (previous.sa_flags & (SA_ONSTACK | SA_NODEFER));
+    struct sigaction ours = {.sa_flags = SA_RESTART | SA_ONSTACK};
+    if (is_handler(&previous))
+        ours = previous; /* the kernel goes by the program's flags and mask */
+    ours.sa_sigaction = handle;
+    ours.sa_flags |= SA_SIGINFO;
     return sigaction(SIGUSR2, &ours, NULL) == 0;
+}
+
+void ag_signal_child(void)
+{
+    struct sigaction now;
+    if (sigaction(SIGUSR2, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 &&
+        now.sa_sigaction == handle)
+        (void)sigaction(SIGUSR2, &previous, NULL); /* it was in force before */
 }
 
 bool ag_signal_taken(void)
