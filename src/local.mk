@@ -2,7 +2,8 @@
 
 config_sources = src/config/config.c src/config/config.h src/config/cuda.c src/config/cuda.def \
 	src/config/cuda.h src/config/initial.c src/config/initial.h src/config/options.def \
-	src/config/program.c src/config/program.h src/config/fnv.h
+	src/config/program.c src/config/program.h src/config/fnv.h \
+	src/config/trust.c src/config/trust.h
 observe_sources = \
 	src/observe/account.h src/observe/callsite.c src/observe/callsite.h \
 	src/observe/counters.c src/observe/counters.h src/observe/futex.h \

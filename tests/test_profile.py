@@ -314,6 +314,48 @@ def test_what_nothing_has_is_no_harm(tmp_path, lines):
     assert Profile(file).sequences[0][0] == 17
 
 
+def given_away(path, kind):
+    """Makes the file one that somebody else has written, or may write."""
+    if kind in ("group", "others"):
+        path.chmod(0o664 if kind == "group" else 0o646)
+        return
+    if os.getuid() != 0:
+        pytest.skip("needs files of another user")
+    if kind == "link":
+        path.rename(path.with_name("own"))
+        path.symlink_to("own")
+    os.chown(path, 65534, -1, follow_symlinks=False)
+
+
+@pytest.mark.parametrize("public", [False, True])
+@pytest.mark.parametrize("kind", ["owner", "link", "group", "others"])
+def test_what_somebody_else_may_have_written_is_not_obeyed(tmp_path, kind, public):
+    """What is another user's stays as it is; one's own file is written anew."""
+    file = tmp_path / "place/profile"
+    file.parent.mkdir()
+    file.parent.chmod(0o1777 if public else 0o755)
+    run(file, steps(20, 0))
+    assert run(file, steps(20, 0)).report["ops"]["eager"] == 8, "it is obeyed"
+    given_away(file, kind)
+    before, own = os.lstat(file), kind in ("group", "others")
+    done = run(file, steps(20, 0))
+    assert done.report["ops"]["eager"] == 8 * 3
+    why = "others may write it" if own else "it belongs to user 65534, and stays"
+    assert done.stderr.endswith(f"the profile {file} is not used: {why}\n") and done.stderr.count("\n") == 1
+    after = os.lstat(file)
+    assert (after.st_ino != before.st_ino) == own
+    if own:
+        done = run(file, steps(20, 0))
+        assert done.stderr == "" and done.report["ops"]["eager"] == 8
+
+
+def test_nobody_else_may_write_it(tmp_path):
+    """Whatever the umask: it would not be used again."""
+    run(tmp_path / "profile", steps(20, 0), preexec_fn=lambda: os.umask(0))
+    assert (tmp_path / "profile").stat().st_mode & 0o777 == 0o644
+    assert run(tmp_path / "profile", steps(20, 0)).report["ops"]["eager"] == 8
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
 def test_rights(tmp_path):
     file = tmp_path / "profile"
@@ -328,10 +370,13 @@ def test_rights(tmp_path):
         tmp_path.chmod(0o700)
 
 
-def test_many_processes_write_one(tmp_path):
-    """Whoever reads meanwhile finds a whole file."""
+@pytest.mark.parametrize("same", [False, True], ids=["own", "equal"])
+def test_many_processes_write_one(tmp_path, same):
+    """Whoever reads meanwhile finds a whole file. In containers the processes have equal numbers."""
     file, seen = tmp_path / "profile", set()
     env = helpers.environment(env={**OWN, "AUTOGRAPH_TRACE_PROFILE": file}, clock=compiled.clock())
+    if same:
+        env["LD_PRELOAD"] += ":" + compiled.same_number()
     for _ in range(4):
         processes = [subprocess.Popen([str(c) for c in steps(20 + i, 20)], env=env, stdout=subprocess.DEVNULL,
                                       stderr=subprocess.PIPE) for i in range(4)]

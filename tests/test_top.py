@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """autograph top: the counters of a running process."""
+import glob
 import os
+import pathlib
+import re
 import shutil
 import signal
 import struct
@@ -10,6 +13,7 @@ import time
 import pytest
 
 import commands
+import compiled
 import helpers
 from commands import autograph, message
 
@@ -126,3 +130,42 @@ def test_top_of_a_program():
             process.kill()
     if os.path.exists(f"/dev/shm/autograph.{os.getuid()}.{process.pid}"):
         os.unlink(f"/dev/shm/autograph.{os.getuid()}.{process.pid}")
+
+
+IN_CONTAINER = ["unshare", "--pid", "--fork"]  # where the program has the number 1
+
+
+@pytest.mark.skipif(os.getuid() != 0 or subprocess.run([*IN_CONTAINER, "true"], capture_output=True).returncode != 0,
+                    reason="needs namespaces of its own")
+def test_processes_with_equal_numbers():
+    """Containers may share /dev/shm. Each process has a file, removes its own at exit, and is found."""
+    def inner(process):
+        return int(pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
+
+    def files():
+        return {path for path in glob.glob(f"/dev/shm/autograph.{os.getuid()}.1*")
+                if re.search(r"\.1(\.\d+)?$", path)}
+
+    def starts(number):
+        process = subprocess.Popen([*IN_CONTAINER, compiled.program("observe_live")], stdin=subprocess.PIPE,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                   env=helpers.environment(env={"AUTOGRAPH_REPORT_LIVE": "true"}))
+        end = time.monotonic() + helpers.TIMEOUT
+        while len(files() - before) < number and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.02)
+        return process
+
+    before = files()
+    processes = [starts(1), starts(2)]
+    try:
+        made = files() - before
+        assert len(made) == 2
+        for process in processes:
+            line = autograph("top", "--once", inner(process)).stdout.splitlines()[0]
+            assert line.startswith(f"{compiled.program('observe_live')} (process {inner(process)}), ")
+        assert processes[0].communicate("end\n", timeout=helpers.TIMEOUT)[1] == ""
+        assert len(files() & made) == 1
+        assert autograph("top", "--once", inner(processes[1])).returncode == 0
+    finally:
+        assert [process.communicate("end\n", timeout=helpers.TIMEOUT)[1] for process in processes[1:]] == [""]
+    assert not files() & made

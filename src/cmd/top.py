@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """autograph top PID: the counters of a running process."""
 import collections
-import glob
 import os
 import stat
 import struct
@@ -17,14 +16,41 @@ COUNTERS = ("ops", "replayed", "replays", "patches", "updates", "traces", "side_
 Sample = collections.namedtuple("Sample", "start now program region flushes " + " ".join(COUNTERS))
 
 
+NAMESPACE = struct.Struct("<Q"), LAYOUT.size  # and where it stands
+
+
+def named(pid):
+    """The process's number where it runs, and the namespace of that number; 0: not known."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            own = [line.split()[-1] for line in file if line.startswith("NSpid:")]
+        return int(own[0]) if own else pid, os.stat(f"/proc/{pid}/ns/pid").st_ino
+    except OSError:
+        return pid, 0
+
+
+def is_of(path, namespace):
+    """Whether the file is of a process there. Processes of containers that share /dev/shm may have equal numbers."""
+    try:
+        with own_file(path) as file:
+            file.seek(NAMESPACE[1])
+            data = file.read(NAMESPACE[0].size)
+    except Failure:
+        return True  # the reader says what is wrong with it
+    found = NAMESPACE[0].unpack(data)[0] if len(data) == NAMESPACE[0].size else 0
+    return 0 in (found, namespace) or found == namespace
+
+
 def find(pid):
     """The process's file, of the user whose process it is."""
     try:
         owner = os.stat(f"/proc/{pid}").st_uid
     except OSError:
         raise Failure(f"there is no process {pid}") from None
-    for path in glob.glob(f"/dev/shm/autograph.*.{pid}"):
-        if path == f"/dev/shm/autograph.{owner}.{pid}" and os.stat(path).st_uid == owner:
+    number, namespace = named(pid)
+    plain = f"/dev/shm/autograph.{owner}.{number}"
+    for path in (f"{plain}.{namespace}", plain):
+        if os.path.lexists(path) and os.lstat(path).st_uid == owner and is_of(path, namespace):
             return path
     raise Failure(f"process {pid} shows no counters\n"
                   "  start it with autograph --set report.live=true; then it must use CUDA")
@@ -32,7 +58,7 @@ def find(pid):
 
 def own_file(path):
     """The file, open. Anybody may make files and links beside it: its name says whose it must be."""
-    owner = int(path.split(".")[-2])
+    owner = int(path.split(".")[1])
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as e:

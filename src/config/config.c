@@ -16,6 +16,7 @@
 
 #include "config/initial.h"
 #include "config/program.h"
+#include "config/trust.h"
 
 #define SYSTEM_FILE    AG_SYSCONFDIR "/autograph.ini"
 #define FILE_MAX_BYTES (64 * 1024)
@@ -402,21 +403,15 @@ enum origin { NAMED, FOUND, INSTALLED };
  */
 static bool is_trusted(const char *file, const char *path, const struct stat *st)
 {
-    struct stat link;
-    bool is_link = lstat(file, &link) == 0 && S_ISLNK(link.st_mode);
-    uid_t owner = st->st_uid;
-
-    if (is_link && (owner == geteuid() || owner == 0))
-        owner = link.st_uid;
-    if (owner != geteuid() && owner != 0)
+    uid_t owner;
+    enum ag_trust trust = ag_trust(file, st, &owner);
+    if (trust == AG_TRUST_FOREIGN)
         complain("%.800s: passed over, since it belongs to user %ld; to have it read, name it in "
                  "AUTOGRAPH_CONFIG",
                  path, (long)owner);
-    else if (st->st_mode & (S_IWGRP | S_IWOTH))
+    else if (trust == AG_TRUST_WRITABLE)
         complain("%.800s: passed over, since others may write it: chmod go-w", path);
-    else
-        return true;
-    return false;
+    return trust == AG_TRUST_OWN;
 }
 
 /* Reads the open file, as far as that goes. */

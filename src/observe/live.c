@@ -4,11 +4,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,11 +34,15 @@ struct live {
     uint64_t flushes[FLUSHES];
     char region[64];
     char program[256];
+    uint64_t namespace; /* in which `pid` counts */
 };
-_Static_assert(offsetof(struct live, program) == 328 && sizeof(struct live) <= FILE_BYTES,
+_Static_assert(offsetof(struct live, namespace) == 584 && sizeof(struct live) <= FILE_BYTES,
                "as documented");
 
-static char path[64];
+/* The name by which the file is found, and one that no living process has besides: in containers
+   processes may have equal numbers, and share /dev/shm. */
+static char plain[64], own[96];
+static const char *path; /* the file's; one of these */
 static struct live *live;
 
 static uint64_t now_ns(clockid_t clock)
@@ -46,13 +53,21 @@ static uint64_t now_ns(clockid_t clock)
                : 0;
 }
 
+/* The namespace of the process's number; 0: not known. */
+static uint64_t own_namespace(void)
+{
+    struct stat st;
+    return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
+}
+
+/* The file with its own name; 0, or the errno of what failed. */
 static int make(void)
 {
     /* O_EXCL: what somebody else has put there is not written to; what a dead process of ours left
        behind is in nobody's use. */
-    if (unlink(path) != 0 && errno != ENOENT)
+    if (unlink(own) != 0 && errno != ENOENT)
         return errno;
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = open(own, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return errno;
     void *memory = MAP_FAILED;
@@ -64,32 +79,83 @@ static int make(void)
     }
     close(fd); /* a descriptor of a file in memory, to which nothing was written */
     if (error)
-        unlink(path);
+        unlink(own);
     else
         live = memory;
     return error;
 }
 
-bool ag_live_open(void)
+static void fill(pid_t number, uint64_t namespace)
 {
-    int saved = errno;
-    snprintf(path, sizeof path, "/dev/shm/autograph.%ld.%ld", (long)geteuid(), (long)getpid());
-    int error = make();
-    if (error) {
-        errno = error;
-        ag_log(AG_LOG_ALWAYS, "the live counters %s cannot be made: %m", path);
-        errno = saved;
-        return false;
-    }
     live->version = 1;
-    live->pid = (uint32_t)getpid();
+    live->pid = (uint32_t)number;
     live->wall_start = now_ns(CLOCK_REALTIME);
     live->start = live->now = now_ns(CLOCK_MONOTONIC);
+    live->namespace = namespace;
     ag_program_path(live->program, sizeof live->program);
     atomic_thread_fence(memory_order_release);
     memcpy(live->magic, "AGLIVE\n", sizeof live->magic);
+}
+
+/* Whether the file that is found by the plain name is of a process in another namespace, which may
+   live. */
+static bool is_another_s(uint64_t namespace)
+{
+    struct live there;
+    int fd = open(plain, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool whole = pread(fd, &there, sizeof there, 0) == (ssize_t)sizeof there;
+    close(fd); /* it was only read */
+    return whole && memcmp(there.magic, live->magic, sizeof there.magic) == 0 &&
+           there.namespace != namespace;
+}
+
+/* Gives the file the plain name, if that is free; 0, or the errno of what failed. */
+static int publish(uint64_t namespace)
+{
+    path = own;
+    int error = link(own, plain) == 0 ? 0 : errno;
+    if (error == EEXIST && is_another_s(namespace))
+        return 0;
+    if (error == EEXIST && unlink(plain) != 0) /* of a dead process that had this number */
+        return errno;
+    if (error == EEXIST)
+        error = link(own, plain) == 0 ? 0 : errno;
+    if (error)
+        return error == EEXIST ? 0 : error;
+    unlink(own); /* the file has both names */
+    path = plain;
+    return 0;
+}
+
+static int begin(void)
+{
+    pid_t number = (pid_t)syscall(SYS_getpid); /* a preloaded library may have another getpid() */
+    uint64_t namespace = own_namespace();
+    snprintf(plain, sizeof plain, "/dev/shm/autograph.%ld.%ld", (long)geteuid(), (long)number);
+    snprintf(own, sizeof own, "%s.%" PRIu64, plain, namespace);
+    int error = make();
+    if (error)
+        return error;
+    fill(number, namespace);
+    error = publish(namespace);
+    if (error) {
+        unlink(own);
+        munmap(live, FILE_BYTES); /* a whole mapping */
+        live = NULL;
+    }
+    return error;
+}
+
+bool ag_live_open(void)
+{
+    int saved = errno, error = begin();
+    errno = error;
+    if (error)
+        ag_log(AG_LOG_ALWAYS, "the live counters %s cannot be made: %m", plain);
     errno = saved;
-    return true;
+    return !error;
 }
 
 void ag_live_update(const struct ag_counters *c, uint64_t streams, uint64_t trace_bytes,

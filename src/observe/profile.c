@@ -13,6 +13,7 @@
 
 #include "config/config.h"
 #include "config/fnv.h"
+#include "config/trust.h"
 #include "observe/log.h"
 #include "observe/name.h"
 #include "observe/target.h"
@@ -24,6 +25,7 @@ enum {
     MOST_BYTES = 4 << 20, /* of a file: more than AG_PROFILE_MOST sequences take */
     LINE_ROOM = 64,       /* bytes of a line but for its keys, at most */
     KEY_ROOM = 17,        /* of a key, with the blank before it */
+    RIGHTS = 0644,        /* what others may write is not used */
 };
 
 /* The file's name as it has become, or the option where that is too long; for messages, too. */
@@ -41,6 +43,10 @@ static bool expand(void)
 
 /* -- Reading ----------------------------------------------------------------- */
 
+/* Of the file that was read: whether it is obeyed, and whose it is. */
+static enum ag_trust trust;
+static uid_t owner;
+
 /* The bytes of an open file, with a zero behind them; NULL: errno. */
 static char *contents(int fd, size_t *size)
 {
@@ -49,8 +55,9 @@ static char *contents(int fd, size_t *size)
     *size = 0;
     if (fstat(fd, &st) != 0)
         return NULL;
-    errno = S_ISREG(st.st_mode) ? EFBIG : EEXIST;
-    if (S_ISREG(st.st_mode) && st.st_size <= MOST_BYTES)
+    trust = ag_trust(name, &st, &owner);
+    errno = !S_ISREG(st.st_mode) ? EEXIST : trust != AG_TRUST_OWN ? EPERM : EFBIG;
+    if (errno == EFBIG && st.st_size <= MOST_BYTES)
         text = malloc((size_t)st.st_size + 1);
     if (text == NULL)
         return NULL;
@@ -178,6 +185,23 @@ static int take(const char *text, size_t size, const char *identity, uint32_t mo
     return 0;
 }
 
+/* errno says what is wrong with the file. */
+static void complain(void)
+{
+    if (errno == EBADMSG)
+        ag_log(AG_LOG_ALWAYS, "the profile %.900s is damaged, and not used", name);
+    else if (errno == EEXIST)
+        ag_log(AG_LOG_ALWAYS, "the profile %.900s is not used: the file there is none, and stays",
+               name);
+    else if (trust == AG_TRUST_FOREIGN)
+        ag_log(AG_LOG_ALWAYS, "the profile %.900s is not used: it belongs to user %ld, and stays",
+               name, (long)owner);
+    else if (trust == AG_TRUST_WRITABLE)
+        ag_log(AG_LOG_ALWAYS, "the profile %.900s is not used: others may write it", name);
+    else
+        ag_log(AG_LOG_ALWAYS, "the profile %.900s cannot be read: %m", name);
+}
+
 bool ag_profile_read(const char *identity, uint32_t most, struct ag_profile *profile)
 {
     int saved = errno, error = 0;
@@ -190,15 +214,10 @@ bool ag_profile_read(const char *identity, uint32_t most, struct ag_profile *pro
         error = errno;
     free(text);
     errno = error;
-    if (error == EBADMSG)
-        ag_log(AG_LOG_ALWAYS, "the profile %.900s is damaged, and not used", name);
-    else if (error == EEXIST)
-        ag_log(AG_LOG_ALWAYS, "the profile %.900s is not used: the file there is none, and stays",
-               name);
-    else if (error)
-        ag_log(AG_LOG_ALWAYS, "the profile %.900s cannot be read: %m", name);
+    if (error)
+        complain();
     errno = saved;
-    return error == 0 || error == EBADMSG;
+    return error == 0 || error == EBADMSG || (error == EPERM && trust == AG_TRUST_WRITABLE);
 }
 
 /* -- Writing ------------------------------------------------------------------ */
@@ -238,7 +257,7 @@ static int replace(const char *text)
     int error = ag_target_look(name, MAGIC, NULL, &target);
     if (!error && target.exists && !S_ISREG(target.st.st_mode))
         error = EEXIST;
-    return error ? error : ag_target_replace(name, MAGIC, NULL, write_text, text);
+    return error ? error : ag_target_replace(name, RIGHTS, write_text, text);
 }
 
 void ag_profile_write(const char *identity, const struct ag_profile *profile)

@@ -29,8 +29,8 @@ struct ag_profile {
 
 /*
  * Reads the file that the option trace.profile names; sequences have `most` ops at most. None if
- * the file is not there, or is of another identity. False: the file is none that the library may
- * write; that gives one line on stderr. Keeps errno.
+ * the file is not there, is of another identity, or may have been written by somebody else. False:
+ * the file is none that the library may write; that gives one line on stderr. Keeps errno.
  */
 bool ag_profile_read(const char *identity, uint32_t most, struct ag_profile *profile);
 

@@ -451,6 +451,8 @@ static int write_and_close(int fd, const struct ag_account *account)
 #define BEGINNING "{\n  \"format\": "
 #define OLDER     "{\n  \"version\": "
 
+enum { RIGHTS = 0666 }; /* of a new file; the umask counts */
+
 static int write_over(const char *name, const struct ag_target *target,
                       const struct ag_account *account)
 {
@@ -465,7 +467,7 @@ static int write_over(const char *name, const struct ag_target *target,
 
 static int replace(const char *name, const struct ag_account *account)
 {
-    return ag_target_replace(name, BEGINNING, OLDER, write_to, account);
+    return ag_target_replace(name, RIGHTS, write_to, account);
 }
 
 static int replace_or_write_over(const char *name, const struct ag_target *target,

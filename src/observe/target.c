@@ -6,11 +6,16 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "config/config.h"
+#include "config/fnv.h"
 
-enum { BEGINNING_BYTES = 16 };
+enum {
+    BEGINNING_BYTES = 16,
+    TRIES = 100, /* another process may replace a file while it is looked at, or take a name */
+};
 
 static bool is_own(const struct stat *st)
 {
@@ -50,26 +55,30 @@ static bool is_same(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
+/* ESTALE: another file has come in its place. */
 static int look_inside(const char *name, const char *ours, const char *older,
                        const struct stat *expected)
 {
     struct stat st;
     int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
-        return errno == ENOENT ? ENOENT : EEXIST;
-    bool fits = fstat(fd, &st) == 0 && is_same(&st, expected) && begins(fd, ours, older);
+        return errno == ENOENT ? ESTALE : EEXIST;
+    bool known = fstat(fd, &st) == 0;
+    int error = known && !is_same(&st, expected)   ? ESTALE
+                : known && begins(fd, ours, older) ? 0
+                                                   : EEXIST;
     close(fd); /* it was only read */
-    return fits ? 0 : EEXIST;
+    return error;
 }
 
-int ag_target_look(const char *name, const char *ours, const char *older, struct ag_target *target)
+static int look(const char *name, const char *ours, const char *older, struct ag_target *target)
 {
     struct stat link;
     *target = (struct ag_target){.exists = false};
     if (lstat(name, &link) != 0)
         return errno == ENOENT ? 0 : errno;
     if (stat(name, &target->st) != 0)
-        return errno; /* a link to nothing */
+        return errno == ENOENT && !S_ISLNK(link.st_mode) ? ESTALE : errno; /* a link to nothing */
     target->exists = true;
     if (S_ISDIR(target->st.st_mode))
         return EISDIR;
@@ -79,6 +88,14 @@ int ag_target_look(const char *name, const char *ours, const char *older, struct
     if (!trusted && is_public(name))
         return EEXIST;
     return S_ISREG(target->st.st_mode) ? look_inside(name, ours, older, &target->st) : 0;
+}
+
+int ag_target_look(const char *name, const char *ours, const char *older, struct ag_target *target)
+{
+    int error = ESTALE;
+    for (unsigned i = 0; i < TRIES && error == ESTALE; i++)
+        error = look(name, ours, older, target);
+    return error == ESTALE ? EEXIST : error;
 }
 
 int ag_target_open(const char *name, const struct ag_target *target, int flags)
@@ -96,20 +113,36 @@ int ag_target_open(const char *name, const struct ag_target *target, int flags)
     return fd;
 }
 
-int ag_target_replace(const char *name, const char *ours, const char *older,
-                      int (*write)(int fd, const void *data), const void *data)
+/* Another number for each call in each process, also where processes have equal numbers, as in
+   containers. It needs no system call. */
+static uint32_t some_number(void)
+{
+    static _Atomic uint32_t calls;
+    const uint64_t *given = (const uint64_t *)getauxval(AT_RANDOM); /* two words, by the kernel */
+    uint64_t parts[] = {given != NULL ? given[0] : 0, (uint64_t)getpid(), calls++};
+    return (uint32_t)ag_fnv((const char *)parts, sizeof parts);
+}
+
+/* A new file beside the one of that name; -1: errno. */
+static int open_temporary(const char *name, mode_t mode, char temporary[AG_PATH_MAX + 32])
+{
+    int fd = -1;
+    errno = EEXIST;
+    for (unsigned i = 0; i < TRIES && fd < 0 && errno == EEXIST; i++) {
+        snprintf(temporary, AG_PATH_MAX + 32, "%s.%08x.tmp", name, some_number());
+        fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    }
+    return fd;
+}
+
+int ag_target_replace(const char *name, mode_t mode, int (*write)(int fd, const void *data),
+                      const void *data)
 {
     char temporary[AG_PATH_MAX + 32];
-    struct ag_target left;
-    snprintf(temporary, sizeof temporary, "%s.%ld.tmp", name, (long)getpid());
-    int error = ag_target_look(temporary, ours, older, &left);
-    if (!error && left.exists && unlink(temporary) != 0) /* of a process that had this number */
-        error = errno;
-    left.exists = false;
-    int fd = error ? -1 : ag_target_open(temporary, &left, 0);
+    int fd = open_temporary(name, mode, temporary);
     if (fd < 0)
-        return error ? error : errno;
-    error = write(fd, data);
+        return errno;
+    int error = write(fd, data);
     if (close(fd) != 0 && !error)
         error = errno;
     if (!error && rename(temporary, name) != 0)

@@ -24,11 +24,11 @@ int ag_target_look(const char *name, const char *ours, const char *older, struct
 int ag_target_open(const char *name, const struct ag_target *target, int flags);
 
 /*
- * Puts a new file at this name, as a whole, so that nobody reads half of it: `write` writes `data`
- * to a temporary file beside it. One that is there and begins otherwise stays (EEXIST). Returns 0,
- * or the errno of what failed, which `write` returns, too.
+ * Puts a new file with these rights at this name, as a whole, so that nobody reads half of it:
+ * `write` writes `data` to a temporary file beside it, of a name that no other process has. Returns
+ * 0, or the errno of what failed, which `write` returns, too.
  */
-int ag_target_replace(const char *name, const char *ours, const char *older,
-                      int (*write)(int fd, const void *data), const void *data);
+int ag_target_replace(const char *name, mode_t mode, int (*write)(int fd, const void *data),
+                      const void *data);
 
 #endif
