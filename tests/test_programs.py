@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Options for some programs only: sections [program:NAME], and programs that are left alone."""
+import json
+import os
 import pathlib
 import random
 import shutil
@@ -13,7 +15,8 @@ from test_config import DEFAULTS, LOOP, ini, options, probe  # noqa: F401  (ini 
 
 sys.path.insert(0, str(helpers.SOURCE / "src/cmd"))
 
-import options as command  # noqa: E402  (needs the path above)
+import elf  # noqa: E402  (needs the path above)
+import options as command  # noqa: E402
 
 NAME = "probe"  # of the program that prints its options
 
@@ -154,3 +157,39 @@ def test_the_name_is_that_of_the_executable(ini, tmp_path):
         values = dict(line.split("=", 1) for line in done.stdout.splitlines()[1:])
         assert (values["trace.hot"], values["trace.unroll"]) == ("7", "64"), program
     assert probe("options", env)[1] == []
+
+
+def by_linker(how):
+    """The dynamic linker, as a command that runs the program behind it."""
+    linker = pathlib.Path(elf.Elf(LOOP[0]).interpreter)
+    return [linker, *{"alone": [], "path": ["--library-path", helpers.sim_dir()], "name": ["--argv0", "other"],
+                      "preload": ["--preload", helpers.library()]}[how]]
+
+
+@pytest.mark.parametrize("how", ["alone", "path", "name", "preload"])
+def test_a_program_that_the_dynamic_linker_is_told_to_run(ini, tmp_path, how):
+    """The name is the program's, not the linker's."""
+    env = {**ini("[program:constant-*]\ntrace.hot = 7\n[program:ld*]\ntrace.hot = 8\n"), "AUTOGRAPH_REPORT": tmp_path / "r"}
+    helpers.run([*by_linker(how), *LOOP], env=env, preload=how != "preload")
+    data = json.loads((tmp_path / "r").read_text())
+    assert data["program"] == str(LOOP[0]) and data["options"]["trace.hot"] == 7 and data["ops"]["total"] > 0
+    (tmp_path / "r").unlink()
+    helpers.run([*by_linker(how), *LOOP], env={**env, "AUTOGRAPH_GENERAL_EXCLUDE": "constant-sim"}, preload=how != "preload")
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_long_path_of_a_program_that_the_linker_runs(ini, tmp_path):
+    """A path may have blanks, and be as long as paths are."""
+    place = tmp_path.joinpath("a b", *15 * ["x" * 200])
+    place.mkdir(parents=True)
+    program = shutil.copy(LOOP[0], place / "a program")
+    env = {**ini("[program:a program]\ntrace.hot = 7\n"), "AUTOGRAPH_REPORT": tmp_path / "r"}
+    helpers.run([*by_linker("alone"), program, *LOOP[1:]], env=env)
+    assert json.loads((tmp_path / "r").read_text())["options"]["trace.hot"] == 7
+
+
+def test_a_profile_is_of_the_program_that_the_linker_runs(tmp_path):
+    for program in LOOP[0], shutil.copy(helpers.sample("events-sim"), tmp_path / "constant-sim"):
+        helpers.run([*by_linker("alone"), program], env={"AUTOGRAPH_TRACE_PROFILE": tmp_path / "profile"})
+        stat = os.stat(program)
+        assert f"program {program} {stat.st_size} {int(stat.st_mtime)}\n" in (tmp_path / "profile").read_text()

@@ -8,9 +8,14 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/stat.h>
 
-/* Writes the path of the program's executable; without /proc, the name by which it was started. */
+/* Writes the path of the program's executable, also where the dynamic linker was told to run it;
+   without /proc, the name by which it was started. */
 void ag_program_path(char *path, size_t size);
+
+/* The status of that file. False: errno. */
+bool ag_program_stat(struct stat *st);
 
 /* The base name of the program's executable, which for a script is its interpreter. Empty: not
    known. */

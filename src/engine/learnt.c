@@ -32,7 +32,7 @@ static bool name_program(char **to)
 {
     struct stat st;
     char path[AG_PATH_MAX];
-    if (stat("/proc/self/exe", &st) != 0)
+    if (!ag_program_stat(&st))
         return false;
     ag_program_path(path, sizeof path);
     *to += sprintf(*to, "program %s %jd %jd\n", path, (intmax_t)st.st_size,
