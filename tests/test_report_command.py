@@ -105,6 +105,11 @@ def test_the_verdict_comes_first(shown):
     assert sections(done.stdout)["What stands in the way"]
 
 
+def test_what_is_not_of_the_end_says_so(shown):
+    assert "This is how it stood while the program ran" in first_words(shown(third_format(**DUEL, complete=False)))
+    assert "This is how it stood" not in shown(third_format(**DUEL)).stdout
+
+
 @pytest.mark.parametrize("changes, words", [
     ({"gpus": ["Simulated GPU"], "making_us": None}, "The driver is the simulated one"),
     ({"gpus": ["Simulated GPU"], **DUEL}, "The driver is the simulated one"),

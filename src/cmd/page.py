@@ -266,7 +266,7 @@ def body(data, trace):
              f'<p class="verdict">{explained(verdict.verdict(data), "operation", "graph")}</p>',
              tiles(data), next_box(data)]
     if data.get("complete") is False:
-        parts.append('<p class="soft">The program goes on: this is how it stood.</p>')
+        parts.append('<p class="soft">This is how it stood while the program ran, which goes on, was killed, or ended by the system call.</p>')
     parts += [went(data), stands(data)]
     if data["callsites"]:
         parts.append(callsites(data))

@@ -123,7 +123,7 @@ def head(data):
     if step:
         lines += lines_of(f"Next: {step[0]}") + lines_of(step[1], "    ")
     if data.get("complete") is False:
-        lines.append("The program goes on: this is how it stood.")
+        lines += lines_of("This is how it stood while the program ran, which goes on, was killed, or ended by the system call.")
     return lines
 
 

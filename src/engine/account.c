@@ -14,6 +14,7 @@
 #include "observe/callsite.h"
 #include "observe/strings.h"
 #include "policy/policy.h"
+#include "sanitize.h"
 
 bool ag_accounting;
 
@@ -235,9 +236,19 @@ static void see(struct ag_stream *stream)
     stream->seen.live = stream->id.live && !stream->id.vacant;
 }
 
+/* Adds what no stream's counters have. Last: who had a stream's lock may have counted an error. */
+static void add_others(struct ag_counters *sum)
+{
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next)
+        sum->unwatched += atomic_load_explicit(&stream->issuer.passed, memory_order_relaxed);
+    sum->unwatched += atomic_load(&ag_unfollowed_ops) + ag_young_ops();
+    sum->ops += sum->unwatched;
+    sum->errors += atomic_load(&ag_context_errors) + atomic_load(&ag_setting_errors);
+}
+
 void ag_account_peek(struct ag_counters *sum, uint64_t *streams)
 {
-    *sum = (struct ag_counters){.unwatched = atomic_load(&ag_unfollowed_ops) + ag_young_ops()};
+    *sum = (struct ag_counters){.ops = 0};
     *streams = 0;
     pthread_mutex_lock(&peek_lock);
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next)
@@ -249,37 +260,107 @@ void ag_account_peek(struct ag_counters *sum, uint64_t *streams)
         }
         *streams += stream->seen.live;
         add_counters(sum, &stream->seen.counters);
-        sum->unwatched += atomic_load_explicit(&stream->issuer.passed, memory_order_relaxed);
     }
-    sum->ops += sum->unwatched;
-    /* Last: who had a stream's lock may have counted one. */
-    sum->errors += atomic_load(&ag_context_errors) + atomic_load(&ag_setting_errors);
+    add_others(sum);
     pthread_mutex_unlock(&peek_lock);
 }
 
 enum { MOST_CUTS = 256 }; /* causes of cuts that are told apart in the whole process */
 
-static void gather_stream(struct ag_account *account, const struct ag_stream *stream)
+/* What a report tells of a stream. */
+struct looked {
+    struct ag_counters counters;
+    struct ag_cuts cuts;
+    struct ag_stream_account account;
+    bool barred;
+};
+_Static_assert(sizeof(struct ag_counters) % 8 == 0 && sizeof(struct ag_cuts) % 8 == 0,
+               "both are copied by words");
+
+AG_UNINSTRUMENTED static void copy_words(void *to, const void *from, size_t size)
+{
+    for (size_t i = 0; i < size / 8; i++)
+        ((uint64_t *)to)[i] = ((const volatile uint64_t *)from)[i];
+}
+
+/*
+ * With the stream's lock this is how the stream stands. Without it, each word is one that the
+ * stream has had: the thread that has the lock may be between two of them. To take the lock would
+ * cost that thread its bias, again and again.
+ */
+AG_UNINSTRUMENTED static void look_at(const struct ag_stream *stream, struct looked *looked)
 {
     static const char *const kinds[] = {"blocking", "nonblocking", "legacy", "per_thread"};
-    const struct ag_counters *c = &stream->counters;
-    if (stream->id.lives == 0)
-        return;
-    account->barred |= stream->seq.barred;
-    account->streams[account->stream_count++] = (struct ag_stream_account){
+    copy_words(&looked->counters, &stream->counters, sizeof looked->counters);
+    copy_words(&looked->cuts, &stream->cuts, sizeof looked->cuts);
+    looked->account = (struct ag_stream_account){
         .number = stream->id.number,
         .lives = stream->id.lives,
         .kind = kinds[stream->id.kind],
-        .ops = c->ops + atomic_load_explicit(&stream->issuer.passed, memory_order_relaxed),
-        .replayed = c->replayed,
-        .replays = c->replays,
-        .traces = c->traces,
+        .ops = atomic_load_explicit(&stream->issuer.passed, memory_order_relaxed),
     };
-    for (uint32_t i = 0; i < stream->cuts.count; i++)
-        add_cut(account->cuts, &account->cut_count, MOST_CUTS, &stream->cuts.cut[i]);
+    looked->barred = stream->seq.barred;
 }
 
-void ag_account_gather(struct ag_account *account)
+static void gather_stream(struct ag_account *account, const struct looked *looked)
+{
+    const struct ag_counters *c = &looked->counters;
+    struct ag_stream_account *row = &account->streams[account->stream_count];
+    if (looked->account.lives == 0)
+        return;
+    account->stream_count++;
+    account->barred |= looked->barred;
+    *row = looked->account;
+    row->ops += c->ops;
+    row->replayed = c->replayed;
+    row->replays = c->replays;
+    row->traces = c->traces;
+    for (uint32_t i = 0; i < looked->cuts.count && i < AG_CUTS; i++)
+        add_cut(account->cuts, &account->cut_count, MOST_CUTS, &looked->cuts.cut[i]);
+}
+
+/* How the streams stand, and the counters; what is missing makes the account partial. */
+static void gather_exactly(struct ag_account *account, struct ag_stream *first)
+{
+    struct looked looked;
+    for (struct ag_stream *stream = first; stream != NULL; stream = stream->place.next) {
+        if (!ag_stream_lock_within(stream, AG_PATIENCE_NS)) {
+            account->partial = true;
+            continue;
+        }
+        look_at(stream, &looked);
+        pthread_mutex_lock(&peek_lock);
+        see(stream);
+        pthread_mutex_unlock(&peek_lock);
+        ag_stream_unlock(stream);
+        gather_stream(account, &looked);
+    }
+}
+
+static void gather_roughly(struct ag_account *account, struct ag_stream *first)
+{
+    struct looked looked;
+    for (struct ag_stream *stream = first; stream != NULL; stream = stream->place.next) {
+        look_at(stream, &looked);
+        gather_stream(account, &looked);
+        add_counters(&account->counters, &looked.counters);
+    }
+}
+
+static void gather_traces(struct ag_account *account)
+{
+    uint32_t count = 0;
+    struct ag_trace_account *newest = atomic_load(&traces);
+    for (struct ag_trace_account *trace = newest; trace != NULL; trace = trace->next)
+        count++;
+    account->traces = calloc(count + 1, sizeof account->traces[0]);
+    if (account->traces == NULL)
+        return;
+    for (struct ag_trace_account *trace = newest; trace != NULL; trace = trace->next)
+        account->traces[account->trace_count++] = trace;
+}
+
+void ag_account_gather(struct ag_account *account, bool exact)
 {
     uint64_t living;
     *account = (struct ag_account){.held_ns = atomic_load(&duel_ns[0]),
@@ -290,34 +371,22 @@ void ag_account_gather(struct ag_account *account)
 
     ag_facts_gather(account);
 
-    uint32_t streams = 0, count = 0;
+    uint32_t streams = 0;
     struct ag_stream *first = ag_stream_all();
     for (struct ag_stream *stream = first; stream != NULL; stream = stream->place.next)
         streams++;
     account->streams = calloc(streams + 1, sizeof *account->streams);
     account->cuts = calloc(MOST_CUTS, sizeof *account->cuts);
-    if (account->streams != NULL && account->cuts != NULL)
-        for (struct ag_stream *stream = first; stream != NULL; stream = stream->place.next) {
-            if (!ag_stream_lock_within(stream, AG_PATIENCE_NS)) {
-                account->partial = true;
-                continue;
-            }
-            gather_stream(account, stream);
-            pthread_mutex_lock(&peek_lock);
-            see(stream);
-            pthread_mutex_unlock(&peek_lock);
-            ag_stream_unlock(stream);
-        }
-    ag_account_peek(&account->counters, &living);
-
-    struct ag_trace_account *newest = atomic_load(&traces);
-    for (struct ag_trace_account *trace = newest; trace != NULL; trace = trace->next)
-        count++;
-    account->traces = calloc(count + 1, sizeof account->traces[0]);
-    if (account->traces == NULL)
-        return;
-    for (struct ag_trace_account *trace = newest; trace != NULL; trace = trace->next)
-        account->traces[account->trace_count++] = trace;
+    bool room = account->streams != NULL && account->cuts != NULL;
+    if (room && exact)
+        gather_exactly(account, first);
+    else if (room)
+        gather_roughly(account, first);
+    if (exact)
+        ag_account_peek(&account->counters, &living);
+    else
+        add_others(&account->counters);
+    gather_traces(account);
 }
 
 void ag_account_free(struct ag_account *account)

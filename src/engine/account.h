@@ -49,9 +49,10 @@ void ag_account_replay(struct ag_stream *stream, const struct ag_trace *trace, u
    last look. */
 void ag_account_peek(struct ag_counters *sum, uint64_t *streams);
 
-/* What the engine has for the report, to be given back with ag_account_free(). Streams whose
-   threads wait for the GPU are missing. */
-void ag_account_gather(struct ag_account *account);
+/* What the engine has for the report, to be given back with ag_account_free(). `exact`: takes the
+   lock of each stream; streams whose threads wait for the GPU are missing. Else takes none: numbers
+   may be some ops apart, and the program is not disturbed. */
+void ag_account_gather(struct ag_account *account, bool exact);
 void ag_account_free(struct ag_account *account);
 
 #endif

@@ -124,7 +124,7 @@ static void gather(struct ag_profile *profile, const struct ag_account *account)
 
 /* What was known and has come without a trace of its own stays: it was lost, or the run was short.
    What has not come fades. */
-static void keep(struct ag_profile *profile)
+static void add_known(struct ag_profile *profile)
 {
     for (uint32_t i = 0; i < before.count; i++) {
         struct ag_profile_sequence old = before.sequences[i];
@@ -161,22 +161,26 @@ static void sift(struct ag_profile *profile)
 
 /* Several processes may write one file: the last one's counts. What the others have learnt is
    mostly the same. */
-void ag_learnt_write(const struct ag_account *account)
+bool ag_learnt_write(const struct ag_account *account, bool keep)
 {
     struct ag_profile profile = {.count = 0};
     size_t most = (size_t)account->trace_count + before.count;
+    bool good = true;
     if (identity[0] == '\0' || account->trace_count == 0 || account->traces == NULL)
-        return;
+        return good;
     profile.sequences = calloc(most, sizeof *profile.sequences);
     if (profile.sequences == NULL)
-        return;
+        return good;
     gather(&profile, account);
     bool any = false;
     for (uint32_t i = 0; i < profile.count; i++)
         any |= profile.sequences[i].replays >= AG_KNOWN_LEAST;
-    keep(&profile);
+    add_known(&profile);
     sift(&profile);
-    if (any)
+    if (any && keep)
+        good = ag_profile_keep(identity, &profile);
+    else if (any)
         ag_profile_write(identity, &profile);
     free(profile.sequences);
+    return good;
 }

@@ -11,7 +11,8 @@
 /* After CUDA was initialised: reads the profile. Its sequences are known from now on. */
 void ag_learnt_read(void);
 
-/* At exit: writes the profile, if anything has been learnt. */
-void ag_learnt_write(const struct ag_account *account);
+/* Writes the profile, if anything has been learnt. `keep`: while the program runs, by a thread that
+   has descriptors of its own. False: that failed, which the next time without `keep` will say. */
+bool ag_learnt_write(const struct ag_account *account, bool keep);
 
 #endif

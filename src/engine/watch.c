@@ -5,6 +5,9 @@
  */
 #include "engine/watch.h"
 
+#include <pthread.h>
+#include <string.h>
+
 #include "config/config.h"
 #include "engine/account.h"
 #include "engine/engine.h"
@@ -13,6 +16,7 @@
 #include "observe/live.h"
 #include "observe/log.h"
 #include "observe/observer.h"
+#include "observe/patience.h"
 #include "observe/range.h"
 #include "observe/region.h"
 #include "observe/report.h"
@@ -24,23 +28,95 @@
 static uint64_t began; /* ns; constant once CUDA is initialised */
 static bool live, observed, traced;
 
+static bool is_told(void)
+{
+    return *ag_opt.report_file || ag_opt.log_verbose || *ag_opt.trace_profile;
+}
+
+static void gather(struct ag_account *account, bool exact)
+{
+    ag_account_gather(account, exact);
+    account->stopped = ag_engine_stopped();
+    account->seconds = (double)(ag_tracefile_clock() - began) * 1e-9;
+}
+
+/* Held by who writes report and profile; guards `over`. */
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+static bool over; /* the last ones are written */
+
+/* A disk may not answer another thread. */
+static bool begin_writing(void)
+{
+    uint64_t slept = 0;
+    while (pthread_mutex_trylock(&writing) != 0)
+        if (!ag_patience_lasts(&slept, AG_PATIENCE_LONG_NS))
+            return false;
+    return true;
+}
+
 static void report(bool complete)
 {
     struct ag_account account;
-    bool learnt = complete && *ag_opt.trace_profile;
-    if (!*ag_opt.report_file && !ag_opt.log_verbose && !learnt)
+    if (!is_told() || !begin_writing())
         return;
-    ag_account_gather(&account);
+    gather(&account, true);
     account.complete = complete;
-    account.stopped = ag_engine_stopped();
-    account.seconds = (double)(ag_tracefile_clock() - began) * 1e-9;
+    over = complete;
     ag_report_write(&account);
-    if (learnt)
-        ag_learnt_write(&account);
+    if (*ag_opt.trace_profile)
+        (void)ag_learnt_write(&account, false);
     if (complete)
         ag_verbose_end(&account, ag_engine_has_context());
     ag_account_free(&account);
+    pthread_mutex_unlock(&writing);
 }
+
+/* -- Files that are kept current ----------------------------------------------------- */
+
+/* A program may be killed, or end by the system call. So its files are replaced while it runs. The
+   thread has descriptors of its own: those of the program are the program's at any time. */
+
+static bool keeps_report, keeps; /* constant once the thread is prepared */
+static _Atomic bool failed;      /* the observer is to say so */
+
+static void prepare_keeper(void)
+{
+    keeps = ag_thread_own_files();
+}
+
+/* Under the lock. The counters are those in the files. */
+static void keep_current(struct ag_counters *counters)
+{
+    static bool told;
+    struct ag_account account;
+    gather(&account, false);
+    if (memcmp(counters, &account.counters, sizeof *counters) != 0) {
+        *counters = account.counters;
+        bool good = !keeps_report || ag_report_keep(&account);
+        good = (!*ag_opt.trace_profile || ag_learnt_write(&account, true)) && good;
+        atomic_store(&failed, !good && !told);
+        told |= !good;
+    }
+    ag_account_free(&account);
+}
+
+static void keep(bool last)
+{
+    static struct ag_counters counters;
+    static uint64_t rests; /* looks that are left out */
+    if (last || !keeps || (rests != 0 && rests-- != 0))
+        return;
+    uint64_t began_at = ag_tracefile_clock();
+    pthread_mutex_lock(&writing);
+    if (!over)
+        keep_current(&counters);
+    pthread_mutex_unlock(&writing);
+    rests = (ag_tracefile_clock() - began_at) * AG_TELL_KEEP_REST / AG_TELL_KEEP_NS;
+    if (rests > AG_TELL_KEEP_REST)
+        rests = AG_TELL_KEEP_REST; /* the program's clock may jump */
+}
+
+/* -- Threads ------------------------------------------------------------------------- */
 
 static void show(void)
 {
@@ -58,7 +134,7 @@ static void work(bool last)
     ag_tracefile_complain();
     if (live)
         show();
-    if (last || ag_signal_taken())
+    if (last || ag_signal_taken() || atomic_exchange(&failed, false))
         report(last);
 }
 
@@ -68,6 +144,10 @@ static struct ag_observer tracer = {.thread.name = "ag-tracer",
                                     .thread.prepare = ag_tracefile_prepare,
                                     .work = ag_tracefile_work,
                                     .interval = AG_TELL_TRACE_NS};
+static struct ag_observer keeper = {.thread.name = "ag-keeper",
+                                    .thread.prepare = prepare_keeper,
+                                    .work = keep,
+                                    .interval = AG_TELL_KEEP_NS};
 
 /* Starts the threads that tell. False: the system gives none, and what tells nothing is closed. */
 static bool start_observers(bool file)
@@ -75,6 +155,12 @@ static bool start_observers(bool file)
     bool any = file || live || ag_opt.report_signal || ag_accounting || ag_opt.log_verbose;
     observed = any && ag_observer_start(&observer);
     traced = file && observed && ag_observer_start(&tracer);
+    keeps_report = ag_report_is_kept();
+    if (observed && (keeps_report || *ag_opt.trace_profile))
+        (void)ag_observer_start(&keeper); /* else the files are written at exit only */
+    ag_observer_await(&observer);
+    ag_observer_await(&tracer);
+    ag_observer_await(&keeper);
     if (observed == any && traced == file)
         return true;
     ag_log(AG_LOG_ALWAYS, "no trace, no live counters and no reports: the system gives no thread");
@@ -124,4 +210,5 @@ void ag_watch_child(void)
     ag_tracefile_child();
     ag_observer_child(&observer);
     ag_observer_child(&tracer);
+    ag_observer_child(&keeper);
 }

@@ -14,6 +14,7 @@
 
 #include "config/initial.h"
 
+/* NULL: no launcher has given one. */
 static const char *rank(void)
 {
     static const char *const names[] = {AG_RANK_VARIABLES};
@@ -25,12 +26,18 @@ static const char *rank(void)
         if (value && *value && !value[strspn(value, "0123456789")])
             return value;
     }
-    return "0";
+    return NULL;
+}
+
+bool ag_name_is_settled(const char *pattern)
+{
+    return strstr(pattern, "%r") == NULL || rank() != NULL;
 }
 
 bool ag_name_expand(const char *pattern, char name[AG_PATH_MAX])
 {
     size_t used = *pattern == '/' ? 0 : ag_initial_directory(name, AG_PATH_MAX);
+    const char *given = rank();
 
     for (const char *p = pattern; *p; p++) {
         char piece[256] = {*p};
@@ -44,7 +51,7 @@ bool ag_name_expand(const char *pattern, char name[AG_PATH_MAX])
                     strcpy(piece, "unknown");
                 break;
             case 'r':
-                snprintf(piece, sizeof piece, "%s", rank());
+                snprintf(piece, sizeof piece, "%s", given != NULL ? given : "0");
                 break;
             case '%':
                 break;

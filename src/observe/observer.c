@@ -33,9 +33,15 @@ bool ag_observer_start(struct ag_observer *observer)
     observer->thread.run = run;
     atomic_store(&observer->running,
                  1); /* it may have come to its end before this thread goes on */
-    if (!ag_thread_start(&observer->thread))
+    if (!ag_thread_begin(&observer->thread))
         atomic_store(&observer->running, 0);
     return atomic_load(&observer->running) != 0;
+}
+
+void ag_observer_await(struct ag_observer *observer)
+{
+    if (atomic_load(&observer->running) != 0)
+        ag_thread_await(&observer->thread);
 }
 
 void ag_observer_stop(struct ag_observer *observer)

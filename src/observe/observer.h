@@ -23,6 +23,9 @@ struct ag_observer {
 /* Calls its work once in each interval, and a last time when it is stopped. False: no thread. */
 bool ag_observer_start(struct ag_observer *observer);
 
+/* Waits until an observer that was started is prepared (thread.h). */
+void ag_observer_await(struct ag_observer *observer);
+
 /* Waits for the last time, some seconds at most: a disk may not answer. */
 void ag_observer_stop(struct ag_observer *observer);
 

@@ -260,17 +260,35 @@ static int replace(const char *text)
     return error ? error : ag_target_replace(name, RIGHTS, write_text, text);
 }
 
-void ag_profile_write(const char *identity, const struct ag_profile *profile)
+/* errno says what failed. Once. */
+static void complain_of_writing(void)
 {
-    int saved = errno;
-    char *text = text_of(identity, profile);
-    int error = text == NULL ? ENOMEM : expand() ? replace(text) : errno;
-    free(text);
-    errno = error;
+    static int told; /* errno */
+    int error = errno == told ? 0 : errno;
+    told = errno;
     if (error == EEXIST)
         ag_log(AG_LOG_ALWAYS, "the profile %.900s is not written: the file there is none of yours",
                name);
     else if (error)
         ag_log(AG_LOG_ALWAYS, "the profile %.900s cannot be written: %m", name);
+}
+
+void ag_profile_write(const char *identity, const struct ag_profile *profile)
+{
+    int saved = errno;
+    char *text = text_of(identity, profile);
+    errno = text == NULL ? ENOMEM : expand() ? replace(text) : errno;
+    complain_of_writing();
+    free(text);
     errno = saved;
+}
+
+bool ag_profile_keep(const char *identity, const struct ag_profile *profile)
+{
+    if (!ag_name_is_settled(ag_opt.trace_profile) || !ag_target_is_plain(name))
+        return true;
+    char *text = text_of(identity, profile);
+    bool good = text != NULL && replace(text) == 0;
+    free(text);
+    return good;
 }

@@ -35,7 +35,11 @@ struct ag_profile {
 bool ag_profile_read(const char *identity, uint32_t most, struct ag_profile *profile);
 
 /* Writes it, the first AG_PROFILE_MOST sequences. The file is replaced as a whole. What fails gives
-   one line on stderr. Keeps errno. */
+   one line on stderr, once. Keeps errno. */
 void ag_profile_write(const char *identity, const struct ag_profile *profile);
+
+/* Likewise while the program runs, to the file that was read, if it is no link. False: what failed,
+   which ag_profile_write() says. */
+bool ag_profile_keep(const char *identity, const struct ag_profile *profile);
 
 #endif

@@ -470,20 +470,26 @@ static int replace(const char *name, const struct ag_account *account)
     return ag_target_replace(name, RIGHTS, write_to, account);
 }
 
+/* /proc/self/fd/3, a file that is mounted alone, a directory of somebody else's. */
+static bool is_refused(int error)
+{
+    return error == ENOENT || error == EBUSY || error == EACCES || error == EROFS;
+}
+
 static int replace_or_write_over(const char *name, const struct ag_target *target,
                                  const struct ag_account *account)
 {
     bool regular = !target->exists || S_ISREG(target->st.st_mode);
     /* A device or a pipe is written to, not replaced by a file. */
     int error = regular ? replace(name, account) : write_over(name, target, account);
-    /* /proc/self/fd/3, a file that is mounted alone, a directory of somebody else's. */
-    bool refused = error == ENOENT || error == EBUSY || error == EACCES || error == EROFS;
-    return target->exists && regular && refused ? write_over(name, target, account) : error;
+    return target->exists && regular && is_refused(error) ? write_over(name, target, account)
+                                                          : error;
 }
+
+static bool written; /* by this process */
 
 static int write_file(const char *name, const struct ag_account *account)
 {
-    static bool written; /* by this process */
     struct ag_target target;
     int error = ag_target_look(name, BEGINNING, OLDER, &target);
     bool exists = target.exists, regular = !exists || S_ISREG(target.st.st_mode);
@@ -503,9 +509,40 @@ static int write_file(const char *name, const struct ag_account *account)
     return error;
 }
 
+/* The file that is kept current; constant once CUDA is initialised. Empty: none is. */
+static char kept[AG_PATH_MAX];
+
+bool ag_report_is_kept(void)
+{
+    const char *file = ag_opt.report_file;
+    struct stat st;
+    int saved = errno;
+    bool keeps = *file && strcmp(file, "stderr") != 0 && ag_name_is_settled(file) &&
+                 ag_name_expand(file, kept) && ag_target_is_plain(kept);
+    if (keeps && stat(kept, &st) == 0)
+        keeps = !is_of(STDOUT_FILENO, &st) && !is_of(STDERR_FILENO, &st);
+    if (!keeps)
+        *kept = '\0';
+    errno = saved;
+    return keeps;
+}
+
+bool ag_report_keep(const struct ag_account *account)
+{
+    struct ag_target target;
+    if (!*kept || !ag_target_is_plain(kept))
+        return true;
+    int error = ag_target_look(kept, BEGINNING, OLDER, &target);
+    if (!error)
+        error = replace(kept, account);
+    written |= !error;
+    return !error || (target.exists && is_refused(error));
+}
+
 void ag_report_write(const struct ag_account *account)
 {
     const char *file = ag_opt.report_file;
+    static int told; /* errno */
     char name[AG_PATH_MAX];
     int saved = errno;
     int error = ENAMETOOLONG;
@@ -517,6 +554,9 @@ void ag_report_write(const struct ag_account *account)
     else if (ag_name_expand(file, name))
         error = write_file(file = name, account);
     errno = error;
+    if (error == told)
+        error = 0;
+    told = errno;
     if (error == EEXIST)
         ag_log(AG_LOG_ALWAYS,
                "the report %.900s is not written: the file there is no report of yours", file);

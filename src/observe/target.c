@@ -98,6 +98,12 @@ int ag_target_look(const char *name, const char *ours, const char *older, struct
     return error == ESTALE ? EEXIST : error;
 }
 
+bool ag_target_is_plain(const char *name)
+{
+    struct stat st;
+    return lstat(name, &st) == 0 ? S_ISREG(st.st_mode) : errno == ENOENT;
+}
+
 int ag_target_open(const char *name, const struct ag_target *target, int flags)
 {
     struct stat st;

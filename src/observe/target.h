@@ -19,6 +19,9 @@ struct ag_target {
  */
 int ag_target_look(const char *name, const char *ours, const char *older, struct ag_target *target);
 
+/* Whether there is a regular file at this name, and no link to one, or nothing. */
+bool ag_target_is_plain(const char *name);
+
 /* Opens what was looked at, for writing; a file that was not there must not be there now. -1:
  * errno. */
 int ag_target_open(const char *name, const struct ag_target *target, int flags);

@@ -78,7 +78,7 @@ static bool create(struct ag_own_thread *thread)
     return made;
 }
 
-bool ag_thread_start(struct ag_own_thread *thread)
+bool ag_thread_begin(struct ag_own_thread *thread)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -86,7 +86,19 @@ bool ag_thread_start(struct ag_own_thread *thread)
         return false;
     bool made = create(thread);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* a mask that was in force is valid */
-    for (int i = 0; made && i < PREPARE_TIMES && atomic_load(&thread->ready) == 0; i++)
+    return made;
+}
+
+void ag_thread_await(struct ag_own_thread *thread)
+{
+    for (int i = 0; i < PREPARE_TIMES && atomic_load(&thread->ready) == 0; i++)
         ag_futex(&thread->ready, FUTEX_WAIT_PRIVATE, 0, &(struct timespec){.tv_nsec = PREPARE_NS});
+}
+
+bool ag_thread_start(struct ag_own_thread *thread)
+{
+    bool made = ag_thread_begin(thread);
+    if (made)
+        ag_thread_await(thread);
     return made;
 }

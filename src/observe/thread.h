@@ -22,6 +22,11 @@ struct ag_own_thread {
  */
 bool ag_thread_start(struct ag_own_thread *thread);
 
+/* Both halves of that, for several threads that are begun first: begins it, and waits until it is
+   prepared. */
+bool ag_thread_begin(struct ag_own_thread *thread);
+void ag_thread_await(struct ag_own_thread *thread);
+
 /* Gives the calling thread, which runs no code of the program, a table of descriptors of its own,
    an empty one: what it opens then the program cannot close, and what the program opens it does not
    keep open. False: the kernel refuses it. */

@@ -333,7 +333,7 @@ static void run_library(void)
 }
 
 /* In place of the library's: its threads are in virtual time, too. */
-bool ag_thread_start(struct ag_own_thread *thread)
+bool ag_thread_begin(struct ag_own_thread *thread)
 {
     struct player *player = &players[count];
     if (count == MOST_THREADS || self == NULL)
@@ -343,9 +343,21 @@ bool ag_thread_start(struct ag_own_thread *thread)
     player->begun = true;
     count++;
     fall_asleep(player);
+    return true;
+}
+
+void ag_thread_await(struct ag_own_thread *thread)
+{
     while (atomic_load(&thread->ready) == 0)
         sleep_on(&thread->ready, never);
-    return true;
+}
+
+bool ag_thread_start(struct ag_own_thread *thread)
+{
+    bool made = ag_thread_begin(thread);
+    if (made)
+        ag_thread_await(thread);
+    return made;
 }
 
 bool ag_thread_own_files(void)
