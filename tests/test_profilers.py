@@ -75,3 +75,52 @@ def test_without_a_tool_there_are_no_ranges(tmp_path, env):
     """Nor is a tool loaded that nobody asked for."""
     done, events = run(LOOP, tmp_path, env)
     assert events == [] and done.report["replays"] > 5
+
+
+def with_tool(tmp_path, tool, how, **options):
+    """Output of a program that is told to a tool which does these things (nvtx_injection.c), and the ranges."""
+    log = tmp_path / "log"
+    done = helpers.run([compiled.program("observe_tool"), *([how] if how else [])], env={
+        **helpers.HELD, "AUTOGRAPH_REPORT_NVTX": "true", "AG_NVTX_LOG": log, "AG_NVTX_DO": tool,
+        "NVTX_INJECTION64_PATH": globals()["tool"]()}, timeout=60, **options)
+    assert done.stderr == ""
+    return done.stdout, [line for line in log.read_text().splitlines() if " push " in line]
+
+
+@pytest.mark.parametrize("tool, how", [
+    ("i", ""), ("a", ""), ("ia", "lock"), ("c", ""), ("w", ""), ("cw", ""), ("t", "lock"), ("tc", "lock"), ("tcs", "lock"),
+    ("c", "wait"), ("tc", "wait"), ("f", ""), ("ts", "fork"), ("its", "fork")])
+def test_a_tool_may_do_anything(tmp_path, tool, how):
+    """It begins CUDA itself, has locks under which another of its threads calls CUDA, launches and waits, also for
+    what the program is yet to do."""
+    plain = helpers.run([compiled.program("observe_tool"), *([how] if how else [])], preload=False)
+    out, ranges = with_tool(tmp_path, tool, how)
+    assert out == plain.stdout and len(ranges) > 10
+
+
+@pytest.mark.parametrize("tool, how", [("z", ""), ("z", "fork"), ("h", ""), ("th", ""), ("h", "fork")])
+def test_a_tool_that_never_returns(tmp_path, tool, how):
+    """The program does all the same, and ends."""
+    plain = helpers.run([compiled.program("observe_tool"), *([how] if how else [])], preload=False)
+    out, ranges = with_tool(tmp_path, tool, how)
+    assert out == plain.stdout and len(ranges) <= 1
+
+
+def test_a_tool_that_ends_the_process(tmp_path):
+    """Before the program has printed anything, or behind it."""
+    plain = helpers.run([compiled.program("observe_tool")], preload=False)
+    assert with_tool(tmp_path, "x", "")[0] in ("", plain.stdout)
+
+
+def test_ranges_are_told_by_a_thread_of_the_library(tmp_path):
+    """In the order of the launches, one by one."""
+    _, events = run(LOOP, tmp_path)
+    assert len({thread for thread, _ in events}) == 1
+
+
+def test_what_a_slow_tool_is_not_told_is_counted(tmp_path):
+    done, events = run([compiled.program("observe_tool"), "long"], tmp_path, {
+        "AG_NVTX_DO": "g", "AUTOGRAPH_TRACE_MAX_LENGTH": 7, "AUTOGRAPH_TRACE_UNROLL": 7})
+    names = pushes(events)
+    (left,) = [match for name in names if (match := re.fullmatch(r"autograph: (\d+) launches are left out", name))]
+    assert len(names) - 1 + int(left[1]) == done.report["replays"] > 2000 and int(left[1]) > 500

@@ -27,16 +27,6 @@
 #include "graph/variant.h"
 #include "observe/range.h"
 
-/* A profiler sees the replay as a range. */
-__attribute__((noinline)) static CUresult replay_in_range(struct ag_trace *trace, CUstream target,
-                                                          struct ag_counters *counters)
-{
-    ag_range_begin(trace->length);
-    CUresult result = ag_trace_replay(trace, target, counters);
-    ag_range_end();
-    return result;
-}
-
 /* Whether the program records the events of the trace as it did when that was made. Else the next
    trace has a node for each record. */
 static __attribute__((noinline)) bool matches(struct ag_stream *stream, struct ag_trace *trace)
@@ -65,14 +55,15 @@ static INLINE uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CU
     if (UNLIKELY(trace->ends.branches > 1) && !matches(stream, trace))
         return 0;
     uint64_t patches = stream->counters.patches;
-    CUresult result = UNLIKELY(ag_ranges) ? replay_in_range(trace, target, &stream->counters)
-                                          : ag_trace_replay(trace, target, &stream->counters);
+    CUresult result = ag_trace_replay(trace, target, &stream->counters);
     if (result != CUDA_SUCCESS) {
         ag_failure_note(stream, result, "replaying a trace");
         ag_make_failed(stream, trace->leaf);
         ag_execs_drop(stream, trace);
         return 0;
     }
+    if (UNLIKELY(atomic_load_explicit(&ag_ranges, memory_order_relaxed)))
+        ag_range_note(trace->length); /* a profiler sees the replay as a range */
     if (UNLIKELY(trace->ends.branches > 1)) {
         ag_trace_keep_records(trace);
         ag_guests_replayed(stream, trace);

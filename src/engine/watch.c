@@ -26,7 +26,7 @@
 #include "policy/policy.h"
 
 static uint64_t began; /* ns; constant once CUDA is initialised */
-static bool live, observed, traced;
+static bool live, observed, traced, ranges;
 
 static bool is_told(void)
 {
@@ -149,6 +149,14 @@ static struct ag_observer keeper = {.thread.name = "ag-keeper",
                                     .work = keep,
                                     .interval = AG_TELL_KEEP_NS};
 
+static struct ag_observer ranger = {
+    .thread.name = "ag-ranges", .work = ag_range_work, .interval = AG_TELL_RANGES_NS};
+
+enum {
+    FILES_TENTHS = 100, /* of a second that the exit waits: a disk may not answer */
+    TOOL_TENTHS = 10,   /* likewise: a tool's callback may wait for the program */
+};
+
 /* Starts the threads that tell. False: the system gives none, and what tells nothing is closed. */
 static bool start_observers(bool file)
 {
@@ -177,7 +185,9 @@ void ag_watch_start(void)
     if (*ag_opt.trace_profile)
         ag_learnt_read();
     ag_callsite_prepare();
-    ag_range_open();
+    ranges = ag_range_begin() && ag_observer_start(&ranger);
+    if (!ranges)
+        ag_range_child();
     /* Before anything shows from outside that the signal may be sent. */
     if (ag_opt.report_signal && !ag_signal_install())
         ag_log(AG_LOG_ALWAYS, "SIGUSR2 cannot be handled: %m");
@@ -192,10 +202,12 @@ void ag_watch_start(void)
 void ag_watch_stop(void)
 {
     ag_tracefile_stop();
+    if (ranges)
+        ag_observer_stop(&ranger, TOOL_TENTHS);
     if (traced)
-        ag_observer_stop(&tracer);
+        ag_observer_stop(&tracer, FILES_TENTHS);
     if (observed) /* the report is its last work: this thread may have any lock, see the engine */
-        ag_observer_stop(&observer);
+        ag_observer_stop(&observer, FILES_TENTHS);
     else
         report(true);
     ag_live_close();
@@ -207,8 +219,10 @@ void ag_watch_child(void)
 {
     atomic_store(&ag_unwatched, true);
     ag_signal_child();
+    ag_range_child();
     ag_tracefile_child();
     ag_observer_child(&observer);
     ag_observer_child(&tracer);
     ag_observer_child(&keeper);
+    ag_observer_child(&ranger);
 }

@@ -4,9 +4,7 @@
 
 #include "observe/futex.h"
 
-/* The exit looks so often, for a tenth of a second each time, whether the last work is done: a disk
-   may not answer. */
-enum { STOP_LOOKS = 100, STOP_LOOK_NS = 100000000 };
+enum { TENTH_NS = 100000000 };
 
 /* Waits for the interval, or until it is to stop; returns whether it is. */
 static bool await_interval(struct ag_observer *observer)
@@ -44,13 +42,13 @@ void ag_observer_await(struct ag_observer *observer)
         ag_thread_await(&observer->thread);
 }
 
-void ag_observer_stop(struct ag_observer *observer)
+void ag_observer_stop(struct ag_observer *observer, unsigned tenths)
 {
     atomic_store(&observer->stopping, 1);
     ag_futex(&observer->stopping, FUTEX_WAKE_PRIVATE, 1, NULL);
-    for (int i = 0; i < STOP_LOOKS && atomic_load(&observer->running) != 0; i++)
+    for (unsigned i = 0; i < tenths && atomic_load(&observer->running) != 0; i++)
         ag_futex(&observer->running, FUTEX_WAIT_PRIVATE, 1,
-                 &(struct timespec){.tv_nsec = STOP_LOOK_NS});
+                 &(struct timespec){.tv_nsec = TENTH_NS});
 }
 
 void ag_observer_child(struct ag_observer *observer)

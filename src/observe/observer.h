@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Observers: threads of the library's own that work at intervals while the program runs. One writes
- * the trace file, the other shows live counters and writes reports. They block all signals and
- * never call CUDA. An observer exists only if an option asks for its work.
+ * the trace file, one keeps files current, and one shows live counters and writes reports. They
+ * block all signals and never call CUDA. One more tells a profiler's tool of ranges, which may call
+ * anything. An observer exists only if an option asks for its work.
  */
 #ifndef AG_OBSERVER_H
 #define AG_OBSERVER_H
@@ -26,8 +27,8 @@ bool ag_observer_start(struct ag_observer *observer);
 /* Waits until an observer that was started is prepared (thread.h). */
 void ag_observer_await(struct ag_observer *observer);
 
-/* Waits for the last time, some seconds at most: a disk may not answer. */
-void ag_observer_stop(struct ag_observer *observer);
+/* Waits for the last time, so many tenths of a second at most. */
+void ag_observer_stop(struct ag_observer *observer, unsigned tenths);
 
 /* In a forked child, where the thread is not. */
 void ag_observer_child(struct ag_observer *observer);

@@ -21,6 +21,7 @@
 #include "engine/engine.h"
 #include "engine/watch.h"
 #include "observe/log.h"
+#include "observe/range.h"
 #include "observe/verbose.h"
 
 static pthread_once_t once_configured = PTHREAD_ONCE_INIT;
@@ -102,7 +103,8 @@ static void configure(void)
     const char *off = ag_config_off();
     if (off != NULL && ag_opt.log_verbose)
         ag_log(AG_LOG_ALWAYS, "nothing is held: %s", off);
-    enabled = off == NULL && pthread_atfork(NULL, NULL, in_child) == 0;
+    enabled =
+        off == NULL && pthread_atfork(ag_range_before_fork, ag_range_behind_fork, in_child) == 0;
 }
 
 bool ag_enabled(void)
