@@ -90,7 +90,7 @@ def test_a_graph_records_no_event_that_has_the_handle_of_a_destroyed_one(by_hand
     """Whatever the driver makes of a node whose event is gone. Arguments change in each step."""
     command = [compiled.program("live_reuse"), "reused"]
     plain = helpers.run(command, preload=False)
-    done = helpers.run_logged(command, env={"AGSIM_EVENTS_BY_HANDLE": by_handle, "AUTOGRAPH_UPDATE_STRATEGY": strategy})
+    done = helpers.run_logged(command, env={"AGSIM_HANDLES": by_handle, "AUTOGRAPH_UPDATE_STRATEGY": strategy})
     assert (done.stdout, done.stderr) == (plain.stdout, "")
     assert done.report["errors"] == 0 and done.report["patches"] > 0
     assert sum(done.report["updates_refused"].values()) == 0

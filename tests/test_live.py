@@ -360,7 +360,7 @@ LIFE = {"children": (0, True), "children_of_a_thread": (0, True), "simple": (0, 
         "streams_beside": (0, True), "streams_behind": (0, True), "streams_full": (0, True),
         "ahead_beside": (0, True), "asked_beside": (0, False),
         "released_beside": (0, True), "lost_beside": (0, True), "relayed_beside": (0, True),
-        "waiters_beside": (0, False), "setter_beside": (0, True),
+        "waiters_beside": (0, False), "setter_beside": (0, True), "set_beside": (0, True),
         "grown_beside": (0, True), "exit_beside": (0, True),
         "reset": (0, True), "modules": (0, True), "attributes": (0, True), "callbacks": (0, True),
         "forbidden": (0, True), "captures": (0, True),
@@ -388,10 +388,11 @@ def life(scenario, seed, **options):
         env["AUTOGRAPH_GRAPH_VARIANTS"] = 1  # both streams' work has the same graph
     if scenario in ("ahead_beside", "lost_beside", "exit_beside"):
         env["AUTOGRAPH_TRACE_MAX_LENGTH"] = 12  # more graphs than the stream takes
-    if scenario in ("asked_beside", "setter_beside"):
+    if scenario in ("asked_beside", "setter_beside", "set_beside"):
         env.update(HELD)
     if scenario == "setter_beside":
         env["AUTOGRAPH_TRACE_MIN_LENGTH"] = 4  # what is flushed goes out op by op
+        env["AGSIM_SETTERS_PASS"] = 1  # as the program needs it
     subjects = {"beside": "live_beside", "events": "live_event", **dict.fromkeys(CONTEXT, "live_context")}
     program = compiled.program(subjects.get(scenario, subjects.get(scenario.rpartition("_")[2], "live_life")))
     return helpers.run([program, scenario], env=env, status=LIFE[scenario][0], **options)

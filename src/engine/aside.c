@@ -173,9 +173,20 @@ void ag_aside_settle(const struct ag_context *context)
 
 /* -- Jobs ------------------------------------------------------------------- */
 
+/* Threads of which the library does not know the streams. */
+static bool others_unseen(void)
+{
+    return atomic_load(&ag_unfollowed_kernels) || ag_young_others();
+}
+
+bool ag_aside_others(void)
+{
+    return ag_issuer_are_many() || others_unseen();
+}
+
 bool ag_aside_shares(const struct ag_context *context)
 {
-    if (atomic_load(&ag_unfollowed_kernels) || ag_young_others())
+    if (others_unseen())
         return true;
     const struct ag_stream *stream = ag_stream_all();
     while (stream != NULL && !(atomic_load(&stream->id.live) &&

@@ -72,6 +72,9 @@ CUresult ag_aside_fetch(struct ag_context *context);
 /* Whether threads other than this one may launch in the context: a call could wait for them. */
 bool ag_aside_shares(const struct ag_context *context);
 
+/* Whether threads other than this one may launch, in any context. */
+bool ag_aside_others(void);
+
 /* Whether a call has not come back in time: the next call would wait behind it. */
 bool ag_aside_waits(void);
 

@@ -48,6 +48,10 @@ bool ag_enter_young_slow(CUstream handle, bool ptsz, CUcontext current)
 
 struct ag_stream *ag_enter_find(CUstream handle, bool ptsz, CUcontext current, bool op)
 {
+    /* The functions of held ops are set for them when they go out. A setter would wait for launches
+       of this thread that wait for room. So that is done before the first one. */
+    if (op && ag_issuer_begins())
+        ag_engine_barrier_most(AG_REASON_ATTRIBUTES);
     if (op && ag_enter_young(handle, ptsz, current))
         return NULL;
     struct ag_stream *stream = ag_stream_find_slow(handle, ptsz, current);

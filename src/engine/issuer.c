@@ -9,6 +9,7 @@ static _Atomic unsigned growing; /* threads that make more execs, or are about t
 static _Atomic uint32_t growths;
 _Atomic unsigned ag_issuer_threads;
 _Atomic uint64_t ag_issuer_strange_calls;
+_Atomic bool ag_setters_pass;
 
 /* The library must hear of the thread's end: what it issued last is nobody's then. */
 static void thread_begins(void)
@@ -16,6 +17,14 @@ static void thread_begins(void)
     ag_self.issues = true;
     (void)ag_thread_watch();
     atomic_fetch_add(&ag_issuer_threads, 1);
+}
+
+bool ag_issuer_begins(void)
+{
+    if (ag_self.issues)
+        return false;
+    thread_begins();
+    return atomic_load(&ag_setters_pass);
 }
 
 void ag_issuer_thread_ends(void)

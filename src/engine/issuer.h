@@ -71,6 +71,10 @@ static inline void ag_issuer_visits(struct ag_stream *stream)
    this thread must bring no further kernel meanwhile. Waits for a read-back, too (fetch.h). */
 void ag_issuer_takes_over(struct ag_stream *stream);
 
+/* The calling thread is about to issue an op. True: it is the first one, and a setter has left ops
+   held. */
+bool ag_issuer_begins(void);
+
 /* Threads that live and have taken over a stream. */
 extern _Atomic unsigned ag_issuer_threads;
 
@@ -79,6 +83,9 @@ static inline bool ag_issuer_are_many(void)
 {
     return atomic_load(&ag_issuer_threads) > 1;
 }
+
+/* A setter of functions has left ops held, while one thread issued work. */
+extern _Atomic bool ag_setters_pass;
 
 /* The calling thread ends. */
 void ag_issuer_thread_ends(void);

@@ -354,12 +354,25 @@ void ag_engine_named(CUmodule module, const char *name, const CUfunction *func)
 
 /* -- Settings ------------------------------------------------------------------ */
 
+/* What is held behind a setter goes out with the settings of its call, by a setter of the
+   library's. A setter waits while a launch of another thread waits for room, where the program's
+   call would not wait. So nothing stays held where several threads issue work, but for what another
+   thread is submitting. */
+static void settle_setter(void)
+{
+    if (!ag_aside_others())
+        atomic_store(&ag_setters_pass, true); /* then a thread may begin: see ag_issuer_begins() */
+    if (ag_aside_others() && atomic_load(&ag_listeners) != 0)
+        ag_engine_barrier_most(AG_REASON_ATTRIBUTES);
+}
+
 bool ag_engine_setter_begins(struct ag_setter *setter)
 {
     if (setter->handle != NULL)
         ag_engine_barrier_load(setter->handle); /* the questions that follow may load it */
     if (ag_setter_repeats(setter, ag_context_current()))
         return false;
+    settle_setter();
     uint32_t retired = ag_setter_prepare(setter);
     if (retired != 0 && ag_anything_held())
         ag_engine_barrier_all(AG_REASON_ATTRIBUTES);

@@ -21,6 +21,7 @@
 #include "engine/turns.h"
 #include "graph/fork.h"
 #include "graph/node.h"
+#include "graph/setting.h"
 #include "graph/variant.h"
 #include "observe/log.h"
 #include "observe/verbose.h"
@@ -191,10 +192,21 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool grows)
            (void *)stream->id.handle);
 }
 
+/* Whether a node takes settings that its function does not have now. To set them waits while a
+   launch of another thread waits for room. */
+static bool needs_setter(const struct ag_node *leaf)
+{
+    const struct ag_node *node = leaf;
+    while (node->parent != NULL && !ag_moment_is_needed(&node->op))
+        node = node->parent;
+    return node->parent != NULL;
+}
+
 static void try_to_make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
-    if (!ag_fork_is_whole(leaf) || ag_relay_is_needed(stream) || ag_aside_waits() ||
-        ag_captures_about() || ag_query_captures(stream->id.handle))
+    if ((ag_aside_others() && needs_setter(leaf)) || !ag_fork_is_whole(leaf) ||
+        ag_relay_is_needed(stream) || ag_aside_waits() || ag_captures_about() ||
+        ag_query_captures(stream->id.handle))
         return;
     CUstreamCaptureMode mode;
     if (!ag_query_relax(&mode))

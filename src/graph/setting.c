@@ -349,6 +349,19 @@ static void change_all(struct ag_moment *moment, const struct ag_setting *to)
         check(set_cache(moment, to->cache));
 }
 
+/* Of an op whose function has settings of its own. */
+static bool differs(const struct ag_op *op)
+{
+    const struct ag_function *function = ag_function_of(op->layout);
+    return atomic_load(&function->settings->now) != ag_kernel_setting(op) ||
+           op->shape[AG_KERNEL_SHARED] > atomic_load(&function->limits.shared);
+}
+
+bool ag_moment_is_needed(const struct ag_op *op)
+{
+    return op->kind == AG_OP_KERNEL && ag_kernel_setting(op) != 0 && differs(op);
+}
+
 void ag_moment_open(struct ag_moment *moment, const struct ag_op *op, bool sure)
 {
     const struct ag_function *function = ag_function_of(op->layout);
@@ -356,8 +369,7 @@ void ag_moment_open(struct ag_moment *moment, const struct ag_op *op, bool sure)
     uint32_t number = ag_kernel_setting(op);
     uint32_t shared = op->shape[AG_KERNEL_SHARED];
     *moment = (struct ag_moment){.function = NULL};
-    if (!sure && atomic_load(&settings->now) == number &&
-        shared <= atomic_load(&function->limits.shared))
+    if (!sure && !differs(op))
         return;
     begin_alone();
     moment->function = function;

@@ -87,6 +87,7 @@ struct ag_moment {
     uint32_t changed; /* a bit for each attribute that was set; `was` and `kernel_was` go back */
     int was[AG_SETTING_ATTRIBUTES], kernel_was[AG_SETTING_ATTRIBUTES];
 };
+bool ag_moment_is_needed(const struct ag_op *op); /* now, of an op of any kind */
 void ag_moment_open(struct ag_moment *moment, const struct ag_op *op, bool sure);
 bool ag_moment_close(const struct ag_moment *moment);
 

@@ -465,18 +465,17 @@ static void settings_loop(CUstream s)
 {
     for (uint32_t step = 0; step < STEPS; step++) {
         set_carveout(0);
-        OK(launch_mix(buffer[1], N, step, s));
+        OK(launch_mix(buffer[2], N, step, s));
         set_carveout(100);
         for (uint32_t i = 0; i < BODY; i++)
-            OK(launch_mix(buffer[1], N, i, s));
+            OK(launch_mix(buffer[2], N, i, s));
         OK(cuStreamSynchronize(s));
     }
 }
 
 /* Each launch goes out when its function has another setting, until the stream takes no more. */
-static void *launches_late(void *s)
+static void launches_late(CUstream s)
 {
-    OK(cuCtxSetCurrent(ctx));
     OK(cuLaunchHostFunc(s, until_released, (void *)(uintptr_t)1));
     for (unsigned i = 0; i < ROOM - LEFT; i++)
         OK(cuLaunchHostFunc(s, nothing, NULL));
@@ -489,7 +488,19 @@ static void *launches_late(void *s)
         kick(s);
         set_word(&submitted, step);
     }
-    return NULL;
+}
+
+/* It issues nothing: else nothing would be held behind a setter. */
+static void *sets_late(void *arg)
+{
+    int value;
+    OK(cuCtxSetCurrent(ctx));
+    until_full();
+    set_carveout(50);
+    OK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, mix));
+    printf("%d at once\n", value);
+    set_word(&released, 1);
+    return arg;
 }
 
 /* Such a launch waits for room until a thread has set something, too. What that sets stays. */
@@ -499,31 +510,43 @@ static void setter_beside(void)
     int value;
     CUstream s = made(CU_STREAM_NON_BLOCKING);
     settings_loop(s);
-    CHECK(pthread_create(&thread, NULL, launches_late, s) == 0);
-    until_full();
-    set_carveout(50);
-    OK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, mix));
-    printf("%d at once\n", value);
-    set_word(&released, 1);
+    CHECK(pthread_create(&thread, NULL, sets_late, NULL) == 0);
+    launches_late(s);
     CHECK(pthread_join(thread, NULL) == 0);
     OK(cuStreamSynchronize(s));
     OK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, mix));
     printf("%d in the end\n", value);
 }
 
+/* The function of what is held has another setting when a thread begins to issue, and waits for
+   room. No call here waits for that. */
+static void set_beside(void)
+{
+    pthread_t thread;
+    CUstream s[] = {made(CU_STREAM_NON_BLOCKING), made(CU_STREAM_NON_BLOCKING)};
+    settings_loop(s[0]);
+    set_carveout(0);
+    OK(launch_mix(buffer[2], N, 1, s[0]));
+    set_carveout(100);
+    CHECK(pthread_create(&thread, NULL, ahead, s[1]) == 0);
+    until_full();
+    kick(s[0]);
+    OK(launch_mix(buffer[2], N, 1, s[0]));
+    kick(s[0]);
+    set_word(&released, 1);
+    CHECK(pthread_join(thread, NULL) == 0);
+    OK(cuStreamSynchronize(s[0]));
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {{"released_beside", released_beside},
-                                          {"lost_beside", lost_beside},
-                                          {"relayed_beside", relayed_beside},
-                                          {"waiters_beside", waiters_beside},
-                                          {"grown_beside", grown_beside},
-                                          {"exit_beside", exit_beside},
-                                          {"streams_beside", streams_beside},
-                                          {"ahead_beside", ahead_beside},
-                                          {"asked_beside", asked_beside},
-                                          {"setter_beside", setter_beside},
-                                          {NULL, NULL}};
+    static const struct scenario all[] = {
+        {"released_beside", released_beside}, {"lost_beside", lost_beside},
+        {"relayed_beside", relayed_beside},   {"waiters_beside", waiters_beside},
+        {"grown_beside", grown_beside},       {"exit_beside", exit_beside},
+        {"streams_beside", streams_beside},   {"ahead_beside", ahead_beside},
+        {"asked_beside", asked_beside},       {"setter_beside", setter_beside},
+        {"set_beside", set_beside},           {NULL, NULL}};
     run(all, argc, argv);
     show_all(argv[1]);
     return 0;

@@ -21,11 +21,13 @@
  *                           (no limit)
  *   AGSIM_EARLY=1           in a graph, kernels behind a programmatic edge do not wait for the
  *                           kernel before, which triggers at once and may end after them
- *   AGSIM_EVENTS_BY_HANDLE=1  graphs take an event for a destroyed one that had its handle (0:
- * their nodes have no event then) AGSIM_LAUNCH_ONLY=N     launch attribute N is one of launches: a
- * node does not take it AGSIM_REUSE=1           memory that a stream is about to give back goes to
- * allocations in other streams, which wait for that (a real driver does so when it has no more)
- * AGSIM_LAUNCH_US=N       the launch of a kernel keeps its thread busy for so long (0),
+ *   AGSIM_HANDLES=1         graphs take an event for a destroyed one that had its handle (0: their
+ *                           nodes have no event then)
+ *   AGSIM_LAUNCH_ONLY=N     launch attribute N is one of launches: a node does not take it
+ *   AGSIM_REUSE=1           memory that a stream is about to give back goes to allocations in other
+ *                           streams, which wait for that (a real driver: when it has no more)
+ *   AGSIM_SETTERS_PASS=1    setters of functions do not wait while a launch waits for room (0)
+ *   AGSIM_LAUNCH_US=N       the launch of a kernel keeps its thread busy for so long (0),
  *   AGSIM_GRAPH_LAUNCH_US=N and that of a graph,
  *   AGSIM_SWITCH_US=N       in addition that of a graph of eight nodes or more, behind another one,
  *   AGSIM_INSTANTIATE_US=N  its instantiation,

@@ -286,11 +286,23 @@ CUresult sim_cuFuncGetAttribute(int *value, CUfunction_attribute which, CUfuncti
     return r;
 }
 
+/* A setter waits while a launch of another thread waits for room (H100: cuFuncSetAttribute; its
+ * like are taken to), but for AGSIM_SETTERS_PASS. The function may be gone then. */
+static CUresult function_alone(CUfunction handle, struct function **f)
+{
+    CUresult r = function_get(handle, f, NULL);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!sim.setters_pass)
+        ctx_alone((*f)->ctx);
+    return function_get(handle, f, NULL);
+}
+
 CUresult sim_cuFuncSetAttribute(CUfunction handle, CUfunction_attribute which, int value)
 {
     struct function *f;
     sim_lock();
-    CUresult r = function_get(handle, &f, NULL);
+    CUresult r = function_alone(handle, &f);
     if (r == CUDA_SUCCESS)
         r = attr_set(&f->attrs, f->def, which, value);
     sim_unlock();
@@ -301,7 +313,7 @@ CUresult sim_cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config)
 {
     struct function *f;
     sim_lock();
-    CUresult r = function_get(handle, &f, NULL);
+    CUresult r = function_alone(handle, &f);
     if (r == CUDA_SUCCESS)
         r = cache_set(&f->attrs, config);
     sim_unlock();
@@ -320,6 +332,18 @@ static CUresult kernel_on(CUkernel handle, CUdevice dev, struct kernel **k)
     if (sim.lazy && ctx_current(&ctx) == CUDA_SUCCESS && ctx->device == dev)
         (void)function_of_kernel(*k, ctx, &f); /* the question loads it */
     return CUDA_SUCCESS;
+}
+
+/* As function_alone(), in the device's context that is current. */
+static CUresult kernel_alone(CUkernel handle, CUdevice dev, struct kernel **k)
+{
+    struct ctx *ctx;
+    CUresult r = kernel_on(handle, dev, k);
+    if (r != CUDA_SUCCESS || ctx_current(&ctx) != CUDA_SUCCESS || ctx->device != dev)
+        return r;
+    if (!sim.setters_pass)
+        ctx_alone(ctx);
+    return kernel_on(handle, dev, k);
 }
 
 CUresult sim_cuKernelGetAttribute(int *value, CUfunction_attribute which, CUkernel handle,
@@ -341,7 +365,7 @@ CUresult sim_cuKernelSetAttribute(CUfunction_attribute which, int value, CUkerne
 {
     struct kernel *k;
     sim_lock();
-    CUresult r = kernel_on(handle, dev, &k);
+    CUresult r = kernel_alone(handle, dev, &k);
     if (r == CUDA_SUCCESS)
         r = attr_set(&k->attrs[dev], k->def, which, value);
     sim_unlock();
@@ -352,7 +376,7 @@ CUresult sim_cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config, CUdevi
 {
     struct kernel *k;
     sim_lock();
-    CUresult r = kernel_on(handle, dev, &k);
+    CUresult r = kernel_alone(handle, dev, &k);
     if (r == CUDA_SUCCESS)
         r = cache_set(&k->attrs[dev], config);
     sim_unlock();

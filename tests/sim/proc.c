@@ -311,7 +311,8 @@ CUresult sim_cuInit(unsigned flags)
         strict_init();
         sim.connections = connections();
         sim.lazy = sim_env_number("AGSIM_LAZY", 0) != 0;
-        sim.events_by_handle = sim_env_number("AGSIM_EVENTS_BY_HANDLE", 0) != 0;
+        sim.events_by_handle = sim_env_number("AGSIM_HANDLES", 0) != 0;
+        sim.setters_pass = sim_env_number("AGSIM_SETTERS_PASS", 0) != 0;
         sim.reuse = sim_env_number("AGSIM_REUSE", 0) != 0;
         sim.early = sim_env_number("AGSIM_EARLY", 0) != 0;
         sim.launch_only = (unsigned)sim_env_number("AGSIM_LAUNCH_ONLY", 0);

@@ -188,6 +188,7 @@ struct sim {
     unsigned streams_free; /* streams that a context gives without a wait; 0: no limit */
     bool graphs_wait, streams_wait; /* such a limit is asked for; else strict.c alone knows one */
     unsigned connections;           /* queues of a context */
+    bool setters_pass;     /* setters of functions do not wait for launches that wait for room */
     bool events_by_handle; /* an event with the handle of a destroyed one is taken for that */
     bool reuse;            /* memory that another stream gives back is there, behind that */
     bool early;            /* kernels behind a programmatic edge do not wait for the one before */

@@ -38,6 +38,7 @@ static struct ag_stream stream = {
     .id.context = &context, .id.live = true, .issuer.thread = &other_thread};
 
 _Atomic unsigned ag_context_errors;
+_Atomic unsigned ag_issuer_threads;
 _Thread_local struct ag_thread ag_self __attribute__((tls_model("initial-exec")));
 
 bool ag_young_others(void)
