@@ -32,6 +32,8 @@ struct ag_turns {
     _Atomic uint32_t lost;        /* duels that holding has lost */
     _Atomic uint32_t rest;        /* ops of each stream that pass after the last of these */
 
+    _Atomic uint64_t gone; /* what states had issued in the context that are of others now */
+
     _Atomic bool busy; /* a thread is at the following */
     struct ag_duel duel;
     uint64_t began, ops; /* the block: when, ns, 0: not yet; and the context's ops by then */

@@ -61,12 +61,14 @@ static bool are_apt(const struct ag_stream *host, const struct ag_stream *guest)
            !atomic_load_explicit(&host->id.context->shares, memory_order_relaxed);
 }
 
-/* The recording stream, which is locked, as far as that is known. */
+/* The recording stream, which is locked, as far as that is known. Not where it is the host itself,
+   whose lock is not taken twice. */
 static void follow(struct ag_stream *stream, struct ag_stream *other, uint32_t life, uint64_t given)
 {
     struct ag_stream *host = ag_guests_host(stream);
-    if (!are_apt(stream, other) || other->id.life != life || ag_guests_host(other) != NULL ||
-        ag_issuer_given(other) != given || (host != NULL && !ag_stream_trylock(host)))
+    if (host == other || !are_apt(stream, other) || other->id.life != life ||
+        ag_guests_host(other) != NULL || ag_issuer_given(other) != given ||
+        (host != NULL && !ag_stream_trylock(host)))
         return;
     come_before(other, stream, given, host != NULL ? host : stream);
     ag_sequence_be_curious(other, true);

@@ -37,6 +37,8 @@ static INLINE bool ag_op_passes(struct ag_stream *stream, uint64_t mark)
     if (!ag_recorder_passes(&stream->recorder, mark) &&
         (LIKELY(!stream->turn.rests) || !ag_turns_pass(stream, mark)))
         return false;
+    if (UNLIKELY(ag_guests_host(stream) != NULL)) /* a guest's ops are its host's */
+        return false;
     stream->counters.ops++;
     ag_eager_forget(stream);
     return true;

@@ -20,6 +20,7 @@
 #include "engine/relay.h"
 #include "engine/sequence.h"
 #include "engine/staging.h"
+#include "engine/turns.h"
 #include "policy/policy.h"
 
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
@@ -180,11 +181,11 @@ static struct ag_stream *state_for(struct ag_context *context, enum ag_stream_ki
         ag_stream_unlock(stream);
         return NULL;
     }
+    ag_turns_move(stream);
     __atomic_store_n(&stream->id.context, context, __ATOMIC_RELAXED);
     __atomic_store_n(&stream->id.kind, kind, __ATOMIC_RELAXED);
     atomic_store_explicit(&stream->id.ahead, ag_context_ahead(context, kind), memory_order_relaxed);
     ag_pace_start(stream);
-    stream->turn = (struct ag_turn){0};
     return stream;
 }
 

@@ -166,10 +166,11 @@ struct ag_pace {
 
 /* turns.c: what a lost duel means for the stream. */
 struct ag_turn {
-    uint32_t lost;  /* the context's lost duels when the stream last rested for one */
-    bool rests;     /* it rests for that */
-    uint64_t began; /* ops that were issued there before that rest */
-    uint64_t known; /* marks of ops that have come in rests */
+    uint32_t lost;           /* the context's lost duels when the stream last rested for one */
+    bool rests;              /* it rests for that */
+    uint64_t began;          /* ops that were issued there before that rest */
+    uint64_t known;          /* marks of ops that have come in rests */
+    _Atomic uint64_t before; /* what the state had issued before it was of its context */
 };
 
 /* late.c: what the watchdog saw of the stream. */

@@ -9,17 +9,39 @@
 #include "observe/log.h"
 #include "policy/policy.h"
 
-/* Ops and graphs of all streams of the context. Of a stream that another thread is at work on,
-   those of the open sequence are missing. */
+/* Ops and graphs of the state in all lives. Of a stream that another thread is at work on, those of
+   the open sequence are missing. */
+static uint64_t issued_there(const struct ag_stream *stream)
+{
+    return atomic_load_explicit(&stream->issuer.recorded, memory_order_relaxed) +
+           atomic_load_explicit(&stream->issuer.passed, memory_order_relaxed) +
+           atomic_load_explicit(&stream->issuer.used, memory_order_relaxed);
+}
+
+/* Ops and graphs of all streams of the context, those too whose states went to other contexts. */
 static uint64_t issued(const struct ag_context *context)
 {
-    uint64_t sum = 0;
+    uint64_t sum = atomic_load_explicit(&context->turns.gone, memory_order_relaxed);
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next)
         if (__atomic_load_n(&stream->id.context, __ATOMIC_RELAXED) == context)
-            sum += atomic_load_explicit(&stream->issuer.recorded, memory_order_relaxed) +
-                   atomic_load_explicit(&stream->issuer.passed, memory_order_relaxed) +
-                   atomic_load_explicit(&stream->issuer.used, memory_order_relaxed);
+            sum += issued_there(stream) -
+                   atomic_load_explicit(&stream->turn.before, memory_order_relaxed);
     return sum;
+}
+
+/* Since the block began. A state that goes to another context meanwhile may be missing. */
+static uint64_t issued_since(const struct ag_turns *turns, uint64_t all)
+{
+    return all > turns->ops ? all - turns->ops : 0;
+}
+
+void ag_turns_move(struct ag_stream *stream)
+{
+    struct ag_context *last = stream->id.context;
+    uint64_t now = issued_there(stream), before = atomic_load(&stream->turn.before);
+    if (last != NULL)
+        atomic_fetch_add_explicit(&last->turns.gone, now - before, memory_order_relaxed);
+    stream->turn = (struct ag_turn){.before = now};
 }
 
 /* A block begins now, after so many ops of the context. */
@@ -66,7 +88,7 @@ static void arrive(struct ag_stream *stream)
 {
     struct ag_turns *turns = &stream->id.context->turns;
     uint32_t mark = ag_done.waits + ag_done.graphs;
-    uint64_t all = issued(stream->id.context), ops = all - turns->ops, now;
+    uint64_t all = issued(stream->id.context), ops = issued_since(turns, all), now;
     bool waited = mark != turns->mark, first = turns->began == 0;
     uint32_t least = first ? 0 : AG_DUEL_BLOCK; /* the first block begins behind a wait, too */
     enum ag_duel_verdict verdict = AG_DUEL_OPEN;
@@ -123,8 +145,8 @@ static void take_turn(struct ag_stream *stream)
     struct ag_context *context = stream->id.context;
     struct ag_turns *turns = &context->turns;
     const void *leader = atomic_load(&turns->leader);
-    bool astray =
-        leader != NULL && leader != &ag_self && issued(context) - turns->ops > AG_DUEL_AGAIN.first;
+    bool astray = leader != NULL && leader != &ag_self &&
+                  issued_since(turns, issued(context)) > AG_DUEL_AGAIN.first;
     if (leader == &ag_self) {
         arrive(stream);
     } else if (astray || (leader == NULL && atomic_load(&turns->left) <= 0)) {

@@ -55,6 +55,9 @@ static inline void ag_turns_submitted(struct ag_stream *stream, uint32_t ops, ui
                           memory_order_relaxed);
 }
 
+/* The state is about to be one of another context, or of its context anew. */
+void ag_turns_move(struct ag_stream *stream);
+
 /* A first trace of a sequence has been made: the loop may be a new one. */
 void ag_turns_made(struct ag_stream *stream);
 
