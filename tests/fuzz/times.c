@@ -59,7 +59,7 @@ static bool has_pauses(struct thread *t, struct lane *l, const struct statement 
 
 /* Where others use the machine or the device, that may be late with the first event, which makes
    the time shorter. If it is so half of the time, one round in ten has too few that are long
-   enough. */
+   enough. Where other threads give a GPU work meanwhile it may be so nearly each time. */
 void time_run(struct thread *t, struct lane *l, const struct statement *s)
 {
     enum { ROUNDS = 5 };
@@ -69,6 +69,6 @@ void time_run(struct thread *t, struct lane *l, const struct statement *s)
     t->world->ops++;
     for (int i = 0; i < ROUNDS && !has; i++)
         has = has_pauses(t, l, s);
-    if (!has)
+    if (!has && !(t->world->gpu && t->par))
         must_succeed(t, CUDA_ERROR_TIMEOUT, "the time of a pause is shorter than the pause");
 }

@@ -156,25 +156,36 @@ static void reset(void)
 
 /* -- Modules -- */
 
-static void add_two(const struct agsim_launch *l, void **params)
+/* A kernel of two parameters, and another one of three. */
+static const char
+    life_of_two[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
+                    ".visible .entry life(.param .u64 at, .param .u32 k)\n"
+                    "{\n  .reg .b32 %r<4>;\n  .reg .b64 %rd<2>;\n"
+                    "  ld.param.u64 %rd1, [at];\n  ld.param.u32 %r1, [k];\n"
+                    "  ld.global.u32 %r2, [%rd1];\n  mad.lo.s32 %r3, %r2, 31, %r1;\n"
+                    "  st.global.u32 [%rd1], %r3;\n  ret;\n}\n",
+    life_of_three[] =
+        ".version 7.0\n.target sm_75\n.address_size 64\n"
+        ".visible .entry life(.param .u32 k, .param .u64 wide, .param .u64 at)\n"
+        "{\n  .reg .b32 %r<6>;\n  .reg .b64 %rd<3>;\n"
+        "  ld.param.u32 %r1, [k];\n  ld.param.u64 %rd2, [wide];\n  ld.param.u64 %rd1, [at];\n"
+        "  cvt.u32.u64 %r4, %rd2;\n  add.s32 %r5, %r1, %r4;\n"
+        "  ld.global.u32 %r2, [%rd1];\n  mad.lo.s32 %r3, %r2, 37, %r5;\n"
+        "  st.global.u32 [%rd1], %r3;\n  ret;\n}\n";
+
+/* The simulated driver runs this in place of both. */
+void agsim_kernel_life(const struct agsim_launch *launch, void **params)
 {
-    uint32_t *at = (uint32_t *)*(uint64_t *)params[0];
-    (void)l;
-    at[0] = at[0] * 31 + *(uint32_t *)params[1];
+    bool two = launch->nparams == 2;
+    uint32_t *at = (uint32_t *)*(uint64_t *)params[two ? 0 : 2];
+    at[0] = two ? at[0] * 31 + *(uint32_t *)params[1]
+                : at[0] * 37 + *(uint32_t *)params[0] + (uint32_t) * (uint64_t *)params[1];
 }
 
-static void add_three(const struct agsim_launch *l, void **params)
-{
-    uint32_t *at = (uint32_t *)*(uint64_t *)params[2];
-    (void)l;
-    at[0] = at[0] * 37 + *(uint32_t *)params[0] + (uint32_t) * (uint64_t *)params[1];
-}
-
-/* The handle comes back with other parameters. */
+/* The handle comes back with other parameters, on the simulated driver. */
 static void modules(void)
 {
-    const void *image[2] = {agsim_register_kernel("life", 2, (const size_t[]){8, 4}, add_two),
-                            agsim_register_kernel("life", 3, (const size_t[]){4, 8, 8}, add_three)};
+    const char *image[2] = {life_of_two, life_of_three};
     CUfunction last = NULL;
     unsigned same = 0;
     for (unsigned round = 0; round < 12; round++) {

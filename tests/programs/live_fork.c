@@ -277,6 +277,8 @@ static void by_hand(void)
 {
     CUgraph graph;
     CUgraphExec exec;
+    if (legacy)
+        origin = made(CU_STREAM_NON_BLOCKING); /* the legacy stream cannot be captured */
     OK(cuStreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_RELAXED));
     across(0);
     OK(cuStreamEndCapture(origin, &graph));
