@@ -9,13 +9,15 @@ import helpers
 NESTED = ["halved", "bare_halved", "chain", "last_joins_first", "last_joins_last", "diamond", "collected", "again"]
 SHAPES = ["plain", "bare", "endless", "synced", "changing", "nested", "copies", "pool", "one_event", "ahead", "outside",
           "middles", "brief", "kept", "gathered", "copied", "open_end", "comes_back", *NESTED]
+# Two graphs, of three paths each, run at a time beside four streams and the legacy one.
+QUEUES = {"nested": {"CUDA_DEVICE_MAX_CONNECTIONS": 32}}
 APART = {"AUTOGRAPH_TRACE_FORKS": "false"}
 
 # The most launches of graphs in the loops of which all becomes one graph: 200 steps, which 400 launches or more
 # would take with graphs for each stream; 800 steps, and 3,200 launches, where streams join after 100 of them only.
 # A graph has 8 copies at most.
 ONE_GRAPH = {"plain": 50, "bare": 80, "synced": 200, "changing": 60, "copies": 100, "ahead": 60, "nested": 150,
-             "one_event": 60, "brief": 60, "kept": 60, "gathered": 120, "copied": 220, "comes_back": 1500,
+             "one_event": 60, "brief": 60, "kept": 60, "gathered": 200, "copied": 220, "comes_back": 1500,
              **dict.fromkeys(NESTED, 120)}
 
 
@@ -45,7 +47,7 @@ def test_nothing_changes(shape, way):
 @pytest.mark.parametrize("words", [[], ["legacy"]])
 @pytest.mark.parametrize("shape", ONE_GRAPH)
 def test_a_step_is_a_part_of_one_graph(shape, words):
-    found = run(shape, True, words, AGSIM_DELAY_US=0).report
+    found = run(shape, True, words, AGSIM_DELAY_US=0, **QUEUES.get(shape, {})).report
     assert found["ops"]["replayed"] > 0.7 * found["ops"]["total"]
     assert 0 < found["replays"] <= ONE_GRAPH[shape]
 
@@ -133,3 +135,14 @@ def test_random_steps(calls):
         done = helpers.run_logged(command, env={"AUTOGRAPH_TRACE_DUEL": "false"})
         assert (done.stdout, done.stderr) == (plain.stdout, "")
         assert done.report["errors"] == 0 and done.report["replays"] > 0
+
+
+@pytest.mark.parametrize("memory", [0, 33])
+@pytest.mark.parametrize("words", [["4", "6"], ["7", "6"], ["3", "6", "polls"], ["2", "4"]])
+def test_forks_do_not_wait_for_a_kernel_that_waits_for_the_host(words, memory):
+    """In ever new shapes: each graph has several paths, which take room in the context, and queues while it runs."""
+    command = [compiled.program("wide_forks"), *words]
+    env = {"AUTOGRAPH_TRACE_DUEL": "false", "AGSIM_GRAPH_FREE": memory}
+    plain, done = helpers.run(command, preload=False, env=env), helpers.run_logged(command, env=env)
+    assert (done.stdout, done.stderr) == (plain.stdout, "")
+    assert done.report["errors"] == 0 and done.report["replays"] > 0

@@ -228,21 +228,42 @@ static CUresult instantiate(struct job *job)
         atomic_store(&job->context->resizes, true);
     CUresult result = ag_trace_instantiate(job->trace);
     if (result == CUDA_SUCCESS && job->trace->grows)
-        ag_context_grew(job->context, job->trace->length);
+        ag_context_grew(job->context, job->trace->length, job->trace->paths);
     return result;
 }
 
 static CUresult destroy(struct job *job)
 {
     uint32_t ops = job->trace->length;
+    unsigned paths = job->trace->paths;
+    if (job->trace->placed)
+        atomic_fetch_sub(&job->context->paths, paths);
     CUresult result = ag_trace_destroy(job->trace);
-    ag_context_give_exec(job->context, ops);
+    ag_context_give_exec(job->context, ops, paths);
     return result;
+}
+
+/* Whether the driver may wait for running kernels before it has destroyed the exec (driver 580). */
+static bool may_wait(const struct ag_trace *trace)
+{
+    return trace->exec != NULL && trace->paths > 1;
+}
+
+static void bury(struct ag_context *context, struct ag_trace *trace)
+{
+    pthread_mutex_lock(&lock);
+    trace->next = context->buried;
+    context->buried = trace;
+    pthread_mutex_unlock(&lock);
+    atomic_fetch_add(&ag_wanted_traces, 1);
 }
 
 static void destroy_lost(struct job *job)
 {
-    (void)destroy(job); /* nobody is left to be told */
+    if (may_wait(job->trace))
+        bury(job->context, job->trace);
+    else
+        (void)destroy(job); /* nobody is left to be told */
 }
 
 CUresult ag_aside_instantiate(struct ag_context *context, struct ag_trace *trace)
@@ -256,7 +277,28 @@ CUresult ag_aside_instantiate(struct ag_context *context, struct ag_trace *trace
 
 CUresult ag_aside_destroy(struct ag_context *context, struct ag_trace *trace)
 {
+    if (may_wait(trace)) {
+        bury(context, trace);
+        return CUDA_SUCCESS;
+    }
     return sooner_or_later(&(struct job){.run = destroy, .context = context, .trace = trace});
+}
+
+CUresult ag_aside_destroy_buried(struct ag_context *context)
+{
+    CUresult first = CUDA_SUCCESS;
+    pthread_mutex_lock(&lock);
+    struct ag_trace *trace = context->buried;
+    context->buried = NULL;
+    pthread_mutex_unlock(&lock);
+    for (struct ag_trace *next; trace != NULL; trace = next) {
+        next = trace->next;
+        struct job job = {.run = destroy, .context = context, .trace = trace};
+        CUresult result = sooner_or_later(&job);
+        first = first != CUDA_SUCCESS ? first : result;
+        atomic_fetch_sub(&ag_wanted_traces, 1);
+    }
+    return first;
 }
 
 static CUresult create_event(struct job *job)

@@ -34,8 +34,13 @@ bool ag_aside_start(void);
    more, and is destroyed with its exec. */
 CUresult ag_aside_instantiate(struct ag_context *context, struct ag_trace *trace);
 
-/* Destroys a trace that nothing refers to, and gives its exec back to the context. */
+/* Destroys a trace that nothing refers to, and gives its exec back to the context. If it has
+   several paths it is buried: to destroy its exec may wait for running kernels
+   (docs/measurements.md, "Why are execs scarce?"). */
 CUresult ag_aside_destroy(struct ag_context *context, struct ag_trace *trace);
+
+/* Destroys what is buried in the context. The device is idle, or the context about to go. */
+CUresult ag_aside_destroy_buried(struct ag_context *context);
 
 /* An event that is never timed; NULL: there is none. */
 CUresult ag_aside_event(struct ag_context *context, CUevent *event);

@@ -187,6 +187,7 @@ static struct ag_context *make(CUcontext ctx, CUdevice device, bool few)
     context->device = device;
     find_queues(context, ctx, few);
     atomic_store(&context->green, false);
+    atomic_store(&context->paths, 0);
     context->grown[0] = context->grown[1] = context->shorts = 0;
     context->useless_lives = 0;
     ag_backoff_reset(&context->rears);
@@ -261,7 +262,7 @@ _Atomic long ag_most_graph_memory;
 /* Lock held. */
 static bool allows(const struct ag_context *context, uint32_t ops)
 {
-    return context->execs[0] + context->execs[1] < ag_opt.graph_execs &&
+    return context->count < ag_opt.graph_execs &&
            context->memory + ag_exec_kb(ops) <= ag_opt.graph_memory_mb * 1024;
 }
 
@@ -273,7 +274,8 @@ bool ag_context_allows(struct ag_context *context, uint32_t ops)
     return allowed;
 }
 
-bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle, bool *grows)
+bool ag_context_take_exec(struct ag_context *context, uint32_t ops, unsigned paths, bool idle,
+                          bool *grows)
 {
     bool is_long = ops > AG_EXEC_SHORT;
     pthread_mutex_lock(&lock);
@@ -281,11 +283,12 @@ bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle, b
     /* What execs took stays with the context when they are destroyed, and is given again without a
        wait, to such as are no longer. So what short ones have had is lost to long ones. */
     long free = ag_opt.graph_free_execs - atomic_load(&ag_program_execs) + grown[1];
-    long others = execs[0] > grown[0] ? execs[0] - grown[0] : 0; /* short, in place of long ones */
-    *grows = is_long ? execs[1] + context->shorts >= free
-                     : execs[1] + others >= free && execs[0] >= grown[0];
+    long others = execs[0] + paths - grown[0]; /* of short ones, in place of long ones */
+    *grows = is_long ? execs[1] + paths + context->shorts > free
+                     : others > 0 && execs[1] + others > free;
     bool taken = allows(context, ops) && (!*grows || idle);
-    execs[is_long] += taken;
+    context->count += taken;
+    execs[is_long] += taken ? paths : 0;
     if (!*grows && execs[0] - grown[0] > context->shorts)
         context->shorts = execs[0] - grown[0];
     if (taken)
@@ -296,17 +299,18 @@ bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle, b
     return taken;
 }
 
-void ag_context_grew(struct ag_context *context, uint32_t ops)
+void ag_context_grew(struct ag_context *context, uint32_t ops, unsigned paths)
 {
     pthread_mutex_lock(&lock);
-    context->grown[ops > AG_EXEC_SHORT]++;
+    context->grown[ops > AG_EXEC_SHORT] += paths;
     pthread_mutex_unlock(&lock);
 }
 
-void ag_context_give_exec(struct ag_context *context, uint32_t ops)
+void ag_context_give_exec(struct ag_context *context, uint32_t ops, unsigned paths)
 {
     pthread_mutex_lock(&lock);
-    context->execs[ops > AG_EXEC_SHORT]--;
+    context->count--;
+    context->execs[ops > AG_EXEC_SHORT] -= paths;
     context->memory -= ag_exec_kb(ops);
     pthread_mutex_unlock(&lock);
 }
@@ -317,6 +321,7 @@ void ag_context_keep_exec(struct ag_context *context, struct ag_running *running
 {
     bool is_long = ops > AG_EXEC_SHORT;
     pthread_mutex_lock(&lock);
+    context->count++;
     context->execs[is_long]++;
     context->memory += ag_exec_kb(ops);
     running->execs[is_long]++;
@@ -329,6 +334,7 @@ bool ag_context_have_run(struct ag_context *context, struct ag_running *running)
     pthread_mutex_lock(&lock);
     bool any = ag_context_any_run(running);
     atomic_fetch_sub(&context->running, running->execs[0] + running->execs[1]);
+    context->count -= running->execs[0] + running->execs[1];
     for (unsigned i = 0; i < 2; i++)
         context->execs[i] -= running->execs[i];
     context->memory -= running->execs[0] * AG_EXEC_SHORT_KB + running->execs[1] * AG_EXEC_LONG_KB;

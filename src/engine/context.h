@@ -16,6 +16,8 @@
 #include "policy/backoff.h"
 #include "policy/duel.h"
 
+struct ag_trace;
+
 /* Order of CUDA's implicit synchronization: CUDA driver API, "Stream synchronization behavior". */
 enum ag_stream_kind {
     AG_STREAM_BLOCKING,    /* explicit; ordered with the legacy stream */
@@ -59,10 +61,11 @@ struct ag_context {
     CUdevice device;
 
     /* Under the lock of context.c. */
-    long execs[2]; /* the engine's execs in this context: short ones, long ones (AG_EXEC_SHORT) */
+    long count;    /* the engine's execs in this context */
+    long execs[2]; /* their paths: of short ones, of long ones (AG_EXEC_SHORT) */
     long grown[2]; /* of each, how many the device has given memory for besides: made at a safe
                       point */
-    long shorts;   /* short execs, at most at a time, among those that are made at any time */
+    long shorts;   /* of short ones, at most at a time, among those that are made at any time */
     long memory;   /* device memory that the execs take, KiB */
     _Atomic long running; /* places among `execs` of execs that ran when they were destroyed */
     struct ag_running left_execs;  /* of streams that are gone, among `execs` until */
@@ -79,6 +82,7 @@ struct ag_context {
                                   is `counted` counts itself */
     _Atomic unsigned placed; /* streams made in the context, default streams that are used, and the
                                 library's own streams */
+    _Atomic unsigned paths;  /* of graphs with branches that may run now: paths.h */
     unsigned queues;         /* queues of the device that the context has: constant */
     CUcontext was;           /* lock of context.c: `ctx` before it was forgotten */
     _Atomic bool shares;     /* there are more streams than queues. Any two may share one, and in a
@@ -86,6 +90,7 @@ struct ag_context {
     _Atomic int64_t owed;  /* ns that making graphs has taken, less what replays have saved since */
     struct ag_turns turns; /* whether holding pays */
     _Atomic unsigned starved;    /* hot sequences that found no exec */
+    struct ag_trace *buried;     /* lock of aside.c: to be destroyed while the device is idle */
     struct ag_leavings leavings; /* work of streams that are gone */
     _Atomic bool green; /* it may be current to one thread at a time (CUDA driver API, Green
                            Contexts): no other thread can submit what is held there */
@@ -126,6 +131,21 @@ bool ag_context_reserve(struct ag_context *context);
 static inline bool ag_context_is_full(const struct ag_context *context)
 {
     return atomic_load_explicit(&context->placed, memory_order_relaxed) >= context->queues;
+}
+
+/* Whether so many further paths of graphs have a queue each, beside all streams and other graphs.
+ */
+static inline bool ag_context_has_queues(const struct ag_context *context, unsigned more)
+{
+    return atomic_load_explicit(&context->placed, memory_order_relaxed) +
+               atomic_load_explicit(&context->paths, memory_order_relaxed) + more <=
+           context->queues;
+}
+
+/* Whether a graph with so many paths may ever be launched. */
+static inline bool ag_context_has_branches(const struct ag_context *context, unsigned more)
+{
+    return atomic_load_explicit(&context->placed, memory_order_relaxed) + more <= context->queues;
 }
 
 /* Makes the context current on the calling thread, if it is not. False: the context is gone.
@@ -174,19 +194,21 @@ CUresult ag_context_refusal(struct ag_context *context);
 void ag_context_forget(struct ag_context *context);
 
 /*
- * Reserves an exec of `ops` ops in the context. While the device is `idle`, any that the budgets
- * allow; otherwise only one that can be made without a wait for running kernels. False: none is
- * left. *grows: the device gives memory for it once it is made, which ag_context_grew() is told.
+ * Reserves an exec of `ops` ops and so many paths in the context. While the device is `idle`, any
+ * that the budgets allow; otherwise only one that can be made without a wait for running kernels.
+ * False: none is left. *grows: the device gives memory for it once it is made, which
+ * ag_context_grew() is told.
  */
-bool ag_context_take_exec(struct ag_context *context, uint32_t ops, bool idle, bool *grows);
+bool ag_context_take_exec(struct ag_context *context, uint32_t ops, unsigned paths, bool idle,
+                          bool *grows);
 
 /* An exec that grows has been made. From now on the context has memory for one more at any time. */
-void ag_context_grew(struct ag_context *context, uint32_t ops);
+void ag_context_grew(struct ag_context *context, uint32_t ops, unsigned paths);
 
-/* Gives an exec of `ops` ops back. */
-void ag_context_give_exec(struct ag_context *context, uint32_t ops);
+/* Gives such an exec back. */
+void ag_context_give_exec(struct ag_context *context, uint32_t ops, unsigned paths);
 
-/* One more exec runs, and is about to be destroyed: its place is kept besides. */
+/* One more exec of one path runs, and is about to be destroyed: its place is kept besides. */
 void ag_context_keep_exec(struct ag_context *context, struct ag_running *running, uint32_t ops);
 
 /* The launches of those execs have ended: the places are given back. False: there were none. */

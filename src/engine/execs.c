@@ -6,6 +6,7 @@
 #include "engine/failure.h"
 #include "engine/hot.h"
 #include "engine/outstanding.h"
+#include "engine/paths.h"
 #include "engine/query.h"
 #include "graph/variant.h"
 #include "policy/policy.h"
@@ -20,9 +21,8 @@ void ag_execs_add(struct ag_stream *stream, struct ag_trace *trace)
 /* What a vacant state's stream has left, the context knows. */
 bool ag_execs_have_run(struct ag_stream *stream)
 {
-    return stream->id.vacant
-               ? ag_left_has_settled(&stream->id.context->leavings, stream->id.behind)
-               : !ag_outstanding_in_stream(stream);
+    return stream->id.vacant ? ag_left_has_settled(&stream->id.context->leavings, stream->id.behind)
+                             : !ag_outstanding_in_stream(stream);
 }
 
 /* Of one stream, which is locked. */
@@ -54,8 +54,10 @@ void ag_execs_drop(struct ag_stream *stream, struct ag_trace *trace)
     while (*link != trace) /* NOLINT(clang-analyzer-core.NullDereference): it is in the list */
         link = &(*link)->next;
     *link = trace->next;
+    stream->paths.placed -= trace->placed;
     ag_node_set_trace(trace->leaf, ag_variant_leave(trace));
-    if (!ag_execs_have_run(stream))
+    if (trace->paths == 1 &&
+        !ag_execs_have_run(stream)) /* others are destroyed when they have run */
         ag_context_keep_exec(stream->id.context, &stream->execs.running, trace->length);
     ag_failure_note(stream, ag_aside_destroy(stream->id.context, trace), "destroying a trace");
 }
@@ -75,7 +77,8 @@ void ag_execs_clear(struct ag_stream *stream)
     while ((trace = execs->traces) != NULL) {
         execs->traces = trace->next;
         ag_node_set_trace(trace->leaf, NULL);
-        ag_context_keep_exec(stream->id.context, &execs->running, trace->length);
+        if (trace->paths == 1)
+            ag_context_keep_exec(stream->id.context, &execs->running, trace->length);
         stream->counters.errors += ag_aside_destroy(stream->id.context, trace) != CUDA_SUCCESS;
     }
     ag_context_leave_execs(stream->id.context, &execs->running);
@@ -85,6 +88,7 @@ void ag_execs_clear(struct ag_stream *stream)
             ag_aside_destroy_event(stream->id.context, execs->own[i]) != CUDA_SUCCESS;
         execs->own[i] = NULL;
     }
+    ag_paths_forget(stream);
 }
 
 /* -- Room -------------------------------------------------------------------- */

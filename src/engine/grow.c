@@ -43,10 +43,21 @@ static void fetch(void)
     atomic_fetch_sub(&ag_capture_breakers, 1);
 }
 
+static void destroy_buried(void)
+{
+    struct ag_context *context = NULL;
+    ag_depth++;
+    while ((context = ag_context_next(context)) != NULL)
+        if (ag_aside_destroy_buried(context) != CUDA_SUCCESS)
+            atomic_fetch_add(&ag_context_errors, 1);
+    ag_depth--;
+}
+
 static void grow(void)
 {
     if (!all_idle())
         return;
+    destroy_buried();
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next) {
         bool pushed;
         if (!ag_stream_trylock(stream)) /* another thread takes it over, and waits for us */

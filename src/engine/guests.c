@@ -279,7 +279,8 @@ bool ag_guests_begin(struct ag_stream *host)
 bool ag_guests_admit(struct ag_stream *host, struct ag_stream *guest, CUevent event)
 {
     uint32_t depth = ag_event_depth(event, host);
-    if (depth == 0 || host->hosting.guests + 1 == AG_BRANCHES)
+    if (depth == 0 || host->hosting.guests + 1 == AG_BRANCHES ||
+        !ag_context_has_branches(host->id.context, host->hosting.guests + 2))
         return false;
     enum standing standing = may_host(host, guest);
     if (standing == UNKNOWN || (ag_sequence_holds(host) && ag_query_captures(guest->id.handle)))

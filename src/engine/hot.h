@@ -96,8 +96,10 @@ extern _Atomic unsigned ag_refused;
 
 /*
  * The number of hot sequences that have no graph yet, because making another exec might wait for
- * running kernels. While it is not 0, doors call ag_engine_waited() after the host has waited.
- * Raised: when a sequence finds no room. Lowered: when its stream's list is emptied (both execs.c).
+ * running kernels, and of traces that are buried, because destroying theirs might. While it is not
+ * 0, doors call ag_engine_waited() after the host has waited.
+ * Raised: when a sequence finds no room (execs.c), or a trace is buried (aside.c).
+ * Lowered: when the stream's list is emptied (execs.c), or the trace destroyed (aside.c).
  */
 extern _Atomic unsigned ag_wanted_traces;
 

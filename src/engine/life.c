@@ -289,6 +289,8 @@ static void context_kill(struct ag_context *context)
     ag_young_forget(context);
     do {
         streams_kill(context);
+        if (ag_aside_destroy_buried(context) != CUDA_SUCCESS)
+            atomic_fetch_add(&ag_context_errors, 1);
         ag_aside_settle(context); /* while it has its name */
     } while (!ag_stream_forget_context(context) && ++times < AG_PATIENCE_FORGET);
     if (entered)

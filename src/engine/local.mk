@@ -10,7 +10,7 @@ engine_sources = \
 	src/engine/hot.h src/engine/issuer.c src/engine/issuer.h src/engine/kernel.c src/engine/late.c src/engine/late.h src/engine/learnt.c src/engine/learnt.h src/engine/left.c src/engine/left.h \
 	src/engine/life.c src/engine/lock.c src/engine/lock.h src/engine/make.c src/engine/make.h src/engine/memory.c \
 	src/engine/memory.h src/engine/observe.c src/engine/observe.h src/engine/op.c src/engine/op.h src/engine/pace.c \
-	src/engine/pace.h src/engine/outstanding.c src/engine/outstanding.h src/engine/passing.c src/engine/poll.c src/engine/pool.c src/engine/query.c src/engine/query.h src/engine/pinned.c src/engine/pinned.h src/engine/read.c src/engine/registry.c \
+	src/engine/pace.h src/engine/outstanding.c src/engine/outstanding.h src/engine/passing.c src/engine/paths.c src/engine/paths.h src/engine/poll.c src/engine/pool.c src/engine/query.c src/engine/query.h src/engine/pinned.c src/engine/pinned.h src/engine/read.c src/engine/registry.c \
 	src/engine/registry.h src/engine/relay.c src/engine/relay.h src/engine/sequence.c src/engine/sequence.h \
 	src/engine/settle.c src/engine/settle.h src/engine/staging.c src/engine/staging.h src/engine/stream.c \
 	src/engine/stream.h src/engine/submit.c src/engine/submit.h src/engine/thread.c src/engine/thread.h src/engine/turns.c src/engine/turns.h src/engine/watch.c \

@@ -14,6 +14,7 @@
 #include "engine/hot.h"
 #include "engine/observe.h"
 #include "engine/pace.h"
+#include "engine/paths.h"
 #include "engine/query.h"
 #include "engine/registry.h"
 #include "engine/relay.h"
@@ -56,28 +57,46 @@ static uint32_t copies(const struct ag_node *leaf)
     return count;
 }
 
+static void destroy_buried(struct ag_stream *stream, bool idle)
+{
+    if (idle)
+        ag_failure_note(stream, ag_aside_destroy_buried(stream->id.context), "destroying a trace");
+}
+
 /* An exec for one more trace: a free one, or in place of other traces. *grows: see context.h. */
 static enum room take_exec(struct ag_stream *stream, struct ag_node *leaf, bool idle, bool *grows)
 {
+    struct ag_context *context = stream->id.context;
     uint32_t ops = leaf->depth, copied = copies(leaf);
+    unsigned paths = ag_fork_paths(leaf);
+    if (paths > 1 &&
+        !ag_context_has_branches(context, paths)) { /* shorter ones have fewer, maybe */
+        ag_pace_bound(stream, ops * (paths - 1) / paths);
+        return NO_ROOM;
+    }
     if (copied > AG_MOST_COPIES) {
         ag_pace_bound(stream, ops * AG_MOST_COPIES / copied);
         return NO_ROOM;
     }
-    while (!ag_context_take_exec(stream->id.context, ops, idle, grows)) {
-        if (ag_execs_settle(stream) || ag_stream_kill_vacant(stream->id.context))
+    while (!ag_context_take_exec(context, ops, paths, idle, grows)) {
+        if (ag_execs_settle(stream))
             continue;
+        if (ag_stream_kill_vacant(context)) {
+            destroy_buried(stream, idle);
+            continue;
+        }
         struct ag_trace *room = find_room(stream, leaf);
         if (room == NULL) {
             if (!idle) { /* not each time that the same ones are tried again */
                 ag_execs_starve(stream, leaf);
             }
-            return ag_context_allows(stream->id.context, ops) ? ROOM_WHEN_IDLE : NO_ROOM;
+            return ag_context_allows(context, ops) ? ROOM_WHEN_IDLE : NO_ROOM;
         }
         /* A launch that still runs keeps what its exec has taken. */
-        if (!idle && !ag_execs_have_run(stream))
+        if (!idle && (room->paths > 1 || !ag_execs_have_run(stream)))
             return ROOM_WHEN_IDLE;
         ag_execs_drop(stream, room);
+        destroy_buried(stream, idle);
         stream->counters.evictions++;
     }
     return ROOM;
@@ -123,6 +142,8 @@ static bool prepare_events(struct ag_stream *stream, const struct ag_node *leaf)
     unsigned branches = ag_fork_branches(leaf), i = 0;
     while (branches > 1 && i < branches && ag_execs_own_event(stream, i) != NULL)
         i++;
+    if (branches > 1)
+        ag_paths_prepare(stream);
     return branches <= 1 || i == branches;
 }
 
@@ -151,7 +172,7 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool grows)
         trace = ag_trace_build(leaf, stream->id.context->ctx, stream->id.handle, stream->execs.own,
                                &result);
     if (trace == NULL) {
-        ag_context_give_exec(stream->id.context, leaf->depth);
+        ag_context_give_exec(stream->id.context, leaf->depth, ag_fork_paths(leaf));
     } else {
         trace->grows = grows;
         result = complete(stream, &trace);

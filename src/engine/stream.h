@@ -144,6 +144,14 @@ struct ag_execs {
                                   destroyed, others see graph/fork.h; NULL: not needed yet */
 };
 
+/* paths.c: the queues that its graphs have taken. */
+struct ag_paths {
+    uint64_t launches; /* of graphs with branches, so far */
+    uint64_t marked;   /* how many were launched when the event was recorded; 0: it is not */
+    CUevent mark;      /* the library's; NULL: not needed yet */
+    unsigned placed;   /* traces that are `placed` */
+};
+
 /* pace.c: how fast the program issues ops, and the lengths of sequences that follow from it. */
 struct ag_pace {
     uint64_t began;      /* when the hold began that is being timed, ns; 0: none is */
@@ -276,6 +284,7 @@ struct ag_stream {
     struct ag_counters counters;
     struct ag_relaying relay;
     struct ag_execs execs;
+    struct ag_paths paths;
     struct ag_pace pace;
     struct ag_turn turn;
     struct ag_order order;

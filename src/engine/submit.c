@@ -18,6 +18,7 @@
 #include "engine/make.h"
 #include "engine/observe.h"
 #include "engine/pace.h"
+#include "engine/paths.h"
 #include "engine/pinned.h"
 #include "engine/relay.h"
 #include "engine/sequence.h"
@@ -52,7 +53,8 @@ static INLINE uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CU
         return 0;
     struct ag_trace *trace = ag_variant_choose(stream->seq.path[length]->trace);
     trace->leaf->trace = trace; /* the one in use */
-    if (UNLIKELY(trace->ends.branches > 1) && !matches(stream, trace))
+    if (UNLIKELY(trace->ends.branches > 1) &&
+        (!matches(stream, trace) || !ag_paths_take(stream, trace)))
         return 0;
     uint64_t patches = stream->counters.patches;
     CUresult result = ag_trace_replay(trace, target, &stream->counters);

@@ -74,6 +74,27 @@ unsigned ag_fork_branches(const struct ag_node *leaf)
     return most + 1;
 }
 
+unsigned ag_fork_paths(const struct ag_node *leaf)
+{
+    const struct ag_node *path[AG_MOST_LENGTH + 1];
+    uint8_t last[AG_BRANCHES] = {0};
+    bool goes_on[AG_MOST_LENGTH + 1] = {true}; /* at 0: behind nothing */
+    unsigned paths = 0;
+    for (const struct ag_node *node = leaf; node->parent != NULL; node = node->parent)
+        path[node->depth] = node;
+    for (uint32_t depth = 1; depth <= leaf->depth; depth++) {
+        const struct ag_op *op = &path[depth]->op;
+        uint32_t link = op->kind == AG_OP_WAIT ? op->shape[AG_EVENT_LINK] : 0;
+        uint32_t first = last[ag_op_branch(op)], other = link < depth ? depth - link : 0;
+        if (link != 0 && other != 0 && (first == 0 || other < first))
+            first = other;
+        paths += goes_on[first];
+        goes_on[first] = true;
+        last[ag_op_branch(op)] = (uint8_t)depth;
+    }
+    return paths;
+}
+
 /* -- The steps of a trace ---------------------------------------------------------------- */
 
 enum { NOWHERE = UINT32_MAX };

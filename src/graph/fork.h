@@ -40,6 +40,11 @@ bool ag_fork_is_whole(const struct ag_node *leaf);
 /* Branches of the path to this node, with branch 0. */
 unsigned ag_fork_branches(const struct ag_node *leaf);
 
+/* Paths that the driver makes of the graph of that sequence, about and not too few: chains of
+   nodes, each with a queue of its own while it runs. A node goes on the path of the first op that
+   it comes behind, unless another one does already. */
+unsigned ag_fork_paths(const struct ag_node *leaf);
+
 /* -- The steps of a trace, which is whole --------------------------------------------- */
 
 /* Its branches: how many they are, with branch 0, and the last step of each. Of those that have

@@ -233,6 +233,7 @@ struct ag_trace *ag_trace_build(struct ag_node *leaf, CUcontext ctx, CUstream st
     trace->variant = trace;
     trace->ctx = ctx;
     trace->length = leaf->depth;
+    trace->paths = (uint8_t)ag_fork_paths(leaf);
     for (struct ag_node *node = leaf; node->parent != NULL; node = node->parent) {
         struct ag_step *step = &trace->step[node->depth - 1];
         if (!ag_node_arguments(node)) {

@@ -32,7 +32,10 @@ struct ag_trace {
     CUgraphExec exec;
     CUcontext ctx;
     uint32_t length;
-    bool grows;   /* its context gets memory for it once it is made; the engine's */
+    uint8_t paths;     /* see ag_fork_paths() */
+    bool placed;       /* a launch may be under way, and its paths have queues; the engine's */
+    uint64_t launched; /* the stream's number of its last launch with branches; the engine's */
+    bool grows;        /* its context gets memory for it once it is made; the engine's */
     bool by_node; /* cuGraphExecUpdate cannot give it arguments: it has events, or was refused once
                    */
     bool events;  /* nodes have events of the program's, which are not those of `ends` */

@@ -59,7 +59,7 @@ struct scenario {
 };
 
 /* Runs the scenario that argv[1] names; NULL names the end of the table. */
-static void run(const struct scenario *scenario, int argc, char **argv)
+static inline void run(const struct scenario *scenario, int argc, char **argv)
 {
     CHECK(argc == 2);
     while (scenario->name && strcmp(scenario->name, argv[1]))

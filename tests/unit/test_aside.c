@@ -69,18 +69,18 @@ void ag_context_leave(bool pushed)
 
 static _Atomic unsigned given;
 
-void ag_context_give_exec(struct ag_context *to, uint32_t ops)
+void ag_context_give_exec(struct ag_context *to, uint32_t ops, unsigned paths)
 {
     (void)to;
-    given += ops;
+    given += ops * paths;
 }
 
 static _Atomic unsigned grew;
 
-void ag_context_grew(struct ag_context *to, uint32_t ops)
+void ag_context_grew(struct ag_context *to, uint32_t ops, unsigned paths)
 {
     (void)to;
-    grew += ops;
+    grew += ops * paths;
 }
 
 static _Atomic bool full; /* a launch waits for room */
@@ -155,6 +155,7 @@ static struct ag_trace *trace_of(uint32_t ops)
     if (trace == NULL)
         abort();
     trace->length = ops;
+    trace->paths = 1;
     return trace;
 }
 
@@ -261,6 +262,26 @@ TEST(a_context_grows_by_what_has_been_made)
     CHECK(grew == 5 && given == 5);
     while (ag_aside_waits())
         usleep(100);
+}
+
+/* To destroy an exec of several paths may wait for running kernels. */
+TEST(several_paths_are_buried)
+{
+    begin(CUDA_SUCCESS);
+    struct ag_trace *trace[2];
+    for (int i = 0; i < 2; i++) {
+        trace[i] = trace_of(3);
+        trace[i]->paths = 2;
+        trace[i]->exec = (CUgraphExec)16;
+        trace[i]->placed = i == 1;
+        CHECK(ag_aside_destroy(&context, trace[i]) == CUDA_SUCCESS && destroyed == 0);
+    }
+    atomic_store(&context.paths, 2);
+    CHECK(atomic_load(&ag_wanted_traces) == 2 && given == 0);
+    CHECK(ag_aside_destroy_buried(&other_context) == CUDA_SUCCESS && destroyed == 0);
+    CHECK(ag_aside_destroy_buried(&context) == CUDA_SUCCESS && destroyed == 2 && given == 12);
+    CHECK(atomic_load(&ag_wanted_traces) == 0 && atomic_load(&context.paths) == 0);
+    CHECK(ag_aside_destroy_buried(&context) == CUDA_SUCCESS && destroyed == 2);
 }
 
 TEST(nobody_waits_for_ever)

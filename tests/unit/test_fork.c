@@ -4,7 +4,7 @@
 
 #include "unit/test.h"
 
-enum { MOST = 16 };
+enum { MOST = 32 };
 
 static struct ag_node root, path[MOST];
 static struct ag_event_arguments arguments[MOST];
@@ -94,6 +94,29 @@ static unsigned behind(uint32_t at)
     for (uint32_t i = 0; i < after.count; i++)
         places |= 1u << ((uintptr_t)after.node[i] - 1);
     return places;
+}
+
+/* Each stream's ops are a path, and a branch that the host's ops go on beside is one more. */
+TEST(paths)
+{
+    begin();
+    kernel(0);
+    record(0, 1);
+    kernel(0);
+    CHECK(ag_fork_paths(&path[length - 1]) == 1);
+    begin();
+    fork_join(1);
+    CHECK(ag_fork_paths(&path[length - 1]) == 2);
+    kernel(0);
+    uint32_t fork = length;
+    record(0, 1);
+    for (unsigned branch = 1; branch <= 3; branch++) { /* branch 1 goes on */
+        wait(branch, length - fork);
+        kernel(branch);
+        record(branch, 1 + branch);
+        wait(0, 1);
+    }
+    CHECK(ag_fork_paths(&path[length - 1]) == 4);
 }
 
 /* A kernel that may begin early waits for the one before it alone, another for all that may still

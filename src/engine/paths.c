@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* Queues for the paths of graphs. */
+#include "engine/paths.h"
+
+#include "driver/driver.h"
+#include "engine/aside.h"
+#include "engine/failure.h"
+#include "engine/query.h"
+
+/* -- Launches that have ended ------------------------------------------------ */
+
+/* The number of the last launch that has ended for sure. */
+static uint64_t ended(struct ag_stream *stream)
+{
+    struct ag_paths *paths = &stream->paths;
+    if (stream->id.vacant || ag_query_is_idle(stream->id.handle))
+        return paths->launches;
+    if (paths->marked == 0 || !ag_query_has_run(paths->mark))
+        return 0;
+    uint64_t last = paths->marked;
+    paths->marked = 0;
+    return last;
+}
+
+/* Traces whose last launch has ended need no queues. */
+static void give_back(struct ag_stream *stream)
+{
+    if (stream->paths.placed == 0)
+        return;
+    uint64_t last = ended(stream);
+    for (struct ag_trace *trace = stream->execs.traces; trace != NULL; trace = trace->next) {
+        if (!trace->placed || trace->launched > last)
+            continue;
+        trace->placed = false;
+        stream->paths.placed--;
+        atomic_fetch_sub(&stream->id.context->paths, trace->paths);
+    }
+}
+
+/* In all streams of the context. */
+static void give_all_back(struct ag_stream *own)
+{
+    give_back(own);
+    for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next) {
+        if (stream == own || !atomic_load(&stream->id.live) || !ag_stream_trylock(stream))
+            continue;
+        if (stream->id.live && stream->id.context == own->id.context)
+            give_back(stream);
+        ag_stream_unlock(stream);
+    }
+}
+
+/* From now on it can be known when what has been launched so far has ended, also in a stream that
+   is never idle. */
+static void mark(struct ag_stream *stream)
+{
+    struct ag_paths *paths = &stream->paths;
+    if (paths->placed == 0 || paths->marked != 0 || paths->mark == NULL)
+        return;
+    CUresult result = ag_real.cuEventRecord(paths->mark, stream->id.handle);
+    ag_failure_note(stream, result, "recording an event");
+    if (result == CUDA_SUCCESS)
+        paths->marked = paths->launches;
+}
+
+/* -- Taking ----------------------------------------------------------------------- */
+
+static unsigned needs(const struct ag_trace *trace)
+{
+    return trace->placed ? 0 : trace->paths;
+}
+
+static bool find_queues(struct ag_stream *stream, const struct ag_trace *trace)
+{
+    const struct ag_context *context = stream->id.context;
+    if (ag_context_has_queues(context, needs(trace)))
+        return true;
+    give_all_back(stream);
+    if (ag_context_has_queues(context, needs(trace)))
+        return true;
+    mark(stream);
+    return false;
+}
+
+/* Two threads that take at the same time may take a queue too many: neither is launched then. */
+bool ag_paths_take(struct ag_stream *stream, struct ag_trace *trace)
+{
+    _Atomic unsigned *paths = &stream->id.context->paths;
+    if (!find_queues(stream, trace))
+        return false;
+    unsigned more = needs(trace);
+    atomic_fetch_add(paths, more);
+    if (!ag_context_has_queues(stream->id.context, 0)) {
+        atomic_fetch_sub(paths, more);
+        return false;
+    }
+    stream->paths.placed += !trace->placed;
+    trace->placed = true;
+    trace->launched = ++stream->paths.launches;
+    return true;
+}
+
+/* -- The event ----------------------------------------------------------------------- */
+
+void ag_paths_prepare(struct ag_stream *stream)
+{
+    if (stream->paths.mark != NULL)
+        return;
+    CUresult result = ag_aside_event(stream->id.context, &stream->paths.mark);
+    stream->counters.errors += result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
+}
+
+void ag_paths_forget(struct ag_stream *stream)
+{
+    struct ag_paths *paths = &stream->paths;
+    if (paths->mark != NULL)
+        stream->counters.errors +=
+            ag_aside_destroy_event(stream->id.context, paths->mark) != CUDA_SUCCESS;
+    *paths = (struct ag_paths){.mark = NULL};
+}
