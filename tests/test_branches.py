@@ -146,3 +146,24 @@ def test_forks_do_not_wait_for_a_kernel_that_waits_for_the_host(words, memory):
     plain, done = helpers.run(command, preload=False, env=env), helpers.run_logged(command, env=env)
     assert (done.stdout, done.stderr) == (plain.stdout, "")
     assert done.report["errors"] == 0 and done.report["replays"] > 0
+
+
+# While a kernel waits for the host: branches of a graph, execs that a context gives, and those that are destroyed,
+# before one waits. What was measured, but for those to be destroyed: the simulated driver waits for each with branches.
+ROOM = {1: (33, 33), 2: (16, 0), 3: (11, 0), 4: (8, 0), 7: (4, 0), 8: (4, 0)}
+
+
+@pytest.mark.parametrize("branches", ROOM)
+def test_each_branch_takes_room_in_the_simulated_driver(branches):
+    done = helpers.run([compiled.program("graph_room"), "room", branches, "4"], preload=False,
+                       env={"AGSIM_GRAPH_FREE": 33})
+    made, destroyed = ROOM[branches]
+    assert done.stdout == f"{branches} branches of 4: {made} made, {destroyed} destroyed\n"
+
+
+@pytest.mark.parametrize("words,connections,answer", [("2 1", 8, "run"), ("7 1", 8, "wait"), ("7 1", 32, "run"),
+                                                      ("4 8", 8, "wait"), ("7 1 idle", 32, "run")])
+def test_each_branch_takes_a_queue_in_the_simulated_driver(words, connections, answer):
+    done = helpers.run([compiled.program("graph_room"), "queues", *words.split()], preload=False,
+                       env={"CUDA_DEVICE_MAX_CONNECTIONS": connections})
+    assert done.stdout.endswith(f": {answer}\n")

@@ -11,7 +11,7 @@
  *   AGSIM_SEED=N            of the random pauses and of the order of a graph's nodes (1)
  *   AGSIM_DELAY_US=N        longest pause before an operation (2); 0: none
  *   AGSIM_DRIVER_VERSION=N  an older driver, 12030 for 12.3: newer functions are not there
- *   AGSIM_GRAPH_FREE=N      execs that a context has memory for; one more waits, with
+ *   AGSIM_GRAPH_FREE=N      paths of execs that a context has memory for; one more waits, with
  *                           the driver locked, until all running kernels have ended
  *                           (no limit)
  *   AGSIM_LAZY=1            a library's kernel is loaded when it is first launched or asked

@@ -3,6 +3,7 @@
  * branches.c: how a launch of a graph executes. Nodes run in an order that the edges allow, at
  * random, and those that no edge orders run side by side: as many as a context has queues. So a
  * node that waits for another branch holds up nobody, unless there is one queue only.
+ * Where other work has taken the queues a launch comes behind what waits in these.
  *
  * Whoever runs nodes takes those that are ready. A helper may hesitate, so that one branch comes
  * far ahead of another one as often as not.
@@ -187,6 +188,53 @@ static void run_plan(struct stream *s, const struct plan *p, struct marker **mar
     }
     run_all(&r);
     free(left);
+}
+
+/* -- Queues -- */
+
+static bool has_work(const struct stream *s)
+{
+    const struct op *op = s->head;
+    while (op && (op->work.kind == WORK_EMPTY || op->work.kind == WORK_RECORD ||
+                  op->work.kind == WORK_WAIT))
+        op = op->next;
+    return op != NULL;
+}
+
+/* Queues that streams have, with that of the launch, and the paths of other graphs. */
+static unsigned queues_taken(const struct exec *e, const struct stream *s)
+{
+    unsigned n = 1;
+    for (const struct stream *t = s->ctx->streams; t; t = t->next_in_ctx)
+        n += t != s && has_work(t);
+    for (const struct exec *o = NULL; (o = obj_next(OBJ_EXEC, (void *)o));)
+        if (o != e && o->ctx == s->ctx && o->last_stream && o->last_stream->completed < o->last_seq)
+            n += o->plan->shape->paths > 1 ? o->plan->shape->paths : 0;
+    return n;
+}
+
+/* The last operation that has not begun. */
+static const struct op *last_waiting(const struct stream *s)
+{
+    const struct op *last = NULL;
+    for (const struct op *op = s->head; op; op = op->next)
+        if (op->queue)
+            last = op;
+    return last;
+}
+
+/* Each path has a queue of its own while there is one (H200, CUDA_DEVICE_MAX_CONNECTIONS). Which
+   one it shares then is not known: here it is all of them. */
+unsigned branches_behind(const struct exec *e, const struct stream *s, struct dep *deps)
+{
+    const struct op *op;
+    unsigned paths = e->plan->shape->paths, n = 0;
+    if (paths <= 1 || queues_taken(e, s) + paths <= sim.connections)
+        return 0;
+    for (struct stream *t = s->ctx->streams; t; t = t->next_in_ctx)
+        if (t != s && (op = last_waiting(t)))
+            deps[n++] = (struct dep){.stream = t, .seq = op->seq};
+    return n;
 }
 
 /* Nodes that execute, with those of child graphs. */

@@ -44,24 +44,28 @@ static void wait_for_memory(void)
         sim_wait_quiet();
 }
 
-/* A context has device memory for some execs of any length, and keeps it when they go, for such as
- * are no longer: that it would do for longer ones, too, was never measured. For one more, or a
- * longer one, it must ask the device, and that waits. An exec that is destroyed while its last
- * launch runs has its memory until that ends. */
-static void take_exec_memory(struct ctx *ctx, bool more)
+static bool lacks_memory(const struct ctx *ctx)
 {
-    unsigned *n = ctx->nexecs, *memory = ctx->exec_memory;
+    const unsigned *n = ctx->nexecs, *memory = ctx->exec_memory;
+    return n[1] + (n[0] > memory[0] ? n[0] - memory[0] : 0) > memory[1];
+}
+
+/* A context has device memory for some paths of execs of any length, and keeps it when they go, for
+ * such as are no longer: that it would do for longer ones, too, was never measured. For one more,
+ * or a longer one, it must ask the device, and that waits. An exec that is destroyed while its last
+ * launch runs has its memory until that ends. */
+static void take_exec_memory(struct ctx *ctx, const struct plan *plan)
+{
+    bool more = is_long(plan), waits = false;
     if (!sim.graph_free)
         return;
-    n[more]++;
-    unsigned others = n[0] > memory[0] ? n[0] - memory[0] : 0;
-    if (n[1] + others <= memory[1])
-        return;
-    if (ctx->exec_fresh != 0)
-        ctx->exec_fresh--;
-    else
+    ctx->nexecs[more] += plan->shape->paths;
+    for (; lacks_memory(ctx); ctx->exec_memory[more]++) {
+        waits |= ctx->exec_fresh == 0;
+        ctx->exec_fresh -= ctx->exec_fresh != 0;
+    }
+    if (waits)
         wait_for_memory();
-    memory[more]++;
 }
 
 static CUresult instantiate(CUgraphExec *out, CUgraph handle, cuuint64_t flags,
@@ -103,7 +107,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, cuuint64_t flags,
         ctx->flags |= CU_CTX_LMEM_RESIZE_TO_MAX; /* driver 580 */
         if (sim.graph_free && has_many_copies(plan))
             wait_for_memory();
-        take_exec_memory(ctx, is_long(plan));
+        take_exec_memory(ctx, plan);
         *out = (CUgraphExec)e;
     }
     if (error_node)
@@ -146,7 +150,7 @@ CUresult sim_cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph g,
 void exec_gives(struct ctx *ctx, const struct plan *plan)
 {
     if (sim.graph_free)
-        ctx->nexecs[is_long(plan)]--;
+        ctx->nexecs[is_long(plan)] -= plan->shape->paths;
 }
 
 /* Launches on their way have their own hold of the plan, and of the exec's memory. */
@@ -171,8 +175,11 @@ CUresult sim_cuGraphExecDestroy(CUgraphExec handle)
     CUresult r = exec_get(handle, &e);
     if (r == CUDA_SUCCESS)
         ctx_alone(e->ctx);
-    if (r == CUDA_SUCCESS && (r = exec_get(handle, &e)) == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS && (r = exec_get(handle, &e)) == CUDA_SUCCESS) {
+        if (sim.graph_free && e->plan->shape->paths > 1) /* seen of some such graphs (H200) */
+            sim_wait_quiet();
         exec_free(e);
+    }
     sim_unlock();
     return r;
 }
@@ -430,6 +437,24 @@ static unsigned launch_us(CUgraphExec handle)
     return sim.graph_launch_us + (slow ? sim.switch_us : 0);
 }
 
+/* Behind its last launch. */
+static CUresult launch(const struct exec *e, struct stream *s, struct work *w)
+{
+    struct dep *deps = malloc((s->ctx->placed + 1) * sizeof *deps);
+    if (!deps) {
+        work_clear(w);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    unsigned n = branches_behind(e, s, deps);
+    struct dep last = {.stream = e->last_stream, .seq = e->last_seq};
+    strict_launch(s, &last);
+    if (e->last_stream)
+        deps[n++] = last;
+    CUresult r = stream_enqueue(s, w, deps, n);
+    free(deps);
+    return r;
+}
+
 CUresult sim_cuGraphLaunch(CUgraphExec handle, CUstream stream)
 {
     struct exec *e;
@@ -458,12 +483,10 @@ CUresult sim_cuGraphLaunch(CUgraphExec handle, CUstream stream)
                          .graph = {.plan = e->plan,
                                    .priority = by_node(e) ? PRIORITY_OF_NODES : s->priority,
                                    .stack = e->stack < stack ? e->stack : stack}};
-        struct dep last = {.stream = e->last_stream, .seq = e->last_seq};
-        strict_launch(s, &last);
         e->plan->refs++;
         r = plan_markers(e->plan, s, &w);
         if (r == CUDA_SUCCESS)
-            r = stream_enqueue(s, &w, &last, e->last_stream != NULL);
+            r = launch(e, s, &w);
         else
             work_clear(&w);
         if (r == CUDA_SUCCESS) {

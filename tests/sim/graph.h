@@ -43,7 +43,8 @@ CUresult params_from_work(struct node *n, CUgraphNodeParams *p);
 /* The shape of an exec, shared by all its plans. */
 struct shape {
     unsigned refs, nnodes, nedges;
-    bool chain; /* each node but the last leads to the next one, and nowhere else */
+    bool chain;     /* each node but the last leads to the next one, and nowhere else */
+    unsigned paths; /* chains that it falls into */
     struct shape_edge {
         unsigned from, to;
         CUgraphEdgeData data;
@@ -79,6 +80,9 @@ void plan_drop(struct plan *p);
 struct plan_node *plan_writable(struct plan **p, struct node *origin);
 CUresult plan_markers(const struct plan *p, struct stream *s, struct work *launch);
 unsigned plan_events(const struct plan *p); /* records and waits, with those of child graphs */
+/* What a launch in the stream comes behind since it finds no queue for each path (branches.c):
+   places for it, as many as the context has streams. Returns their number. */
+unsigned branches_behind(const struct exec *e, const struct stream *s, struct dep *deps);
 void plan_execute(struct stream *s, struct work *launch); /* unlocked; branches.c */
 CUresult plan_update(struct plan **p, const struct graph *g, bool priorities,
                      CUgraphExecUpdateResultInfo *info);

@@ -39,6 +39,26 @@ static bool acyclic(const struct shape *s)
     return done == s->nnodes;
 }
 
+/* A node goes on the path of the first node that leads to it, unless another one does already
+   (driver 580, about: docs/measurements.md, "Why are execs scarce?"). */
+static unsigned count_paths(const struct shape *s)
+{
+    bool *taken = calloc(s->nnodes + 1, sizeof *taken);
+    unsigned paths = 0;
+    for (unsigned i = 0; taken && i < s->nnodes; i++) {
+        bool goes_on = false;
+        paths += !taken[i];
+        for (unsigned e = s->first[i]; e < s->first[i + 1]; e++) {
+            unsigned to = s->edges[e].to;
+            paths += !taken[to] && goes_on;
+            goes_on |= !taken[to];
+            taken[to] = true;
+        }
+    }
+    free(taken);
+    return paths;
+}
+
 static struct shape *shape_new(const struct graph *g)
 {
     struct shape *s = calloc(1, sizeof *s);
@@ -68,6 +88,7 @@ static struct shape *shape_new(const struct graph *g)
     s->chain = s->nedges + 1 == s->nnodes;
     for (unsigned i = 0; s->chain && i < s->nedges; i++)
         s->chain = s->edges[i].from == i && s->edges[i].to == i + 1;
+    s->paths = count_paths(s);
     return s;
 }
 
