@@ -58,7 +58,6 @@
     X(cuStreamWaitValue32_v2)                                                                      \
     X(cuStreamWaitValue64_v2)                                                                      \
     X(cuMemHostAlloc)                                                                              \
-    X(cuMemFreeHost)                                                                               \
     X(cuMemHostGetDevicePointer_v2)                                                                \
     X(cuModuleLoadData)                                                                            \
     X(cuModuleGetFunction)                                                                         \

@@ -392,25 +392,17 @@ CUresult ag_aside_destroy_relay(struct ag_context *context, const struct ag_rela
         &(struct job){.run = give_relay, .deep = true, .context = context, .relay = *relay});
 }
 
-/* What of it has been made. */
-static void free_pinned(const struct ag_pinned *pinned)
+/* What is missing of it is made. */
+static CUresult complete_pinned(struct ag_pinned *pinned)
 {
-    for (unsigned part = 0; part < AG_STAGING_PARTS && pinned->done[part] != NULL; part++)
-        (void)ag_real.cuEventDestroy_v2(pinned->done[part]); /* new and unused */
-    if (pinned->memory != NULL)
-        (void)ag_real.cuMemFreeHost(pinned->memory);
-}
-
-static CUresult allocate_pinned(struct job *job)
-{
-    struct ag_pinned *pinned = &job->pinned;
     CUresult result = CUDA_SUCCESS;
-    void *memory = NULL;
     for (unsigned part = 0; part < AG_STAGING_PARTS && result == CUDA_SUCCESS; part++)
-        if ((result = ag_real.cuEventCreate(&pinned->done[part], CU_EVENT_DISABLE_TIMING)) !=
-            CUDA_SUCCESS)
+        if (pinned->done[part] == NULL &&
+            (result = ag_real.cuEventCreate(&pinned->done[part], CU_EVENT_DISABLE_TIMING)) !=
+                CUDA_SUCCESS)
             pinned->done[part] = NULL;
-    if (result == CUDA_SUCCESS)
+    void *memory = pinned->memory;
+    if (result == CUDA_SUCCESS && memory == NULL)
         result =
             ag_real.cuMemHostAlloc(&memory, (size_t)AG_STAGING_PARTS * AG_STAGING_PART_KB << 10, 0);
     if (result == CUDA_SUCCESS) {
@@ -421,22 +413,44 @@ static CUresult allocate_pinned(struct job *job)
         result = ag_real.cuPointerGetAttributes(1, &name, &value, (CUdeviceptr)memory);
         pinned->buffer = number;
     }
-    if (result == CUDA_SUCCESS)
-        return result;
-    free_pinned(pinned);
-    *pinned = (struct ag_pinned){.memory = NULL};
     return result;
 }
 
-static void free_lost_pinned(struct job *job)
+/* What nobody gets is for who asks next. It is not freed: that waits for running kernels. */
+static void keep_pinned(struct job *job)
 {
-    free_pinned(&job->pinned);
+    struct ag_pinned *none = NULL, *spare = malloc(sizeof *spare);
+    if (spare == NULL)
+        return;
+    *spare = job->pinned;
+    if (!atomic_compare_exchange_strong(&job->context->spare, &none, spare))
+        free(spare); /* no thread makes these calls: two have failed at a time */
+}
+
+static CUresult allocate_pinned(struct job *job)
+{
+    struct ag_pinned *spare = atomic_exchange(&job->context->spare, NULL);
+    if (spare != NULL)
+        job->pinned = *spare;
+    free(spare);
+    CUresult result = complete_pinned(&job->pinned);
+    if (result == CUDA_SUCCESS)
+        return result;
+    keep_pinned(job);
+    job->pinned = (struct ag_pinned){.memory = NULL};
+    return result;
+}
+
+static void keep_lost_pinned(struct job *job)
+{
+    if (job->pinned.memory != NULL)
+        keep_pinned(job);
 }
 
 CUresult ag_aside_pinned(struct ag_context *context, struct ag_pinned *pinned)
 {
     struct job job = {
-        .run = allocate_pinned, .undo = free_lost_pinned, .deep = true, .context = context};
+        .run = allocate_pinned, .undo = keep_lost_pinned, .deep = true, .context = context};
     CUresult result = run_aside(&job);
     *pinned = job.pinned;
     return result;

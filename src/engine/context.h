@@ -55,6 +55,8 @@ static inline bool ag_context_any_run(const struct ag_running *running)
     return (running->execs[0] | running->execs[1]) != 0;
 }
 
+struct ag_pinned;
+
 struct ag_context {
     struct ag_context *next;
     CUcontext ctx; /* written under the lock of context.c; barriers look at it without */
@@ -97,6 +99,8 @@ struct ag_context {
     struct ag_fetch fetch;
     _Atomic bool resizes; /* only the library's execs have CU_CTX_LMEM_RESIZE_TO_MAX set there */
     _Atomic int refused; /* error of a held op that no call of the program has returned yet; or 0 */
+
+    struct ag_pinned *_Atomic spare; /* of aside.c: pinned memory for uploads that nobody has got */
 
     /* Under the lock of staging.c. */
     struct ag_ring *rings; /* that no state has any more */

@@ -357,7 +357,8 @@ void ag_guests_end_slow(struct ag_stream *host)
 
 /* -- Submitting ------------------------------------------------------------------------ */
 
-/* What comes next in the stream comes behind the event; if need be the host waits. */
+/* What comes next in the stream comes behind the event. If the driver refuses that the host waits:
+   the order is kept, though a kernel may wait for the host (docs/semantics.md, "Known gaps"). */
 static void wait_for(struct ag_stream *host, CUstream handle, CUevent event)
 {
     CUresult result = ag_real.cuStreamWaitEvent(handle, event, 0);

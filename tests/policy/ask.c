@@ -165,12 +165,6 @@ static CUresult allocate_host(void **to, size_t size, unsigned flags)
     return CUDA_SUCCESS;
 }
 
-static CUresult free_host(void *memory)
-{
-    (void)memory;
-    return CUDA_SUCCESS;
-}
-
 static CUresult device_pointer(CUdeviceptr *to, void *memory, unsigned flags)
 {
     (void)flags;
@@ -183,6 +177,5 @@ void play_driver_ask(struct ag_driver *to)
     to->cuPointerGetAttributes = attributes;
     to->cuMemGetAddressRange_v2 = range;
     to->cuMemHostAlloc = allocate_host;
-    to->cuMemFreeHost = free_host;
     to->cuMemHostGetDevicePointer_v2 = device_pointer;
 }
