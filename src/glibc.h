@@ -23,7 +23,6 @@
  * something else than NULL if it is not there (preload/musl.c). glibc has all of them.
  */
 #pragma weak backtrace
-#pragma weak dladdr1
 #pragma weak dlvsym
 #pragma weak __register_atfork
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
@@ -51,8 +50,6 @@ __asm__(".weak __memcpy_chk, __memmove_chk, __mempcpy_chk, __memset_chk, __strcp
 #define AG_OLD(name, version) __asm__(".symver " #name ", " #name "@GLIBC_2.17");
 #endif
 
-AG_OLD(dladdr, "2.2.5")
-AG_OLD(dladdr1, "2.3.3")
 AG_OLD(dlclose, "2.2.5")
 AG_OLD(dlerror, "2.2.5")
 AG_OLD(dlopen, "2.2.5")

@@ -593,7 +593,7 @@ def test_local_scope_of_the_caller(built):
                        f"thirddefault cuCtxSynchronize: {DOORS} ?",
                        f"thirdnext cuCtxSynchronize: {DOORS} ?",
                        f"thirddefault {UNKNOWN}: {DOORS} ?", f"thirdnext {UNKNOWN}: {DOORS} ?"]
-    # Opened locally; its own call is bound to our export and must find the driver in its scope.
+    # Opened locally; its own call is bound to the driver in its scope.
     out = built.run("hold 1", "open libuser.so", "handle third_synchronize", "call 1", "events")
     assert out[-1] == "events: all(host_wait) "
     assert out[-2].startswith("call: 0 cuCtxSynchronize ")
@@ -604,9 +604,7 @@ def test_interposer_between_program_and_driver(built):
     for preload in ((DOORS, "libwrap.so"), ("libwrap.so", DOORS)):
         out = built.run("linked cuCtxSynchronize", "hold 1", "call 1", "events",
                         "default third_count", program="linked", preload=preload)
-        where = out[0].split(": ")[1]
-        assert where == (f"{DOORS} cuCtxSynchronize" if preload[0] == DOORS
-                         else "libwrap.so cuCtxSynchronize")
+        assert out[0] == "linked cuCtxSynchronize: libwrap.so cuCtxSynchronize"
         assert out[1].startswith("call: 0 cuCtxSynchronize ")
         assert out[2] == "events: all(host_wait) "
 
@@ -620,7 +618,7 @@ def test_linked_program(built):
                     "events", "linked cuDeviceGet", CALL, "events", "linked cuLaunchKernel",
                     "accept 1", CALL, "events", program="linked")
     arguments = f"119 {PASSED} 0.5 1.5 2.5 3.5 4.5 5.5 6.5 7.5"
-    assert out[1] == f"linked cuMemcpyBatchAsync: {DOORS} cuMemcpyBatchAsync"
+    assert out[1] == f"linked cuMemcpyBatchAsync: {DOORS} ?"
     assert out[2] == out[3] == f"call: 0 cuMemcpyBatchAsync {arguments}"
     assert out[4] == "events: stream(0x9, 0, stream_barrier) "
     assert out[6] == f"call: 0 cuDeviceGet {arguments}"
@@ -630,14 +628,10 @@ def test_linked_program(built):
 
 
 def test_linked_program_without_a_driver(built):
-    """A weak reference finds our export: its call returns what the toolkit's stand-in for libcuda
-    returns, and finds a driver that comes later."""
-    out = built.run("linked cuInit", "call 0", program="weak", driver="none")
-    assert out[1] == "call: 34"
-    out = built.run("linked cuCtxSynchronize", "call 0", "open libcuda.so.1", "call 1",
-                    program="weak")
-    assert out[1] == "call: 34"
-    assert out[3].startswith("call: 0 cuCtxSynchronize 1 2 ")
+    """A weak reference to a function of the driver stays NULL, also once there is a driver."""
+    out = built.same("linked cuInit", "linked cuCtxSynchronize", program="weak", driver="none")
+    assert out == ["linked cuInit: nothing", "linked cuCtxSynchronize: nothing"]
+    assert built.same("open libcuda.so.1", "linked cuInit", program="weak")[1] == "linked cuInit: nothing"
 
 
 # -- Programs that link a runtime -------------------------------------------------
@@ -667,13 +661,13 @@ def test_runtime_in_the_scope_of_the_loader(built):
 
 
 def test_runtime_that_is_looked_up(built):
-    """A program that asks a runtime for its function gets that one."""
+    """A program that asks a runtime for its function gets that one's, by whatever way."""
     for number in (12, 13):
-        out = built.same("openglobal libcudart.so.12", f"open libcudart.so.{number}",
-                         "handle cudaLaunchKernel", "default cudaLaunchKernel",
-                         "handle __cudaLaunchKernel_ptsz", "self cudaLaunchKernelExC")
-        assert out[2:4] == [f"handle cudaLaunchKernel: libcudart.so.{number} cudaLaunchKernel",
-                            "default cudaLaunchKernel: libcudart.so.12 cudaLaunchKernel"]
+        words = ("openglobal libcudart.so.12", f"open libcudart.so.{number}", "handle cudaLaunchKernel",
+                 "default __cudaLaunchKernel_ptsz", "self cudaLaunchKernelExC")
+        out, without = built.run(*words), built.run(*words, preload=())
+        assert out[2:4] == [f"handle cudaLaunchKernel: {DOORS} ?", f"default __cudaLaunchKernel_ptsz: {DOORS} ?"]
+        assert out[4] == without[4] == "self cudaLaunchKernelExC: libcudart.so.12 cudaLaunchKernelExC"
 
 
 # -- What <<<>>> pushes and pops -----------------------------------------------------
@@ -726,8 +720,8 @@ ASK = "handle runtime_pushes call 0"
 
 
 def test_configurations_do_not_go_to_the_runtime(built):
-    """But for the first of each place, and all of other versions, and while the library is off."""
-    assert pushes(built.run(QUIET_CONTACT, PAIRS, ASK)) == [2]
+    """But for the first, and all of other versions, and while the library is off."""
+    assert pushes(built.run(QUIET_CONTACT, PAIRS, ASK)) == [1]
     old = PAIRS.replace("13.so", "12.so")
     everything = pushes(built.run(QUIET_CONTACT, PAIRS, ASK, preload=()))
     assert everything[0] > 100
@@ -737,10 +731,9 @@ def test_configurations_do_not_go_to_the_runtime(built):
 
 
 def test_configurations_that_are_popped_past_the_library(built):
-    """They stay in the runtime; also those that were kept before one of them is pushed."""
+    """They stay in the runtime."""
     past = configure("libuse13.so", *["14" * 7] * 9)
     assert pushes(built.run(QUIET_CONTACT, past, ASK)) == pushes(built.same(QUIET_CONTACT, past, ASK)) == [63]
-    built.same(QUIET_CONTACT, configure("libuse13.so", *["13" * 7, "24", "112433"] * 9))
 
 
 def test_configurations_in_signal_handlers(built):
@@ -881,16 +874,15 @@ def test_two_names_of_one_function(built):
 
 
 def test_more_unknown_functions_than_slots(built):
-    """Where not every call can be seen, nothing is held any more."""
+    """Where not every call can be seen, nothing is held."""
     unknown = [f"cuUnknown{i}" for i in range(1100)]
     built.driver("many", [*rows(EXPORTED), *(f"SMALL({name})" for name in unknown)])
-    out = built.run(OPEN, "hold 1", *(f"handle {n}" for n in unknown[:1024]), "events",
-                    "handle cuUnknown1024", "events", "handle cuUnknown0", "handle cuLaunchKernel",
-                    driver="many")
-    assert set(line.split(": ")[1] for line in out[1:1025]) == {f"{DOORS} ?"}
-    assert out[1025:] == ["events: ", "handle cuUnknown1024: libcuda.so.1 cuUnknown1024",
-                          "events: stop ", "handle cuUnknown0: libcuda.so.1 cuUnknown0",
-                          "handle cuLaunchKernel: libcuda.so.1 cuLaunchKernel"]
+    names = ["cuLaunchKernel", "cuUnknown0", "cuUnknown1099"]
+    out = built.run(OPEN, *(f"handle {name}" for name in (*names, "cuInit")), driver="many")
+    assert out[1:] == [*(f"handle {name}: libcuda.so.1 {name}" for name in names), f"handle cuInit: {DOORS} ?"]
+    built.driver("most", [*rows(EXPORTED), *(f"SMALL({name})" for name in unknown[:1024])])
+    out = built.run(OPEN, *(f"handle {name}" for name in unknown[:1024]), "events", driver="most")
+    assert set(line.split(": ")[1] for line in out[1:-1]) == {f"{DOORS} ?"} and out[-1] == "events: "
 
 
 # -- The other architecture ---------------------------------------------------------
@@ -923,7 +915,7 @@ def test_aarch64(tmp_path):
         if i < 3:
             assert found.split()[2:] == (["libcuda.so.1", name] if not event else [DOORS, "?"])
         else:
-            assert found == f"linked {name}: {DOORS} {name}"
+            assert found.split(": ")[1] == (f"libcuda.so.1 {name}" if not event else f"{DOORS} ?")
         assert called == f"call: 0 {name} {arguments}" and said == f"events: {event}"
     assert out[-5] == "call: 0" and out[-4].startswith("events: kernel(2 3 4, 5 6 7, 8, 0x77, 0x9 0,")
     assert out[-2:] == [f"call: 0 cuMemcpyBatchAsync {arguments}", "events: "]
@@ -1136,15 +1128,15 @@ int main(void)
 @pytest.mark.skipif(helpers.config()["sanitize"] == "thread",
                     reason="the sanitizer's start calls dlsym(), which is compiled for it")
 def test_another_dlsym_in_front(tmp_path):
-    """It hides what the program looks up, and not what it was linked to: nothing may be held."""
+    """What the program looks up there leads through the library all the same."""
     source = tmp_path / "hides.c"
     source.write_text("#define _GNU_SOURCE\n" + HIDES)
     hides = compiled.compile_to(tmp_path / "hides.so", "-shared", source)
     runtime, doors = helpers.sanitizer_runtime(), helpers.build_dir() / ".libs/libautograph.so"
-    for order, said in ((hides, doors), 1), ((doors, hides), 0):
+    for order in (hides, doors), (doors, hides):
         preload = ":".join(str(p) for p in (runtime, *order) if p)
-        done = helpers.run(compiled.text(HIDDEN), env={"LD_PRELOAD": preload, "AUTOGRAPH_LOG_LEVEL": 1})
-        assert len(done.stderr.splitlines()) == said
+        done = helpers.run_logged(compiled.text(HIDDEN), env={"LD_PRELOAD": preload})
+        assert done.report["stopped"] is None and done.report["replays"] > 50
 
 
 def test_disabled_by_configuration(lookup):

@@ -140,8 +140,12 @@ def ways_to_cuda(binary):
             ways.append(f"driver API, linked: {path or name}")
         elif path and not SYSTEM.match(name):
             try:
-                if own_runtime(elf.Elf(path)):
+                library = elf.Elf(path)
+                if own_runtime(library):
                     ways.append(f"{name} brings a cudart of its own")
+                found = [v for v in sorted(library.variables()) if re.match(r"cu[A-Z]", v)]
+                if found:
+                    ways.append(f"{name} looks the driver's functions up ({found[0]})")
             except Failure:
                 pass  # the dynamic linker will say it better
     return ways, sorted(name for name, path in libraries.items() if path is None)
@@ -159,23 +163,6 @@ def opens_namespaces(binary):
     return False
 
 
-def check_pointers(binary, path):
-    """Says which libraries keep functions in variables that are named like them; whether any does."""
-    any_found = False
-    functions = {name for name in elf.Elf(path).defined(elf.STT_FUNC) if name.startswith("cu")}
-    for name, file in sorted(elf.loaded_libraries(binary).items()):
-        try:
-            found = sorted(elf.Elf(file).defined(elf.STT_OBJECT, functions)) if file else []
-        except Failure:
-            continue  # the dynamic linker will say it better
-        any_found = any_found or bool(found)
-        if found:
-            say("pointers", f"{name} has {plural(len(found), 'variable')} with names of driver "
-                f"functions ({found[0]}): the library leaves them alone; if the program crashes, link "
-                f"{name} with -Wl,-Bsymbolic, and report it")
-    return any_found
-
-
 def check_program(command, path):
     """Says what the program is; None if the library is of use to it, else why it is not."""
     binary, scripts = elf.program_of(elf.find(command))
@@ -191,7 +178,6 @@ def check_program(command, path):
     ways, missing = ways_to_cuda(binary)
     for way in ways:
         say("CUDA", way)
-    pointers = check_pointers(binary, path)
     for name in missing:
         say("missing", f"{name} is not found: the program will not start; see LD_LIBRARY_PATH")
     if missing:
@@ -202,7 +188,7 @@ def check_program(command, path):
                     "LD_LIBRARY_PATH, or of the program's RUNPATH")
     if opens_namespaces(binary):
         say("note", "it may load objects with dlmopen(): from then on nothing is held")
-    if ways or pointers:
+    if ways:
         say("seen", "launches, memsets, copies and events of the program and of every library in it")
         say("not seen", "graphs that the program makes itself: they run as they are")
         return None

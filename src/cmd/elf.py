@@ -14,7 +14,7 @@ PT_LOAD, PT_DYNAMIC, PT_INTERP = 1, 2, 3
 DT_NEEDED, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ = 1, 4, 5, 6, 10
 DT_GNU_HASH, DT_FLAGS_1 = 0x6ffffef5, 0x6ffffffb
 DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM = range(0x6ffffffc, 0x70000000)
-STT_OBJECT, STT_FUNC = 1, 2
+STT_OBJECT = 1
 DF_1_PIE = 0x08000000
 ET_EXEC, ET_DYN = 2, 3
 MACHINES = {3: "x86", 40: "arm", 62: "x86-64", 183: "aarch64", 21: "ppc64", 243: "riscv"}
@@ -104,13 +104,10 @@ class Elf:
             last += 1
         return last + 1
 
-    def defined(self, kind, names=None):
-        """Names of the dynamic symbols of that kind (STT_FUNC, STT_OBJECT) which are defined here; of
-        `names` only, if given. Raises Failure for a damaged file."""
-        if names is not None and not any(name.encode() in self.strings for name in names):
-            return set()
+    def variables(self):
+        """Names of the variables that are defined here for others. Raises Failure for a damaged file."""
         try:
-            return {name for name in self._symbols(kind) if names is None or name in names}
+            return set(self._symbols(STT_OBJECT))
         except (struct.error, IndexError, ValueError, OverflowError, TypeError):
             raise Failure(f"{self.path}: is a damaged ELF file") from None
 

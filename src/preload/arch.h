@@ -8,6 +8,8 @@
 #define AG_SLOT_SIZE     16   /* bytes of struct ag_slot */
 #define AG_THUNK_SIZE    32   /* bytes of a thunk */
 #define AG_SLOTS_UNKNOWN 1024 /* slots for driver functions that this build never heard of */
+#define AG_LIBCUDAS      8    /* files named libcuda */
+#define AG_GATE_SIZE     16   /* bytes of a gate */
 
 /*
  * Some tools hook the functions for memory. They replace a function's first instructions by a jump

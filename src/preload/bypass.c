@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "preload/libcuda.h"
 #include "sanitize.h"
 
 /* Every thread finds the same. Another library's function may come before the C library's. */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The doors of the runtime's launch functions, for programs that link libcudart.so: launch.doors.
+ * The doors of the functions by which a shared runtime launches kernels: launch.doors.
  *
- * They call what the program would have been bound to without this library; that function's own
- * driver call comes through the driver's doors.
+ * They call the runtime's own function; that function's driver call comes through the driver's
+ * doors.
  */
-#include "preload/runtime.h"
+#include "preload/launch.h"
 
+#include "preload/configuration.h"
 #include "preload/preload.h"
 
 typedef int error; /* cudaError_t */
@@ -18,4 +19,39 @@ static inline bool unconcerned(CUstream stream)
            ag_depth != 0;
 }
 
+#define LAUNCH_PARAMETERS                                                                          \
+    const void *kernel, struct dim3 grid, struct dim3 block, void **params, size_t shared,         \
+        void *stream
+#define LAUNCH_ARGUMENTS kernel, grid, block, params, shared, stream
+
+/* In each door: what it calls is a constant there. */
+static inline __attribute__((always_inline)) error
+launch(struct ag_runtime *runtime, enum ag_runtime_function which, LAUNCH_PARAMETERS)
+{
+    error (*real)(LAUNCH_PARAMETERS) = (error(*)(LAUNCH_PARAMETERS))runtime->real[which];
+    if (unconcerned(stream))
+        return real(LAUNCH_ARGUMENTS);
+    struct ag_kernel_call call = {
+        .shape = {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, (uint32_t)shared, 0},
+        .stream = stream,
+        .params = params,
+    };
+    if (shared <= UINT32_MAX && ag_shortcut_taken((void *)real, kernel, &call))
+        return AG_RUNTIME_SUCCESS;
+    error result = real(LAUNCH_ARGUMENTS);
+    if (ag_shortcut.call == &call)
+        ag_shortcut_learn((void *)real, kernel, result == AG_RUNTIME_SUCCESS,
+                          ag_runtime_version(runtime) >= 12000);
+    return result;
+}
+
 #include "preload/launch_doors.inc"
+
+#define DOORS(number)                                                                              \
+    {                                                                                              \
+        (void *)launch_##number, (void *)launch_ptsz_##number, (void *)launch_handle_##number,     \
+            (void *)launch_handle_ptsz_##number, (void *)push_##number, (void *)pop_##number,      \
+    }
+
+void *const ag_runtime_doors[AG_RUNTIMES][AG_RUNTIME_FUNCTIONS] = {DOORS(0), DOORS(1), DOORS(2),
+                                                                   DOORS(3)};

@@ -4,18 +4,25 @@ driver_sources = src/driver/driver.c src/driver/driver.h
 
 preload_sources = \
 	src/preload/arch.h \
+	src/preload/bind.c \
 	src/preload/bypass.c \
 	src/preload/capture.c \
 	src/preload/configuration.c \
+	src/preload/configuration.h \
+	src/preload/dladdr.c \
 	src/preload/dlsym.c \
 	src/preload/door.h \
 	src/preload/doors.S \
 	src/preload/launch.c \
+	src/preload/launch.h \
+	src/preload/libcuda.c \
+	src/preload/libcuda.h \
 	src/preload/life.c \
 	src/preload/memory.c \
 	src/preload/musl.c \
+	src/preload/objects.c \
+	src/preload/objects.h \
 	src/preload/ops.c \
-	src/preload/pointers.c \
 	src/preload/preload.h \
 	src/preload/route.c \
 	src/preload/runtime.c \

@@ -2,14 +2,17 @@
 /*
  * The doors: how calls of the program reach the library. The only part that knows symbol names.
  *
- * A program gets at a driver function in three ways: dlsym(), cuGetProcAddress() and linking. Each
- * finds the real function first; then ag_route() decides by its address what the program gets: the
- * real function (queries), a C door (ops and life-cycle calls), or a thunk that submits what is
- * held and jumps on (everything else). Whatever does not lie in libcuda is left alone.
+ * A program gets at a driver function in three ways: dlsym(), cuGetProcAddress() and linking. By
+ * the first and the last it gets what the driver's symbols say, which is written there when a
+ * driver was loaded (libcuda.h); the other finds the real function first. For each function of
+ * libcuda the program gets the real one (queries), a C door (ops and life-cycle calls), or a thunk
+ * that submits what is held and jumps on (everything else). Whatever does not lie in libcuda is
+ * left alone.
  *
- * The first address in a libcuda that the program asks for starts everything. Until then, and in a
- * program without CUDA, nothing happens, except that pointers.c looks at each object that was
- * loaded. A call through a door takes no lock; ag_route() takes its lock only to add something.
+ * The first function of a libcuda that the program asks for or calls starts everything. Until then,
+ * and in a program without CUDA, nothing happens, except that bind.c looks at the name of each
+ * object that was loaded. A call through a door takes no lock, and no call takes one of the
+ * loader's.
  *
  * A process may have several libcuda files: the toolkit's stub, a shim in front of the driver,
  * copies. The engine works with the file whose functions the program really uses.
@@ -62,17 +65,29 @@ extern struct ag_slot ag_slots[AG_SLOTS];
 
 /* -- Routing -------------------------------------------------------------- */
 
-/* What the program gets in place of `found`, which may be any address. Safe from any thread. */
-void *ag_route(void *found);
+struct ag_libcuda;
+
+/* Decides what the program gets in place of a function of the file, and returns that. Safe from any
+   thread. */
+void *ag_route(struct ag_libcuda *libcuda, unsigned slot);
+
+/* The name with which the name of a libcuda begins. */
+#define AG_LIBCUDA "libcuda.so"
 
 /* Is the last part of the path the name of a libcuda? */
 bool ag_is_libcuda(const char *path);
 
-/* Does the address lie in this library? */
-bool ag_is_ours(const void *address);
+/* -- Loaded objects --------------------------------------------------------- */
 
-/* Does the address lie in a libcuda? Remembers each, and keeps it loaded. */
-bool ag_in_libcuda(const void *address);
+/* Changes what the file's symbols, and what objects were bound to there, lead to. */
+void ag_bind_show(struct ag_libcuda *libcuda, unsigned shown);
+
+/*
+ * The libcuda around an address that the program has got by asking. One that no object of it was
+ * seen to load stops the library: others may be bound to it. `certain`: the address is a driver's,
+ * whatever its file is called, and nobody asks for that by name.
+ */
+struct ag_libcuda *ag_bind_found(const void *address, bool certain);
 
 /*
  * The door that the program gets in place of the thunk while there is a trace file, for a function
@@ -92,38 +107,8 @@ void ag_find_dlsym(void);
 /* musl's dlsym(). */
 void *ag_musl_dlsym(void);
 
-/* The calling thread's look-up of a CUDA name by dlsym(). */
-extern _Thread_local struct ag_look_up {
-    bool inside;     /* the door is deciding: what it looks up itself is left to the real dlsym() */
-    bool came_again; /* the door was called meanwhile, since this was last cleared */
-} ag_look_up __attribute__((tls_model("initial-exec")));
-
-/*
- * Whether the program's look-ups come to this library's dlsym(). The dlsym() of another library may
- * stand in front of it, and call the C library's instead.
- */
-bool ag_dlsym_is_asked(void *libcuda);
-
-/*
- * What `name` would be bound to without this library, for code at `caller` (NULL: in the global
- * scope only). NULL: to nothing.
- */
-void *ag_behind_us(const char *name, const void *caller);
-
-/* `name` as the object around `caller` sees it in itself and what it depends on. */
-void *ag_in_scope_of(const void *caller, const char *name);
-
 /* A string of a loaded object's dynamic section (DT_SONAME); NULL if it has none. */
 const char *ag_dynamic_string(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag);
-/*
- * Other libraries may have variables that are named like functions of the driver. References to
- * them that were bound to this library are bound to the variables again, in objects that were
- * loaded since the last call. To be called before the program is told a function's address.
- */
-void ag_pointers_at_look_up(void);
-
-/* Where an object that dl_iterate_phdr() reports lies in memory. */
-void ag_object_range(const struct dl_phdr_info *info, uintptr_t *start, uintptr_t *end);
 
 /* -- The shortcut past the runtime ---------------------------------------- */
 
@@ -145,12 +130,19 @@ bool ag_shortcut_taken(void *real, const void *kernel, struct ag_kernel_call *ca
 /* When `real` calls the driver's launch. True: the engine has been asked about this launch. */
 bool ag_shortcut_asked(const struct ag_kernel_call *call);
 
-/* After `real` has returned: remembers which function the kernel stands for. */
-void ag_shortcut_learn(void *real, const void *kernel, bool success);
+/* After `real` has returned: remembers which function the kernel stands for. `usable`: as the
+   runtime does for each further launch. */
+void ag_shortcut_learn(void *real, const void *kernel, bool success, bool usable);
 
 /* -- Process -------------------------------------------------------------- */
 
-/* Reads the options at the first sight of libcuda. False: the library is switched off. */
+/* Whether AUTOGRAPH_DISABLE is set: then no symbol is changed. */
+bool ag_switched_off(void);
+
+/* From now on a fork waits for the lock of the doors. False: it will not. */
+bool ag_watches_forks(void);
+
+/* Reads the options at the first use of libcuda. False: the library is switched off. */
 bool ag_enabled(void);
 
 /* Starts the engine: the program is about to get the first door. */

@@ -1,258 +1,152 @@
 /* SPDX-License-Identifier: MIT */
-/* What a caller of a CUDA runtime would be bound to without this library. */
+/* The runtimes that are loaded. */
 #include "preload/runtime.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <link.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <string.h>
 
-#include "preload/preload.h"
+#include "engine/engine.h"
 
 #define RUNTIME "libcudart.so"
 
-/* -- Looking it up ---------------------------------------------------------- */
+struct ag_runtime ag_runtimes[AG_RUNTIMES];
 
-/*
- * The version that the object asks of the runtime's functions, "libcudart.so.13": a program that
- * holds two runtimes is bound to each by it. NULL if it asks for none.
- */
-static const char *version_asked(const struct link_map *object)
-{
-    const ElfW(Verneed) *need = NULL;
-    const char *strings = NULL;
-    for (const ElfW(Dyn) *entry = object->l_ld; entry && entry->d_tag != DT_NULL; entry++) {
-        if (entry->d_tag == DT_VERNEED)
-            need = (const void *)(object->l_addr + entry->d_un.d_ptr); /* not relocated in place */
-        else if (entry->d_tag == DT_STRTAB)
-            strings = (const char *)entry->d_un.d_ptr;
-    }
-    while (need && strings) {
-        const ElfW(Vernaux) *version = (const void *)((const char *)need + need->vn_aux);
-        if (strncmp(strings + version->vna_name, RUNTIME, strlen(RUNTIME)) == 0)
-            return strings + version->vna_name;
-        need = need->vn_next ? (const void *)((const char *)need + need->vn_next) : NULL;
-    }
-    return NULL;
-}
-
-/* struct dl_find_object of glibc 2.35, and room for what comes behind it. */
-struct place {
-    unsigned long long flags;
-    void *start, *end;
-    struct link_map *object;
-    unsigned long long others[12];
+static const char *const names[AG_RUNTIME_FUNCTIONS] = {
+    [AG_LAUNCH] = "cudaLaunchKernel",          [AG_LAUNCH_PTSZ] = "cudaLaunchKernel_ptsz",
+    [AG_LAUNCH_HANDLE] = "__cudaLaunchKernel", [AG_LAUNCH_HANDLE_PTSZ] = "__cudaLaunchKernel_ptsz",
+    [AG_PUSH] = "__cudaPushCallConfiguration", [AG_POP] = "__cudaPopCallConfiguration",
 };
 
-/* glibc's _dl_find_object(), which takes no lock; NULL before 2.35. */
-typedef int object_finder(void *address, struct place *place);
-static object_finder *_Atomic find_object;
-
-/* The object around an address; NULL if there is none. */
-static struct link_map *object_of(const void *address)
+bool ag_runtime_is_one(const struct ag_object *object)
 {
-    object_finder *lock_free = atomic_load_explicit(&find_object, memory_order_relaxed);
-    struct place place;
-    if (lock_free)
-        return lock_free((void *)(uintptr_t)address, &place) == 0 ? place.object : NULL;
-    Dl_info info;
-    struct link_map *object = NULL;
-    return dladdr1(address, &info, (void **)&object, RTLD_DL_LINKMAP) ? object : NULL;
+    return ag_object_is_named(object, RUNTIME);
 }
 
-static bool defines_versions(const struct link_map *object)
+static bool is_loaded(const struct ag_runtime *runtime)
 {
-    for (const ElfW(Dyn) *entry = object->l_ld; entry && entry->d_tag != DT_NULL; entry++)
-        if (entry->d_tag == DT_VERDEF)
+    return runtime->object.end != 0;
+}
+
+bool ag_runtimes_known(void)
+{
+    for (unsigned i = 0; i < AG_RUNTIMES; i++)
+        if (is_loaded(&ag_runtimes[i]))
             return true;
     return false;
 }
 
-/* A definition without a version does for any, where the linker binds a call; dlvsym() skips it. */
-static void *find(void *handle, const char *name, const char *version)
+/* -- What is loaded ---------------------------------------------------------------- */
+
+static struct ag_runtime *runtime_at(uintptr_t address)
 {
-    void *first = ag_dlsym(handle, name);
-    const struct link_map *object = version && first ? object_of(first) : NULL;
-    return version && (!object || defines_versions(object)) ? dlvsym(handle, name, version) : first;
-}
-
-static void *find_in(const char *path, const char *name, const char *version)
-{
-    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-    if (!handle)
-        return NULL;
-    void *found = find(handle, name, version);
-    dlclose(handle);
-    return found;
-}
-
-struct runtimes {
-    unsigned count;
-    char path[4096];
-};
-
-static int note_runtime(struct dl_phdr_info *info, size_t size, void *context)
-{
-    (void)size;
-    struct runtimes *runtimes = context;
-    const char *slash = strrchr(info->dlpi_name, '/');
-    const char *file = slash ? slash + 1 : info->dlpi_name;
-    if (strncmp(file, RUNTIME, strlen(RUNTIME)) == 0 &&
-        strlen(info->dlpi_name) < sizeof runtimes->path && runtimes->count++ == 0)
-        strcpy(runtimes->path, info->dlpi_name);
-    return 0;
-}
-
-/* Where the dynamic linker searches behind the global scope: what the object and its opener need.
- */
-static void *find_elsewhere(const char *name, const struct link_map *object, const char *version)
-{
-    void *found = NULL;
-    if (object && object->l_name[0])
-        found = find_in(object->l_name, name, version);
-    if (!found && version)
-        found = find_in(version, name, version); /* a version of the runtime is named as its file */
-    if (!found) {
-        struct runtimes runtimes = {0};
-        dl_iterate_phdr(note_runtime, &runtimes);
-        if (runtimes.count == 1)
-            found = find_in(runtimes.path, name, NULL);
-    }
-    return found;
-}
-
-/* Keeps the object around `address` loaded, so that the address stays valid. */
-static bool pin(const void *address)
-{
-    const struct link_map *object = object_of(address);
-    if (!object)
-        return false;
-    return !object->l_name[0] || dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-}
-
-/* -- Remembering it -------------------------------------------------------- */
-
-static const char *const names[AG_RUNTIME_FUNCTIONS] = {
-    [AG_LAUNCH] = "cudaLaunchKernel",
-    [AG_LAUNCH_PTSZ] = "cudaLaunchKernel_ptsz",
-    [AG_LAUNCH_HANDLE] = "__cudaLaunchKernel",
-    [AG_LAUNCH_HANDLE_PTSZ] = "__cudaLaunchKernel_ptsz",
-    [AG_LAUNCH_EX] = "cudaLaunchKernelExC",
-    [AG_LAUNCH_EX_PTSZ] = "cudaLaunchKernelExC_ptsz",
-    [AG_LAUNCH_COOPERATIVE] = "cudaLaunchCooperativeKernel",
-    [AG_LAUNCH_COOPERATIVE_PTSZ] = "cudaLaunchCooperativeKernel_ptsz",
-    [AG_PUSH] = "__cudaPushCallConfiguration",
-    [AG_POP] = "__cudaPopCallConfiguration",
-};
-
-struct ag_binding ag_bindings[AG_RUNTIME_FUNCTIONS][AG_BINDINGS];
-
-/*
- * The runtime's functions that the global scope has, by version. All objects that ask for a version
- * find the same functions, since what is loaded later comes behind them. So all functions are
- * looked up once, together, and a later launch from a new place needs no look-up. That matters
- * because a look-up takes the loader's lock: a thread that opens a library may have it while the
- * library's constructor waits for a thread that launches.
- */
-enum {
-    VERSIONS = 8,      /* versions that are remembered */
-    VERSION_SIZE = 32, /* bytes of a version's name, with its zero */
-};
-
-static struct version {
-    _Atomic bool ready;       /* constant from then on */
-    char asked[VERSION_SIZE]; /* "" for none */
-    void *function[AG_PUSH_PAIRED];
-} versions[VERSIONS];
-static _Atomic unsigned versions_taken; /* may be more than there are */
-
-static const struct version *known_version(const char *asked)
-{
-    for (unsigned i = 0; i < VERSIONS; i++)
-        if (atomic_load_explicit(&versions[i].ready, memory_order_acquire) &&
-            strcmp(versions[i].asked, asked ? asked : "") == 0)
-            return &versions[i];
+    for (unsigned i = 0; i < AG_RUNTIMES; i++)
+        if (address >= ag_runtimes[i].object.start && address < ag_runtimes[i].object.end)
+            return &ag_runtimes[i];
     return NULL;
 }
 
-/* Two threads may learn the same: then it is there twice. */
-static void learn_version(const char *asked)
+void ag_runtimes_begin(void)
 {
-    if ((asked && strlen(asked) >= VERSION_SIZE) || atomic_load(&versions_taken) >= VERSIONS)
-        return;
-    unsigned taken = atomic_fetch_add(&versions_taken, 1);
-    if (taken >= VERSIONS)
-        return;
-    struct version *new = &versions[taken];
-    for (unsigned i = 0; i < AG_PUSH_PAIRED; i++) {
-        void *found = find(RTLD_NEXT, names[i], asked);
-        if (found && pin(found)) {
-            new->function[i] = found;
-            (void)ag_runtime_version(found);
-        }
-    }
-    dlerror(); /* forget what an older runtime has not */
-    strcpy(new->asked, asked ? asked : "");
-    atomic_store_explicit(&new->ready, true, memory_order_release);
+    for (unsigned i = 0; i < AG_RUNTIMES; i++)
+        ag_runtimes[i].seen = false;
 }
 
-void ag_runtime_remember(enum ag_runtime_function which, uintptr_t caller, void *function)
+/* Another file may lie where one was, or the same anew: then its symbols do not lead to doors. */
+void ag_runtime_keep(const struct ag_object *object)
 {
-    for (unsigned i = 0; i < AG_PROBES; i++) {
-        struct ag_binding *binding = ag_binding_of(which, caller, i);
-        uintptr_t there = 0;
-        if (atomic_compare_exchange_strong(&binding->caller, &there, caller) || there == caller) {
-            atomic_store_explicit(&binding->function, function, memory_order_release);
-            break;
-        }
+    struct ag_runtime *runtime = runtime_at((uintptr_t)object->symbols);
+    for (size_t i = 0; runtime && i < object->symbol_count; i++)
+        if (ag_is_ours((void *)(object->base + object->symbols[i].st_value)))
+            runtime->seen = true;
+}
+
+/* A kernel of another program may have the address of one that was launched there. */
+void ag_runtimes_end(void)
+{
+    for (unsigned i = 0; i < AG_RUNTIMES; i++) {
+        if (!is_loaded(&ag_runtimes[i]) || ag_runtimes[i].seen)
+            continue;
+        memset(&ag_runtimes[i], 0, sizeof ag_runtimes[i]);
+        ag_engine_changed();
     }
 }
 
-void *ag_runtime_bind(enum ag_runtime_function which, uintptr_t caller)
+static int index_of(const char *name)
 {
-    int saved = errno;
-    if (atomic_load_explicit(&versions_taken, memory_order_relaxed) == 0)
-        atomic_store(&find_object, (object_finder *)ag_dlsym(RTLD_NEXT, "_dl_find_object"));
-    const struct link_map *object = object_of((const void *)caller);
-    const char *asked = object ? version_asked(object) : NULL;
-    const struct version *version = known_version(asked);
-    void *known = version ? version->function[which] : NULL;
-    void *found = known ? known : find(RTLD_NEXT, names[which], asked);
-    if (found && !version)
-        learn_version(asked);
-    if (!found)
-        found = find_elsewhere(names[which], object, asked);
-    if (found && (known || pin(found)))
-        ag_runtime_remember(which, caller, found);
-    errno = saved;
-    return found;
+    for (int i = 0; i < AG_RUNTIME_FUNCTIONS; i++)
+        if (strcmp(name, names[i]) == 0)
+            return i;
+    return -1;
 }
 
-bool ag_runtime_is_one(const void *function, const void *other)
+static void read_symbols(struct ag_runtime *runtime)
 {
-    const struct link_map *object = object_of(function);
-    return object && object == object_of(other);
+    const struct ag_object *object = &runtime->object;
+    for (size_t i = 0; i < object->symbol_count; i++) {
+        const char *name = ag_object_function(object, &object->symbols[i]);
+        void *function = (void *)(object->base + object->symbols[i].st_value);
+        if (name && strcmp(name, "cudaRuntimeGetVersion") == 0)
+            runtime->get_version = (int (*)(int *))function;
+        else if (name && index_of(name) >= 0)
+            runtime->real[index_of(name)] = function;
+    }
 }
 
-int ag_runtime_version(const void *function)
+/* False: its symbols stay as they are. */
+static bool show_doors(const struct ag_runtime *runtime)
 {
-    /* The loader takes long to say so, and a lock: each thread asks for each kernel. */
-    void *known = ag_runtime_known(AG_VERSION, (uintptr_t)function);
-    if (known)
-        return (int)(intptr_t)known;
-    int saved = errno;
-    Dl_info info;
-    int version = 0;
-    void *handle = dladdr(function, &info) ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-    int (*get)(int *) = handle ? ag_dlsym(handle, "cudaRuntimeGetVersion") : NULL;
-    if (get && get(&version) != 0)
-        version = 0;
-    if (handle)
-        dlclose(handle);
-    if (version > 0)
-        ag_runtime_remember(AG_VERSION, (uintptr_t)function, (void *)(intptr_t)version);
-    errno = saved;
+    const struct ag_object *object = &runtime->object;
+    struct ag_opened opened;
+    if (!ag_object_open(object, (uintptr_t)object->symbols,
+                        object->symbol_count * sizeof *object->symbols, &opened))
+        return false;
+    for (size_t i = 0; i < object->symbol_count; i++) {
+        ElfW(Sym) *symbol = &object->symbols[i];
+        uintptr_t door = ag_runtime_in_place_of(object->base + symbol->st_value);
+        if (door && ag_object_function(object, symbol))
+            __atomic_store_n(&symbol->st_value, door - object->base, __ATOMIC_RELEASE);
+    }
+    ag_object_close(&opened);
+    return true;
+}
+
+/* One without doors works as well: the driver's doors see its launches. */
+void ag_runtime_add(const struct ag_object *object,
+                    void *const doors[AG_RUNTIMES][AG_RUNTIME_FUNCTIONS])
+{
+    if (runtime_at((uintptr_t)object->symbols))
+        return;
+    for (unsigned i = 0; i < AG_RUNTIMES; i++) {
+        struct ag_runtime *runtime = &ag_runtimes[i];
+        if (is_loaded(runtime))
+            continue;
+        runtime->object = *object;
+        runtime->doors = doors[i];
+        read_symbols(runtime);
+        if (!show_doors(runtime))
+            memset(runtime, 0, sizeof *runtime);
+        break;
+    }
+}
+
+uintptr_t ag_runtime_in_place_of(uintptr_t address)
+{
+    const struct ag_runtime *runtime = runtime_at(address);
+    for (unsigned i = 0; runtime && i < AG_RUNTIME_FUNCTIONS; i++)
+        if ((uintptr_t)runtime->real[i] == address)
+            return (uintptr_t)runtime->doors[i];
+    return 0;
+}
+
+/* -- Its version -------------------------------------------------------------------- */
+
+int ag_runtime_version(struct ag_runtime *runtime)
+{
+    int version = atomic_load_explicit(&runtime->version, memory_order_relaxed);
+    if (version != 0 || !runtime->get_version)
+        return version;
+    if (runtime->get_version(&version) != AG_RUNTIME_SUCCESS)
+        return 0;
+    atomic_store_explicit(&runtime->version, version, memory_order_relaxed);
     return version;
 }

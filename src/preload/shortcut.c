@@ -19,7 +19,6 @@
 #include <string.h>
 
 #include "driver/driver.h"
-#include "preload/runtime.h"
 
 _Thread_local struct ag_shortcut ag_shortcut __attribute__((tls_model("initial-exec")));
 
@@ -117,7 +116,7 @@ bool ag_shortcut_asked(const struct ag_kernel_call *call)
     return launch->asked && call->func == launch->call->func && call->ptsz == launch->call->ptsz;
 }
 
-void ag_shortcut_learn(void *real, const void *kernel, bool success)
+void ag_shortcut_learn(void *real, const void *kernel, bool success, bool usable)
 {
     const struct ag_shortcut launch = ag_shortcut;
     ag_shortcut.call = NULL;
@@ -126,6 +125,5 @@ void ag_shortcut_learn(void *real, const void *kernel, bool success)
     bool confirmed = launch.asked && launch.seen && launch.func == launch.call->func;
     if (!success || confirmed || ag_current.context == NULL)
         return;
-    bool usable = launch.seen && ag_runtime_version(real) >= 12000;
-    remember(real, kernel, usable ? launch.func : NULL, launch.ptsz);
+    remember(real, kernel, usable && launch.seen ? launch.func : NULL, launch.ptsz);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Start, fork and exit. The first address in libcuda starts everything: the library's only
- * constructor does no more than remember what the process began with (config/initial.h). What is
- * looked at whenever an object was loaded is in pointers.c.
+ * Start, fork and exit. The first use of a libcuda starts everything: before, the library remembers
+ * what the process began with (config/initial.h), and looks at objects that were loaded (bind.c).
  */
 #include "preload/preload.h"
 
@@ -23,6 +22,7 @@
 #include "observe/log.h"
 #include "observe/range.h"
 #include "observe/verbose.h"
+#include "preload/objects.h"
 
 static pthread_once_t once_configured = PTHREAD_ONCE_INIT;
 static pthread_once_t once_initialised = PTHREAD_ONCE_INIT;
@@ -77,6 +77,7 @@ static void at_exit(void)
  */
 static void in_child(void)
 {
+    ag_doors_unlock();
     if (user == 0)
         return;
     user = 0;
@@ -85,6 +86,36 @@ static void in_child(void)
     atomic_store(&ag_engine_on, false);
     atomic_store(&ag_listeners, 0);
     atomic_store(&ag_curious_streams, 0);
+}
+
+/* A look-up may wait for the doors, and no range for a look-up. */
+static void before_fork(void)
+{
+    ag_range_before_fork();
+    ag_doors_lock();
+}
+
+static void behind_fork(void)
+{
+    ag_doors_unlock();
+    ag_range_behind_fork();
+}
+
+/* Not by pthread_once(): in the child of a fork that comes meanwhile it would begin again, and each
+   lock would be taken twice. */
+bool ag_watches_forks(void)
+{
+    static atomic_flag asked = ATOMIC_FLAG_INIT;
+    static _Atomic bool failed;
+    if (!atomic_flag_test_and_set(&asked))
+        failed = pthread_atfork(before_fork, behind_fork, in_child) != 0;
+    return !failed;
+}
+
+bool ag_switched_off(void)
+{
+    const char *disable = ag_initial_variable("AUTOGRAPH_DISABLE");
+    return disable && *disable && strcmp(disable, "0") != 0;
 }
 
 static void complain(const char *mistake)
@@ -96,15 +127,13 @@ static void configure(void)
 {
     if (!dlvsym) /* musl.c */
         return;
-    const char *disable = ag_initial_variable("AUTOGRAPH_DISABLE");
-    if (disable && *disable && strcmp(disable, "0") != 0)
+    if (ag_switched_off())
         return;
     ag_config_load(complain);
     const char *off = ag_config_off();
     if (off != NULL && ag_opt.log_verbose)
         ag_log(AG_LOG_ALWAYS, "nothing is held: %s", off);
-    enabled =
-        off == NULL && pthread_atfork(ag_range_before_fork, ag_range_behind_fork, in_child) == 0;
+    enabled = off == NULL && ag_watches_forks();
 }
 
 bool ag_enabled(void)
@@ -133,12 +162,11 @@ static void register_exit(void)
    580). Variables count as they are at either time, until there is a context. */
 void ag_driver_reads_variables(bool for_good)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static bool known; /* under the lock */
-    pthread_mutex_lock(&lock);
+    ag_doors_lock();
     const char *forbids = known ? NULL : ag_cuda_load();
     known |= for_good;
-    pthread_mutex_unlock(&lock);
+    ag_doors_unlock();
     if (forbids != NULL)
         ag_give_up("%s", forbids);
 }

@@ -28,28 +28,6 @@ void *ag_dlsym(void *handle, const char *name)
 
 /* -- Objects -------------------------------------------------------------- */
 
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-extern const char _end[] __attribute__((visibility("hidden")));
-
-bool ag_is_ours(const void *address)
-{
-    return (uintptr_t)address >= (uintptr_t)__ehdr_start && (uintptr_t)address < (uintptr_t)_end;
-}
-
-void ag_object_range(const struct dl_phdr_info *info, uintptr_t *start, uintptr_t *end)
-{
-    *start = UINTPTR_MAX;
-    *end = 0;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type != PT_LOAD)
-            continue;
-        uintptr_t at = info->dlpi_addr + segment->p_vaddr;
-        *start = at < *start ? at : *start;
-        *end = at + segment->p_memsz > *end ? at + segment->p_memsz : *end;
-    }
-}
-
 const char *ag_dynamic_string(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag)
 {
     const char *strings = NULL;
@@ -61,50 +39,4 @@ const char *ag_dynamic_string(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag)
             found = entry;
     }
     return strings && found ? strings + found->d_un.d_val : NULL;
-}
-
-/* A handle of the object that contains `address`, to be closed; NULL for the program itself. */
-static void *open_object_of(const void *address)
-{
-    Dl_info info;
-    struct link_map *map = NULL;
-    if (!dladdr1 || !dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) || !map ||
-        !map->l_name[0])
-        return NULL;
-    return dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
-}
-
-void *ag_in_scope_of(const void *caller, const char *name)
-{
-    void *handle = open_object_of(caller);
-    if (!handle)
-        return NULL;
-    void *found = ag_dlsym(handle, name);
-    dlclose(handle);
-    return found;
-}
-
-void *ag_behind_us(const char *name, const void *caller)
-{
-    void *found = ag_dlsym(RTLD_NEXT, name);
-    if (!found && caller)
-        found = ag_in_scope_of(caller, name);
-    return found;
-}
-
-/* -- Whether the program's look-ups come here ------------------------------- */
-
-_Thread_local struct ag_look_up ag_look_up __attribute__((tls_model("initial-exec")));
-
-bool ag_dlsym_is_asked(void *libcuda)
-{
-    void *(*first)(void *, const char *) =
-        (void *(*)(void *, const char *))ag_dlsym(RTLD_DEFAULT, "dlsym");
-    bool saved = ag_look_up.inside;
-    ag_look_up.inside = true;
-    ag_look_up.came_again = false;
-    if (first)
-        (void)first(libcuda, "cuInit");
-    ag_look_up.inside = saved;
-    return ag_look_up.came_again;
 }

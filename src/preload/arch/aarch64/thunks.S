@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Barrier thunks and exported driver functions, aarch64. Both end in a jump, so that the real
+ * Barrier thunks and gates, aarch64. Both end in a jump, so that the real
  * function finds registers and stack as the caller left them. x15, x16 and x17 belong to nobody at a
  * call.
  */
 #include "preload/arch.h"
 
     .hidden ag_slots
-    .hidden ag_exports
+    .hidden ag_gate_words
     .hidden ag_listeners
     .hidden ag_curious_streams
     .hidden ag_memory_state
     .hidden ag_thunk_barrier
-    .hidden ag_export_bind
+    .hidden ag_gate_decide
 
 #define FRAME          240
 #define SAVED_INTEGERS 16
@@ -113,50 +113,41 @@ ag_thunks:
     .cfi_endproc
     .size   ag_thunks, . - ag_thunks
 
-/* -- Exports -------------------------------------------------------------- */
+/* -- Gates ---------------------------------------------------------------- */
 
-    .type   ag_export, %function
+    .globl  ag_gate_undecided
+    .hidden ag_gate_undecided
+    .type   ag_gate_undecided, %function
     .p2align 4
-ag_export: /* w16: index of an exported function that has not been bound yet */
+ag_gate_undecided: /* x16: the word of a gate */
     .cfi_startproc
     save_arguments
-    mov     w0, w16
-    mov     x1, x30
-    bl      ag_export_bind
+    mov     x0, x16
+    bl      ag_gate_decide
     str     x0, [sp, #SAVED_SCRATCH]
     restore_arguments
     br      x16
     .cfi_endproc
-    .size   ag_export, . - ag_export
+    .size   ag_gate_undecided, . - ag_gate_undecided
 
-/*
- * The load acquires: what the function's slot holds was written before its address.
- *
- * Without a size: a program that has a copy of a variable of this name begins with the variable's
- * value, which the dynamic linker copies from the first symbol of the name: from here, as many bytes
- * as it has.
- */
-.macro export name
-    .globl  \name
-    .type   \name, %function
-    .p2align 4
-\name:
-    .cfi_startproc
-    hint    #34 /* bti c */
-    adrp    x16, ag_exports + 8 * index
-    add     x16, x16, #:lo12:(ag_exports + 8 * index)
-    ldar    x16, [x16]
-    cbz     x16, 1f
-    br      x16
-1:  mov     w16, #index
-    b       ag_export
-    .cfi_endproc
-    .set index, index + 1
-.endm
-
+/* The load acquires: what the function's slot holds was written before its word. */
+    .set slots, index
     .set index, 0
-#define AG_SLOT(name, class, argument, ptsz) export name
-#include "preload/slots.inc"
-#undef AG_SLOT
+    .globl  ag_gates
+    .hidden ag_gates
+    .type   ag_gates, %function
+    .p2align 4
+ag_gates:
+    .cfi_startproc
+    .rept AG_LIBCUDAS * slots
+    adrp    x16, ag_gate_words + 8 * index
+    add     x16, x16, #:lo12:(ag_gate_words + 8 * index)
+    ldar    x17, [x16]
+    br      x17
+    .set index, index + 1
+    .endr
+    .org ag_gates + AG_GATE_SIZE * index /* an error if a gate is larger than that */
+    .cfi_endproc
+    .size   ag_gates, . - ag_gates
 
     .section .note.GNU-stack, "", %progbits

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Barrier thunks and exported driver functions, x86-64. Both end in a jump, so that the real
+ * Barrier thunks and gates, x86-64. Both end in a jump, so that the real
  * function finds registers and stack as the caller left them. %r11 belongs to nobody at a call, nor
  * does %rax: no driver function takes a variable number of arguments.
  */
@@ -13,12 +13,12 @@
 #endif
 
     .hidden ag_slots
-    .hidden ag_exports
+    .hidden ag_gate_words
     .hidden ag_listeners
     .hidden ag_curious_streams
     .hidden ag_memory_state
     .hidden ag_thunk_barrier
-    .hidden ag_export_bind
+    .hidden ag_gate_decide
 
 /* Saves all that can carry an argument, and %r11. */
 .macro save_arguments
@@ -145,47 +145,40 @@ ag_thunks:
     .cfi_endproc
     .size   ag_thunks, . - ag_thunks
 
-/* -- Exports -------------------------------------------------------------- */
+/* -- Gates ---------------------------------------------------------------- */
 
-    .type   ag_export, @function
+    .globl  ag_gate_undecided
+    .hidden ag_gate_undecided
+    .type   ag_gate_undecided, @function
     .p2align 4
-ag_export: /* %r11d: index of an exported function that has not been bound yet */
+ag_gate_undecided: /* %rax: the word of a gate */
     .cfi_startproc
     save_arguments
-    movl    %r11d, %edi
-    movq    RETURN_ADDRESS(%rsp), %rsi
-    call    ag_export_bind
+    movq    %rax, %rdi
+    call    ag_gate_decide
     movq    %rax, SAVED_SCRATCH(%rsp)
     restore_arguments
     jmp     *%r11
     .cfi_endproc
-    .size   ag_export, . - ag_export
+    .size   ag_gate_undecided, . - ag_gate_undecided
 
-/*
- * Without a size: a program that has a copy of a variable of this name begins with the variable's
- * value, which the dynamic linker copies from the first symbol of the name: from here, as many bytes
- * as it has.
- */
-.macro export name
-    .globl  \name
-    .type   \name, @function
-    .p2align 4
-\name:
-    .cfi_startproc
-    _CET_ENDBR
-    movq    ag_exports + 8 * index(%rip), %r11
-    testq   %r11, %r11
-    jz      1f
-    jmp     *%r11
-1:  movl    $index, %r11d
-    jmp     ag_export
-    .cfi_endproc
-    .set index, index + 1
-.endm
-
+    .set slots, index
     .set index, 0
-#define AG_SLOT(name, class, argument, ptsz) export name
-#include "preload/slots.inc"
-#undef AG_SLOT
+    .globl  ag_gates
+    .hidden ag_gates
+    .type   ag_gates, @function
+    .p2align 4
+ag_gates:
+    .cfi_startproc
+    .rept AG_LIBCUDAS * slots
+    .p2align 4
+    _CET_ENDBR
+    leaq    ag_gate_words + 8 * index(%rip), %rax
+    jmp     *(%rax)
+    .set index, index + 1
+    .endr
+    .org ag_gates + AG_GATE_SIZE * index /* an error if a gate is larger than that */
+    .cfi_endproc
+    .size   ag_gates, . - ag_gates
 
     .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading what the dynamic linker has made of an object, and writing into it. */
+#include "preload/objects.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifdef __x86_64__
+enum { TO_GOT = R_X86_64_GLOB_DAT, TO_ADDRESS = R_X86_64_64, TO_JUMP = R_X86_64_JUMP_SLOT };
+#else
+enum { TO_GOT = R_AARCH64_GLOB_DAT, TO_ADDRESS = R_AARCH64_ABS64, TO_JUMP = R_AARCH64_JUMP_SLOT };
+#endif
+
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+bool ag_is_ours(const void *address)
+{
+    return (uintptr_t)address >= (uintptr_t)__ehdr_start && (uintptr_t)address < (uintptr_t)_end;
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void ag_doors_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void ag_doors_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* -- Reading ------------------------------------------------------------------ */
+
+/* Symbols in a table of DT_GNU_HASH: one more than the last of the longest chain. */
+static size_t count_hashed(const uint32_t *table)
+{
+    uint32_t buckets = table[0], first = table[1], bloom = table[2], last = 0;
+    const uint32_t *bucket = table + 4 + bloom * (sizeof(ElfW(Addr)) / sizeof *table);
+    const uint32_t *chain = bucket + buckets;
+    for (uint32_t i = 0; i < buckets; i++)
+        last = bucket[i] > last ? bucket[i] : last;
+    if (last < first)
+        return first;
+    while (!(chain[last - first] & 1))
+        last++;
+    return last + 1;
+}
+
+struct dynamic {
+    const char *soname_at; /* an offset in the strings, or NULL */
+    size_t relative;       /* relocations at the beginning, without a symbol */
+};
+
+static void read_entry(struct ag_object *object, struct dynamic *dynamic, const ElfW(Dyn) * entry)
+{
+    uintptr_t value = entry->d_un.d_ptr;
+    /* The dynamic linker adds the base, but not in an object that it did not load (vDSO). */
+    const void *pointer = (const void *)(value < object->base ? value + object->base : value);
+    switch (entry->d_tag) {
+    case DT_SYMTAB:
+        object->symbols = (ElfW(Sym) *)(uintptr_t)pointer;
+        break;
+    case DT_STRTAB:
+        object->strings = pointer;
+        break;
+    case DT_SONAME:
+        dynamic->soname_at = (const char *)value;
+        break;
+    case DT_HASH:
+        object->symbol_count = ((const uint32_t *)pointer)[1];
+        break;
+    case DT_GNU_HASH:
+        object->symbol_count = count_hashed(pointer);
+        break;
+    case DT_RELA:
+        object->relocations.list = pointer;
+        break;
+    case DT_RELASZ:
+        object->relocations.count = value / sizeof(ElfW(Rela));
+        break;
+    case DT_RELACOUNT:
+        dynamic->relative = value;
+        break;
+    case DT_JMPREL:
+        object->jumps.list = pointer;
+        break;
+    case DT_PLTRELSZ:
+        object->jumps.count = value / sizeof(ElfW(Rela));
+        break;
+    default:
+        break;
+    }
+}
+
+/* The C library protects whole pages only: one that RELRO ends in stays writable. */
+static void note_segment(struct ag_object *object, const ElfW(Phdr) * segment)
+{
+    uintptr_t start = object->base + segment->p_vaddr, end = start + segment->p_memsz;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    if (segment->p_type == PT_LOAD) {
+        object->start = start < object->start ? start : object->start;
+        object->end = end > object->end ? end : object->end;
+    } else if (segment->p_type == PT_GNU_RELRO) {
+        object->relro = start & -page;
+        object->relro_end = end & -page;
+    }
+}
+
+bool ag_object_read(const struct dl_phdr_info *info, struct ag_object *object)
+{
+    *object = (struct ag_object){
+        .base = info->dlpi_addr,
+        .start = UINTPTR_MAX,
+        .path = info->dlpi_name,
+        .segments = info->dlpi_phdr,
+        .segment_count = info->dlpi_phnum,
+    };
+    const ElfW(Dyn) *entry = NULL;
+    struct dynamic dynamic = {0};
+    for (unsigned i = 0; i < object->segment_count; i++) {
+        note_segment(object, &object->segments[i]);
+        if (object->segments[i].p_type == PT_DYNAMIC)
+            entry = (const ElfW(Dyn) *)(object->base + object->segments[i].p_vaddr);
+    }
+    if (!entry || entry == _DYNAMIC)
+        return false;
+    for (; entry->d_tag != DT_NULL; entry++)
+        read_entry(object, &dynamic, entry);
+    if (!object->symbols || !object->strings)
+        return false;
+    object->soname = dynamic.soname_at ? object->strings + (uintptr_t)dynamic.soname_at : "";
+    if (dynamic.relative <= object->relocations.count) {
+        object->relocations.list += dynamic.relative;
+        object->relocations.count -= dynamic.relative;
+    }
+    return true;
+}
+
+bool ag_object_is_named(const struct ag_object *object, const char *name)
+{
+    const char *slash = strrchr(object->path, '/');
+    size_t length = strlen(name);
+    return strncmp(slash ? slash + 1 : object->path, name, length) == 0 ||
+           strncmp(object->soname, name, length) == 0;
+}
+
+const char *ag_object_function(const struct ag_object *object, const ElfW(Sym) * symbol)
+{
+    bool defined = symbol->st_shndx != SHN_UNDEF && symbol->st_shndx != SHN_ABS &&
+                   symbol->st_value != 0 && ELF64_ST_BIND(symbol->st_info) != STB_LOCAL;
+    return defined && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC ? object->strings + symbol->st_name
+                                                                 : NULL;
+}
+
+/* -- Writing ------------------------------------------------------------------ */
+
+static int protection_of(const struct ag_object *object, uintptr_t at)
+{
+    if (at >= object->relro && at < object->relro_end)
+        return PROT_READ;
+    for (unsigned i = 0; i < object->segment_count; i++) {
+        const ElfW(Phdr) *segment = &object->segments[i];
+        if (segment->p_type == PT_LOAD && at - object->base - segment->p_vaddr < segment->p_memsz)
+            return (segment->p_flags & PF_R ? PROT_READ : 0) |
+                   (segment->p_flags & PF_W ? PROT_WRITE : 0) |
+                   (segment->p_flags & PF_X ? PROT_EXEC : 0);
+    }
+    return PROT_READ | PROT_WRITE;
+}
+
+/* No page of symbols has code in it, even if its segment has. */
+bool ag_object_open(const struct ag_object *object, uintptr_t at, size_t size,
+                    struct ag_opened *opened)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    *opened = (struct ag_opened){(void *)(at & -page), size + (at & (page - 1)),
+                                 protection_of(object, at)};
+    if (!(opened->protection & PROT_WRITE))
+        return mprotect(opened->first, opened->length, PROT_READ | PROT_WRITE) == 0;
+    opened->protection = -1;
+    return true;
+}
+
+/* A system may forbid that what was written to becomes executable. */
+void ag_object_close(const struct ag_opened *opened)
+{
+    if (opened->protection != -1 &&
+        mprotect(opened->first, opened->length, opened->protection) != 0)
+        (void)mprotect(opened->first, opened->length, PROT_READ);
+}
+
+/* The program may write to the word at this moment: then that counts. Another thread may execute
+   the page if there is code in it, so that it cannot be opened. */
+static bool write_word(const struct ag_object *object, uintptr_t at, uintptr_t before,
+                       uintptr_t now)
+{
+    struct ag_opened opened;
+    if (protection_of(object, at) & PROT_EXEC || !ag_object_open(object, at, sizeof now, &opened))
+        return false;
+    if (at % sizeof now == 0)
+        (void)atomic_compare_exchange_strong((_Atomic uintptr_t *)at, &before, now);
+    else
+        memcpy((void *)at, &now, sizeof now);
+    ag_object_close(&opened);
+    return true;
+}
+
+static bool rebind(const struct ag_object *object, const struct ag_relocations *relocations,
+                   uintptr_t (*replace)(uintptr_t address))
+{
+    bool complete = true;
+    for (size_t i = 0; i < relocations->count; i++) {
+        const ElfW(Rela) *relocation = &relocations->list[i];
+        unsigned type = ELF64_R_TYPE(relocation->r_info);
+        if (type != TO_GOT && type != TO_ADDRESS && type != TO_JUMP)
+            continue;
+        uintptr_t at = object->base + relocation->r_offset, value;
+        uintptr_t addend = type == TO_ADDRESS ? (uintptr_t)relocation->r_addend : 0;
+        memcpy(&value, (const void *)at, sizeof value);
+        uintptr_t now = replace(value - addend);
+        if (now && now + addend != value && !write_word(object, at, value, now + addend))
+            complete = false;
+    }
+    return complete;
+}
+
+bool ag_object_rebind(const struct ag_object *object, uintptr_t (*replace)(uintptr_t address))
+{
+    bool data = rebind(object, &object->relocations, replace);
+    return rebind(object, &object->jumps, replace) && data;
+}
