@@ -121,7 +121,7 @@ struct ag_driver {
 extern struct ag_driver ag_real;
 
 /*
- * Fills `table` from `libcuda`, a handle of dlopen(), with `lookup`, the C library's own dlsym().
+ * Fills `table` from `libcuda` with `lookup`, which finds a function of it by its name.
  * Cost: one look-up for each function. The doors make the first one ag_real, before the engine
  * starts.
  */

@@ -26,11 +26,9 @@
 #include "preload/launch.h"
 #include "sanitize.h"
 
-bool ag_is_libcuda(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return strncmp(slash ? slash + 1 : path, AG_LIBCUDA, strlen(AG_LIBCUDA)) == 0;
-}
+/* The C library's dlmopen(), where the door (bypass.c) stands in for it. Set under the lock. */
+static void *c_dlmopen;
+extern const char ag_dlmopen[] __attribute__((visibility("hidden")));
 
 /* At the last look. Written by who loads objects. */
 static _Atomic unsigned long long loads, unloads; /* of all times */
@@ -38,10 +36,16 @@ static _Atomic unsigned objects_seen;             /* new ones come behind them i
 
 /* -- Binding anew ----------------------------------------------------------------- */
 
+static uintptr_t in_place_of_dlmopen(uintptr_t address)
+{
+    return address == (uintptr_t)c_dlmopen ? (uintptr_t)ag_dlmopen : 0;
+}
+
 static uintptr_t in_place_of(uintptr_t address)
 {
     uintptr_t other = ag_libcuda_in_place_of(address);
-    return other ? other : ag_runtime_in_place_of(address);
+    other = other ? other : ag_runtime_in_place_of(address);
+    return other ? other : in_place_of_dlmopen(address);
 }
 
 struct rebinding {
@@ -127,6 +131,9 @@ static int add(struct dl_phdr_info *info, size_t size, void *context)
             look->failed = true;
     } else if (ag_runtime_is_one(&object)) {
         ag_runtime_add(&object, ag_runtime_doors);
+    } else if (c_dlmopen && ag_object_has(info, (uintptr_t)c_dlmopen)) {
+        ag_object_count(&object);
+        look->failed |= !ag_object_show(&object, in_place_of_dlmopen);
     }
     return 0;
 }
@@ -172,7 +179,9 @@ static void look_at_new_objects(void)
     if (!look.nothing_new)
         objects_seen = look.index;
     if ((look.found || changed) && !ag_switched_off() && ag_watches_forks()) {
+        void *dlmopen_now = ag_c_dlmopen();
         ag_doors_lock();
+        c_dlmopen = dlmopen_now;
         bool complete = add_all(&look);
         ag_doors_unlock();
         for (unsigned i = 0; i < look.count; i++)
@@ -221,9 +230,10 @@ static int find_unseen(struct dl_phdr_info *info, size_t size, void *context)
     (void)size;
     struct search *search = context;
     struct ag_object object;
-    if (!ag_object_read(info, &object) || search->address < object.start ||
-        search->address >= object.end)
+    if (!ag_object_has(info, search->address))
         return 0;
+    if (!ag_object_read(info, &object))
+        return 1;
     search->found = search->certain || ag_object_is_named(&object, AG_LIBCUDA);
     if (strlen(object.path) < sizeof search->path)
         strcpy(search->path, object.path);

@@ -218,33 +218,10 @@ uintptr_t ag_libcuda_in_place_of(uintptr_t address)
     return slot == AG_SLOTS ? 0 : (uintptr_t)ag_libcuda_shows(libcuda, slot);
 }
 
-/* The slot that a symbol stands for; AG_SLOTS if it is no function of the driver's. */
-static unsigned slot_of(const struct ag_libcuda *libcuda, const ElfW(Sym) * symbol)
-{
-    const char *name = ag_object_function(&libcuda->object, symbol);
-    void *shown = (void *)(libcuda->object.base + symbol->st_value);
-    return name && strncmp(name, "cu", 2) == 0 ? ag_libcuda_slot(libcuda, ag_libcuda_behind(shown))
-                                               : AG_SLOTS;
-}
-
 bool ag_libcuda_show(struct ag_libcuda *libcuda, enum ag_shown shown)
 {
-    const struct ag_object *object = &libcuda->object;
-    struct ag_opened opened;
     libcuda->shown = (unsigned char)shown;
-    if (!ag_object_open(object, (uintptr_t)object->symbols,
-                        object->symbol_count * sizeof *object->symbols, &opened))
-        return false;
-    for (size_t i = 0; i < object->symbol_count; i++) {
-        ElfW(Sym) *symbol = &object->symbols[i];
-        unsigned slot = slot_of(libcuda, symbol);
-        if (slot != AG_SLOTS) /* other threads may read it now */
-            __atomic_store_n(&symbol->st_value,
-                             (uintptr_t)ag_libcuda_shows(libcuda, slot) - object->base,
-                             __ATOMIC_RELEASE);
-    }
-    ag_object_close(&opened);
-    return true;
+    return ag_object_show(&libcuda->object, ag_libcuda_in_place_of);
 }
 
 void ag_libcuda_open_gates(const struct ag_libcuda *libcuda)
@@ -315,15 +292,13 @@ struct ag_libcuda *ag_libcuda_add(const struct ag_object *object)
     if (n == AG_LIBCUDAS)
         return NULL;
     struct ag_libcuda *libcuda = &ag_libcudas[n];
-    memset(libcuda, 0, sizeof *libcuda); /* one that could not be shown may have been here */
     libcuda->object = *object;
+    ag_object_count(&libcuda->object);
     libcuda->slots_used = AG_SLOTS_KNOWN;
     memcpy(libcuda->slots, known, sizeof known);
     read_known(libcuda);
     read_others(libcuda);
     ag_libcuda_open_gates(libcuda); /* undecided */
-    if (!ag_libcuda_show(libcuda, AG_SHOWS_GATES))
-        return NULL;
     atomic_store_explicit(&count, n + 1, memory_order_release);
-    return libcuda;
+    return ag_libcuda_show(libcuda, AG_SHOWS_GATES) ? libcuda : NULL;
 }

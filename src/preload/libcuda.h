@@ -63,7 +63,8 @@ static inline unsigned ag_libcuda_number(const struct ag_libcuda *libcuda)
     return (unsigned)(libcuda - ag_libcudas);
 }
 
-/* A new file; its symbols lead to gates from now on. NULL: there is no room. */
+/* A new file; its symbols lead to gates from now on. NULL: there is no room, or they stay as they
+   are. */
 struct ag_libcuda *ag_libcuda_add(const struct ag_object *object);
 
 /* The slot of a function of the file by its address, or of a new one; AG_SLOTS: none. */

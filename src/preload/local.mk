@@ -32,10 +32,10 @@ preload_sources = \
 	src/preload/start.c \
 	src/preload/symbols.c
 if ARCH_X86_64
-preload_sources += src/preload/arch/x86_64/dlopen.S src/preload/arch/x86_64/dlsym.S src/preload/arch/x86_64/thunks.S
+preload_sources += src/preload/arch/x86_64/dlmopen.S src/preload/arch/x86_64/dlsym.S src/preload/arch/x86_64/thunks.S
 endif
 if ARCH_AARCH64
-preload_sources += src/preload/arch/aarch64/dlopen.S src/preload/arch/aarch64/dlsym.S src/preload/arch/aarch64/thunks.S
+preload_sources += src/preload/arch/aarch64/dlmopen.S src/preload/arch/aarch64/dlsym.S src/preload/arch/aarch64/thunks.S
 endif
 
 # Every driver function of this toolkit with its class, for C and assembly; doors that are alike, in plain C.

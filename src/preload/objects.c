@@ -51,6 +51,13 @@ static size_t count_hashed(const uint32_t *table)
     return last + 1;
 }
 
+void ag_object_count(struct ag_object *object)
+{
+    object->symbol_count = object->gnu_hash ? count_hashed(object->gnu_hash)
+                           : object->hash   ? object->hash[1]
+                                            : 0;
+}
+
 struct dynamic {
     const char *soname_at; /* an offset in the strings, or NULL */
     size_t relative;       /* relocations at the beginning, without a symbol */
@@ -72,10 +79,10 @@ static void read_entry(struct ag_object *object, struct dynamic *dynamic, const 
         dynamic->soname_at = (const char *)value;
         break;
     case DT_HASH:
-        object->symbol_count = ((const uint32_t *)pointer)[1];
+        object->hash = pointer;
         break;
     case DT_GNU_HASH:
-        object->symbol_count = count_hashed(pointer);
+        object->gnu_hash = pointer;
         break;
     case DT_RELA:
         object->relocations.list = pointer;
@@ -95,6 +102,17 @@ static void read_entry(struct ag_object *object, struct dynamic *dynamic, const 
     default:
         break;
     }
+}
+
+bool ag_object_has(const struct dl_phdr_info *info, uintptr_t address)
+{
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type == PT_LOAD &&
+            address - info->dlpi_addr - segment->p_vaddr < segment->p_memsz)
+            return true;
+    }
+    return false;
 }
 
 /* The C library protects whole pages only: one that RELRO ends in stays writable. */
@@ -173,45 +191,67 @@ static int protection_of(const struct ag_object *object, uintptr_t at)
     return PROT_READ | PROT_WRITE;
 }
 
-/* No page of symbols has code in it, even if its segment has. */
-bool ag_object_open(const struct ag_object *object, uintptr_t at, size_t size,
-                    struct ag_opened *opened)
+/* Words that can be written to until they are closed again. */
+struct opened {
+    void *first;
+    size_t length;
+    int protection; /* before; -1: they are always open */
+};
+
+/* A page may also have code, which other threads execute meanwhile. */
+static bool open_words(const struct ag_object *object, uintptr_t at, size_t size,
+                       struct opened *opened)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    *opened = (struct ag_opened){(void *)(at & -page), size + (at & (page - 1)),
-                                 protection_of(object, at)};
+    *opened =
+        (struct opened){(void *)(at & -page), size + (at & (page - 1)), protection_of(object, at)};
     if (!(opened->protection & PROT_WRITE))
-        return mprotect(opened->first, opened->length, PROT_READ | PROT_WRITE) == 0;
+        return mprotect(opened->first, opened->length, opened->protection | PROT_WRITE) == 0;
     opened->protection = -1;
     return true;
 }
 
-/* A system may forbid that what was written to becomes executable. */
-void ag_object_close(const struct ag_opened *opened)
+/* Words that a system does not let be closed work as well. */
+static void close_words(const struct opened *opened)
 {
-    if (opened->protection != -1 &&
-        mprotect(opened->first, opened->length, opened->protection) != 0)
-        (void)mprotect(opened->first, opened->length, PROT_READ);
+    if (opened->protection != -1)
+        (void)mprotect(opened->first, opened->length, opened->protection);
 }
 
-/* The program may write to the word at this moment: then that counts. Another thread may execute
-   the page if there is code in it, so that it cannot be opened. */
+bool ag_object_show(const struct ag_object *object, ag_replace *replace)
+{
+    struct opened opened;
+    if (!open_words(object, (uintptr_t)object->symbols,
+                    object->symbol_count * sizeof *object->symbols, &opened))
+        return false;
+    for (size_t i = 0; i < object->symbol_count; i++) {
+        ElfW(Sym) *symbol = &object->symbols[i];
+        uintptr_t now =
+            ag_object_function(object, symbol) ? replace(object->base + symbol->st_value) : 0;
+        if (now) /* other threads may read it at this moment */
+            __atomic_store_n(&symbol->st_value, now - object->base, __ATOMIC_RELEASE);
+    }
+    close_words(&opened);
+    return true;
+}
+
+/* The program may write to the word at this moment: then that counts. */
 static bool write_word(const struct ag_object *object, uintptr_t at, uintptr_t before,
                        uintptr_t now)
 {
-    struct ag_opened opened;
-    if (protection_of(object, at) & PROT_EXEC || !ag_object_open(object, at, sizeof now, &opened))
+    struct opened opened;
+    if (!open_words(object, at, sizeof now, &opened))
         return false;
     if (at % sizeof now == 0)
         (void)atomic_compare_exchange_strong((_Atomic uintptr_t *)at, &before, now);
     else
         memcpy((void *)at, &now, sizeof now);
-    ag_object_close(&opened);
+    close_words(&opened);
     return true;
 }
 
 static bool rebind(const struct ag_object *object, const struct ag_relocations *relocations,
-                   uintptr_t (*replace)(uintptr_t address))
+                   ag_replace *replace)
 {
     bool complete = true;
     for (size_t i = 0; i < relocations->count; i++) {
@@ -229,7 +269,7 @@ static bool rebind(const struct ag_object *object, const struct ag_relocations *
     return complete;
 }
 
-bool ag_object_rebind(const struct ag_object *object, uintptr_t (*replace)(uintptr_t address))
+bool ag_object_rebind(const struct ag_object *object, ag_replace *replace)
 {
     bool data = rebind(object, &object->relocations, replace);
     return rebind(object, &object->jumps, replace) && data;

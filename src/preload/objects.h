@@ -4,7 +4,7 @@
  * written the addresses of functions. Nothing here is looked up, and no memory is allocated.
  *
  * Whoever calls must know that the object stays loaded meanwhile: dl_iterate_phdr() is calling
- * back, or the object is kept. Who opens words has the lock of the doors.
+ * back, or the object is kept. Who writes has the lock of the doors.
  */
 #ifndef AG_OBJECTS_H
 #define AG_OBJECTS_H
@@ -19,7 +19,8 @@ struct ag_object {
     const char *path;           /* "" for the program */
     const char *soname;         /* "" if it has none */
     ElfW(Sym) * symbols;
-    size_t symbol_count;
+    size_t symbol_count; /* 0 until they are counted */
+    const uint32_t *hash, *gnu_hash;
     const char *strings;
     struct ag_relocations {
         const ElfW(Rela) * list;
@@ -33,29 +34,26 @@ struct ag_object {
 /* False for this library itself, and for what has no symbols. */
 bool ag_object_read(const struct dl_phdr_info *info, struct ag_object *object);
 
+/* Counts its symbols, which takes some time. */
+void ag_object_count(struct ag_object *object);
+
+/* Whether a segment of the object has the address. */
+bool ag_object_has(const struct dl_phdr_info *info, uintptr_t address);
+
 /* Whether the object's file, or the name that it has for itself, begins with `name`. */
 bool ag_object_is_named(const struct ag_object *object, const char *name);
 
 /* The name of a function that the object defines for others; NULL if the symbol is none. */
 const char *ag_object_function(const struct ag_object *object, const ElfW(Sym) * symbol);
 
-/* Words that can be written to until they are closed again. */
-struct ag_opened {
-    void *first;
-    size_t length;
-    int protection; /* before; -1: they are always open */
-};
+/* What shall stand in place of an address; 0: nothing else. */
+typedef uintptr_t ag_replace(uintptr_t address);
 
-/* False: the words stay as they are. */
-bool ag_object_open(const struct ag_object *object, uintptr_t at, size_t size,
-                    struct ag_opened *opened);
-void ag_object_close(const struct ag_opened *opened);
-
-/*
- * Replaces the addresses that the dynamic linker has written into the object: `replace` gives for
- * each what shall stand there, or 0. False: one of them could not be written.
- */
-bool ag_object_rebind(const struct ag_object *object, uintptr_t (*replace)(uintptr_t address));
+/* Changes what the symbols of the object's functions say; they must have been counted. And replaces
+   the addresses that the dynamic linker has written into the object. False: something could not be
+   written. */
+bool ag_object_show(const struct ag_object *object, ag_replace *replace);
+bool ag_object_rebind(const struct ag_object *object, ag_replace *replace);
 
 /*
  * The lock of the doors: guards what is written to symbols, words and tables. Who has it takes none

@@ -74,9 +74,6 @@ void *ag_route(struct ag_libcuda *libcuda, unsigned slot);
 /* The name with which the name of a libcuda begins. */
 #define AG_LIBCUDA "libcuda.so"
 
-/* Is the last part of the path the name of a libcuda? */
-bool ag_is_libcuda(const char *path);
-
 /* -- Loaded objects --------------------------------------------------------- */
 
 /* Changes what the file's symbols, and what objects were bound to there, lead to. */
@@ -101,14 +98,17 @@ void *ag_memory_door(unsigned slot);
 /* The C library's dlsym(). Called with a handle, or with RTLD_NEXT for what lies behind us. */
 void *ag_dlsym(void *handle, const char *name);
 
+extern void *(*ag_real_dlsym)(void *handle, const char *name);
+
 /* Finds it. ag_dlsym() does, too; the door's jump to it needs it before. */
 void ag_find_dlsym(void);
 
+/* The C library's dlmopen(); NULL if another library's function stands in front of it, which calls
+   the C library's. */
+void *ag_c_dlmopen(void);
+
 /* musl's dlsym(). */
 void *ag_musl_dlsym(void);
-
-/* A string of a loaded object's dynamic section (DT_SONAME); NULL if it has none. */
-const char *ag_dynamic_string(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag);
 
 /* -- The shortcut past the runtime ---------------------------------------- */
 

@@ -55,8 +55,12 @@ void ag_runtimes_begin(void)
 void ag_runtime_keep(const struct ag_object *object)
 {
     struct ag_runtime *runtime = runtime_at((uintptr_t)object->symbols);
-    for (size_t i = 0; runtime && i < object->symbol_count; i++)
-        if (ag_is_ours((void *)(object->base + object->symbols[i].st_value)))
+    struct ag_object now = *object;
+    if (!runtime)
+        return;
+    ag_object_count(&now);
+    for (size_t i = 0; i < now.symbol_count; i++)
+        if (ag_is_ours((void *)(now.base + now.symbols[i].st_value)))
             runtime->seen = true;
 }
 
@@ -92,24 +96,6 @@ static void read_symbols(struct ag_runtime *runtime)
     }
 }
 
-/* False: its symbols stay as they are. */
-static bool show_doors(const struct ag_runtime *runtime)
-{
-    const struct ag_object *object = &runtime->object;
-    struct ag_opened opened;
-    if (!ag_object_open(object, (uintptr_t)object->symbols,
-                        object->symbol_count * sizeof *object->symbols, &opened))
-        return false;
-    for (size_t i = 0; i < object->symbol_count; i++) {
-        ElfW(Sym) *symbol = &object->symbols[i];
-        uintptr_t door = ag_runtime_in_place_of(object->base + symbol->st_value);
-        if (door && ag_object_function(object, symbol))
-            __atomic_store_n(&symbol->st_value, door - object->base, __ATOMIC_RELEASE);
-    }
-    ag_object_close(&opened);
-    return true;
-}
-
 /* One without doors works as well: the driver's doors see its launches. */
 void ag_runtime_add(const struct ag_object *object,
                     void *const doors[AG_RUNTIMES][AG_RUNTIME_FUNCTIONS])
@@ -121,9 +107,10 @@ void ag_runtime_add(const struct ag_object *object,
         if (is_loaded(runtime))
             continue;
         runtime->object = *object;
+        ag_object_count(&runtime->object);
         runtime->doors = doors[i];
         read_symbols(runtime);
-        if (!show_doors(runtime))
+        if (!ag_object_show(&runtime->object, ag_runtime_in_place_of))
             memset(runtime, 0, sizeof *runtime);
         break;
     }

@@ -162,7 +162,9 @@ static void register_exit(void)
    580). Variables count as they are at either time, until there is a context. */
 void ag_driver_reads_variables(bool for_good)
 {
-    static bool known; /* under the lock */
+    static _Atomic bool known; /* written under the lock */
+    if (known)
+        return;
     ag_doors_lock();
     const char *forbids = known ? NULL : ag_cuda_load();
     known |= for_good;

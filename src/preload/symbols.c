@@ -25,18 +25,3 @@ void *ag_dlsym(void *handle, const char *name)
     ag_find_dlsym();
     return ag_real_dlsym(handle, name);
 }
-
-/* -- Objects -------------------------------------------------------------- */
-
-const char *ag_dynamic_string(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag)
-{
-    const char *strings = NULL;
-    const ElfW(Dyn) *found = NULL;
-    for (const ElfW(Dyn) *entry = dynamic; entry && entry->d_tag != DT_NULL; entry++) {
-        if (entry->d_tag == DT_STRTAB)
-            strings = (const char *)entry->d_un.d_ptr;
-        else if (entry->d_tag == tag)
-            found = entry;
-    }
-    return strings && found ? strings + found->d_un.d_val : NULL;
-}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The exported dlopen() and dlmopen(), x86-64. Each lets its door look, then jumps to the real one
- * with registers and stack as the caller left them.
+ * The exported dlmopen(), x86-64. It lets its door look, then jumps to the real one with registers
+ * and stack as the caller left them.
  */
 #ifdef __CET__
 #include <cet.h>
@@ -9,17 +9,17 @@
 #define _CET_ENDBR endbr64
 #endif
 
-    .hidden ag_dlopen_door
     .hidden ag_dlmopen_door
-    .hidden ag_real_dlopen
     .hidden ag_real_dlmopen
 
-/* `caller`: the register of the door's last argument, the return address. */
-.macro opens name, caller
-    .globl  \name
-    .type   \name, @function
+    .text
+    .globl  dlmopen
+    .type   dlmopen, @function
+    .globl  ag_dlmopen /* not that of another library in front */
+    .hidden ag_dlmopen
     .p2align 4
-\name:
+dlmopen:
+ag_dlmopen:
     .cfi_startproc
     _CET_ENDBR
     pushq   %rdi
@@ -28,21 +28,16 @@
     .cfi_adjust_cfa_offset 8
     pushq   %rdx
     .cfi_adjust_cfa_offset 8
-    movq    24(%rsp), \caller
-    call    ag_\name\()_door
+    movq    24(%rsp), %rcx
+    call    ag_dlmopen_door
     popq    %rdx
     .cfi_adjust_cfa_offset -8
     popq    %rsi
     .cfi_adjust_cfa_offset -8
     popq    %rdi
     .cfi_adjust_cfa_offset -8
-    jmp     *ag_real_\name(%rip)
+    jmp     *ag_real_dlmopen(%rip)
     .cfi_endproc
-    .size   \name, . - \name
-.endm
-
-    .text
-    opens   dlopen, %rdx
-    opens   dlmopen, %rcx
+    .size   dlmopen, . - dlmopen
 
     .section .note.GNU-stack, "", @progbits
