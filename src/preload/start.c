@@ -71,23 +71,6 @@ static void at_exit(void)
     ag_watch_stop();
 }
 
-/*
- * CUDA does not work in the child of a process that has initialised it, and what is held is the
- * parent's. A child from before that may start over on its own.
- */
-static void in_child(void)
-{
-    ag_doors_unlock();
-    if (user == 0)
-        return;
-    user = 0;
-    ag_watch_child();
-    gave_up = true;
-    atomic_store(&ag_engine_on, false);
-    atomic_store(&ag_listeners, 0);
-    atomic_store(&ag_curious_streams, 0);
-}
-
 /* A look-up may wait for the doors, and no range for a look-up. */
 static void before_fork(void)
 {
@@ -99,6 +82,23 @@ static void behind_fork(void)
 {
     ag_doors_unlock();
     ag_range_behind_fork();
+}
+
+/*
+ * CUDA does not work in the child of a process that has initialised it, and what is held is the
+ * parent's. A child from before that may start over on its own.
+ */
+static void in_child(void)
+{
+    behind_fork();
+    if (user == 0)
+        return;
+    user = 0;
+    ag_watch_child();
+    gave_up = true;
+    atomic_store(&ag_engine_on, false);
+    atomic_store(&ag_listeners, 0);
+    atomic_store(&ag_curious_streams, 0);
 }
 
 /* Not by pthread_once(): in the child of a fork that comes meanwhile it would begin again, and each
