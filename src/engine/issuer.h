@@ -116,6 +116,14 @@ static inline void ag_issuer_waited(struct ag_stream *stream, uint64_t issued)
     atomic_store_explicit(&stream->issuer.waited, issued, memory_order_relaxed);
 }
 
+/* Whether one more call of the library finds room in the stream: the program has waited for all but
+   a few ops. A call that has to wait for room may wait for the program. Calls that are no ops are
+   not counted (docs/semantics.md, "Known gaps"). Wants the lock. */
+static inline bool ag_issuer_has_room(const struct ag_stream *stream)
+{
+    return ag_issuer_issued(stream) - atomic_load(&stream->issuer.waited) <= AG_LEFT_MOST;
+}
+
 /* From the first call until the second the calling thread makes more execs. Who takes over a stream
    waits meanwhile. */
 void ag_issuer_grows(void);

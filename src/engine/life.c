@@ -44,14 +44,6 @@ void ag_engine_stream_created(CUstream handle, unsigned flags)
     ag_handle_created(green ? NULL : handle, current, flags);
 }
 
-/* Whether an op that comes to the stream finds room there: the program has waited for all but a
-   few. A call that has to wait for room may wait for the program. Calls that are no ops are not
-   counted (docs/semantics.md, "Known gaps"). */
-static bool has_room(const struct ag_stream *stream)
-{
-    return ag_issuer_issued(stream) - atomic_load(&stream->issuer.waited) <= AG_LEFT_MOST;
-}
-
 /* The stream is about to be destroyed. What may still run in it cannot be asked for any more; nor
    now, during a capture, which may be of this stream. */
 static void stream_goes(struct ag_stream *stream)
@@ -62,7 +54,7 @@ static void stream_goes(struct ag_stream *stream)
     unsigned left = 0;
     if (captures || ag_outstanding_in_stream(stream))
         left = ag_context_leave_behind(stream->id.context,
-                                       captures || !has_room(stream) ? NULL : handle,
+                                       captures || !ag_issuer_has_room(stream) ? NULL : handle,
                                        stream->id.kind == AG_STREAM_BLOCKING);
     if (captures)
         ag_stream_kill(stream);

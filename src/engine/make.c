@@ -142,7 +142,7 @@ static bool prepare_events(struct ag_stream *stream, const struct ag_node *leaf)
     unsigned branches = ag_fork_branches(leaf), i = 0;
     while (branches > 1 && i < branches && ag_execs_own_event(stream, i) != NULL)
         i++;
-    if (branches > 1)
+    if (ag_fork_paths(leaf) > 1)
         ag_paths_prepare(stream);
     return branches <= 1 || i == branches;
 }

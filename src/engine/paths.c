@@ -5,6 +5,7 @@
 #include "driver/driver.h"
 #include "engine/aside.h"
 #include "engine/failure.h"
+#include "engine/issuer.h"
 #include "engine/query.h"
 
 /* -- Launches that have ended ------------------------------------------------ */
@@ -13,7 +14,10 @@
 static uint64_t ended(struct ag_stream *stream)
 {
     struct ag_paths *paths = &stream->paths;
-    if (stream->id.vacant || ag_query_is_idle(stream->id.handle))
+    bool done = stream->id.vacant
+                    ? ag_left_has_settled(&stream->id.context->leavings, stream->id.behind)
+                    : ag_query_is_idle(stream->id.handle);
+    if (done)
         return paths->launches;
     if (paths->marked == 0 || !ag_query_has_run(paths->mark))
         return 0;
@@ -51,11 +55,12 @@ static void give_all_back(struct ag_stream *own)
 }
 
 /* From now on it can be known when what has been launched so far has ended, also in a stream that
-   is never idle. */
+   is never idle; but not where the record might have to wait for room. */
 static void mark(struct ag_stream *stream)
 {
     struct ag_paths *paths = &stream->paths;
-    if (paths->placed == 0 || paths->marked != 0 || paths->mark == NULL)
+    if (paths->placed == 0 || paths->marked != 0 || paths->mark == NULL ||
+        !ag_issuer_has_room(stream))
         return;
     CUresult result = ag_real.cuEventRecord(paths->mark, stream->id.handle);
     ag_failure_note(stream, result, "recording an event");
@@ -83,19 +88,21 @@ static bool find_queues(struct ag_stream *stream, const struct ag_trace *trace)
 }
 
 /* Two threads that take at the same time may take a queue too many: neither is launched then. */
+static bool place(struct ag_stream *stream, struct ag_trace *trace)
+{
+    struct ag_context *context = stream->id.context;
+    atomic_fetch_add(&context->paths, trace->paths);
+    trace->placed = ag_context_has_queues(context, 0);
+    if (!trace->placed)
+        atomic_fetch_sub(&context->paths, trace->paths);
+    stream->paths.placed += trace->placed;
+    return trace->placed;
+}
+
 bool ag_paths_take(struct ag_stream *stream, struct ag_trace *trace)
 {
-    _Atomic unsigned *paths = &stream->id.context->paths;
-    if (!find_queues(stream, trace))
+    if (!find_queues(stream, trace) || (!trace->placed && !place(stream, trace)))
         return false;
-    unsigned more = needs(trace);
-    atomic_fetch_add(paths, more);
-    if (!ag_context_has_queues(stream->id.context, 0)) {
-        atomic_fetch_sub(paths, more);
-        return false;
-    }
-    stream->paths.placed += !trace->placed;
-    trace->placed = true;
     trace->launched = ++stream->paths.launches;
     return true;
 }

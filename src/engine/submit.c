@@ -53,8 +53,9 @@ static INLINE uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CU
         return 0;
     struct ag_trace *trace = ag_variant_choose(stream->seq.path[length]->trace);
     trace->leaf->trace = trace; /* the one in use */
-    if (UNLIKELY(trace->ends.branches > 1) &&
-        (!matches(stream, trace) || !ag_paths_take(stream, trace)))
+    if (UNLIKELY(trace->ends.branches > 1) && !matches(stream, trace))
+        return 0;
+    if (UNLIKELY(trace->paths > 1) && !ag_paths_take(stream, trace))
         return 0;
     uint64_t patches = stream->counters.patches;
     CUresult result = ag_trace_replay(trace, target, &stream->counters);

@@ -85,8 +85,10 @@ unsigned ag_fork_paths(const struct ag_node *leaf)
     for (uint32_t depth = 1; depth <= leaf->depth; depth++) {
         const struct ag_op *op = &path[depth]->op;
         uint32_t link = op->kind == AG_OP_WAIT ? op->shape[AG_EVENT_LINK] : 0;
-        uint32_t first = last[ag_op_branch(op)], other = link < depth ? depth - link : 0;
-        if (link != 0 && other != 0 && (first == 0 || other < first))
+        uint32_t first = last[ag_op_branch(op)];
+        uint32_t other = link != 0 && link < depth ? depth - link : 0;
+        if (other != 0 && ag_op_branch(&path[other]->op) != ag_op_branch(op) &&
+            (first == 0 || other < first))
             first = other;
         paths += goes_on[first];
         goes_on[first] = true;
@@ -184,6 +186,15 @@ static void find_node(struct search *search, uint32_t at)
     search->after->node[search->after->count++] = search->step[at].graph_node;
 }
 
+/* The record that a wait is linked to, if it is another branch's; else the wait itself, which comes
+   behind its own branch's anyway. An edge more may be a path more. */
+static uint32_t awaited(const struct ag_step *step, uint32_t at)
+{
+    const struct ag_op *op = &step[at].node->op;
+    uint32_t record = op->kind == AG_OP_WAIT ? at - op->shape[AG_EVENT_LINK] : at;
+    return ag_op_branch(&step[record].node->op) != ag_op_branch(op) ? record : at;
+}
+
 /* One of the steps that are to be looked at. One without a node stands for what it comes behind. A
    kernel that is early may end before those ahead of it. */
 static void look(struct search *search)
@@ -193,8 +204,7 @@ static void look(struct search *search)
     uint32_t before = step_before(search->step, at);
     if (step->graph_node == NULL) {
         find_step(search, before);
-        if (step->node->op.kind == AG_OP_WAIT)
-            find_step(search, at - step->node->op.shape[AG_EVENT_LINK]);
+        find_step(search, awaited(search->step, at));
         return;
     }
     find_node(search, at);

@@ -8,8 +8,9 @@
  * before that waits. Each has a fork and a join around branches of so many nodes; one branch is a
  * chain.
  *
- * queues: whether so many graphs in turn run, where the kernel's stream has more work behind it. In
- * the streams of the branches something runs before each launch, or nothing (`idle`).
+ * queues: whether so many graphs in turn run, where the kernel's stream has more work behind it.
+ * There is a stream for each branch, which waits for what the graph records at the branch's end.
+ * Before each launch these streams fork and join, or have nothing to do (`idle`).
  *
  * Without arguments all that docs/measurements.md tells of, a line each.
  */
@@ -32,6 +33,7 @@ static uint32_t awaited; /* by the kernel */
 static CUstream held, stream[MOST_BRANCHES];
 static CUdeviceptr at;
 static CUevent forked, joined;
+static CUevent ended[MOST_BRANCHES]; /* NULL: graphs record none */
 
 /* -- A call that may wait ----------------------------------------------------------- */
 
@@ -101,6 +103,8 @@ static CUgraphExec make(unsigned branches, unsigned nodes)
         last[b] = first;
         for (unsigned i = branches == 1; i < nodes; i++)
             last[b] = add(graph, &last[b], 1);
+        if (ended[b])
+            OK(cuGraphAddEventRecordNode(&last[b], graph, &last[b], 1, ended[b]));
     }
     if (branches > 1)
         (void)add(graph, last, branches);
@@ -181,8 +185,10 @@ static void queues(unsigned branches, unsigned graphs, bool idle)
 {
     CUgraphExec exec[MOST];
     unsigned waits = 0;
-    for (unsigned b = 0; b < branches; b++)
+    for (unsigned b = 0; b < branches; b++) {
         stream[b] = made(CU_STREAM_NON_BLOCKING);
+        OK(cuEventCreate(&ended[b], CU_EVENT_DISABLE_TIMING));
+    }
     for (unsigned i = 0; i < graphs; i++)
         exec[i] = make(branches, 2);
     for (unsigned i = 0; i < LAUNCHES; i += TOGETHER) {
@@ -193,6 +199,8 @@ static void queues(unsigned branches, unsigned graphs, bool idle)
             if (!idle)
                 fork_and_join(branches);
             OK(cuGraphLaunch(exec[j % graphs], stream[0]));
+            for (unsigned b = 1; b < branches; b++)
+                OK(cuStreamWaitEvent(stream[b], ended[b], 0));
         }
         OK(cuStreamSynchronize(stream[0]));
         waits += call_waited();

@@ -103,7 +103,10 @@ TEST(paths)
     kernel(0);
     record(0, 1);
     kernel(0);
+    wait(0, 2);
+    kernel(0);
     CHECK(ag_fork_paths(&path[length - 1]) == 1);
+    CHECK(find(true) && behind(length - 1) == 1 << 2);
     begin();
     fork_join(1);
     CHECK(ag_fork_paths(&path[length - 1]) == 2);
