@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 #include "config/config.h"
 #include "engine/account.h"
@@ -100,18 +101,27 @@ static void keep_current(struct ag_counters *counters)
     ag_account_free(&account);
 }
 
+/* ns that this thread has had of a processor. */
+static uint64_t spent(void)
+{
+    struct timespec time;
+    return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) == 0
+               ? (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec
+               : 0;
+}
+
 static void keep(bool last)
 {
     static struct ag_counters counters;
     static uint64_t rests; /* looks that are left out */
     if (last || !keeps || (rests != 0 && rests-- != 0))
         return;
-    uint64_t began_at = ag_tracefile_clock();
+    uint64_t before = spent();
     pthread_mutex_lock(&writing);
     if (!over)
         keep_current(&counters);
     pthread_mutex_unlock(&writing);
-    rests = (ag_tracefile_clock() - began_at) * AG_TELL_KEEP_REST / AG_TELL_KEEP_NS;
+    rests = (spent() - before) * AG_TELL_KEEP_REST / AG_TELL_KEEP_NS;
     if (rests > AG_TELL_KEEP_REST)
         rests = AG_TELL_KEEP_REST; /* the program's clock may jump */
 }

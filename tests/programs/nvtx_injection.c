@@ -24,7 +24,7 @@ extern CUcontext ag_tool_context __attribute__((weak));
 extern CUstream ag_tool_stream __attribute__((weak));
 extern CUfunction ag_tool_kernel __attribute__((weak));
 extern void **ag_tool_arguments __attribute__((weak));
-extern volatile int ag_tool_goes_on __attribute__((weak));
+extern _Atomic int ag_tool_goes_on __attribute__((weak));
 
 static int does(char what)
 {

@@ -21,12 +21,11 @@ CUcontext ag_tool_context;
 CUstream ag_tool_stream;
 CUfunction ag_tool_kernel;
 void **ag_tool_arguments;
-volatile int ag_tool_goes_on;
+_Atomic int ag_tool_goes_on;
 
 static CUdeviceptr buffer, beside;
 static pthread_mutex_t *lock;
-static volatile int stop;
-static volatile uint32_t released;
+static _Atomic int stop, released;
 
 static void find_lock(void)
 {
