@@ -182,6 +182,60 @@ int main(int argc, char **argv)
 """
 
 
+# Threads that open, call and close the same libraries; the program's own word says how often.
+CHURNS = """
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static char **names;
+static int wanted[16], times;
+static _Atomic int wrong;
+
+static int count(const char *name)
+{
+    void *library = dlopen(name, RTLD_LAZY);
+    int (*f)(void) = library ? (int (*)(void))dlsym(library, "count") : NULL;
+    int found = f ? f() : -1;
+    if (library)
+        dlclose(library);
+    return found;
+}
+
+static void *churn(void *first)
+{
+    for (int i = (int)(long)first; i < times; i++) {
+        int k = 0;
+        while (names[k])
+            k++;
+        k = (i * 7 + (int)(long)first) % k;
+        if (count(names[k]) != wanted[k])
+            wrong++;
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t threads[4];
+    times = atoi(argv[1]);
+    names = argv + 2;
+    freopen("/dev/null", "w", stdout);
+    for (int k = 0; k < argc - 2; k++)
+        wanted[k] = count(names[k]);
+    for (long i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, churn, (void *)i);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    fprintf(stderr, "%d wrong", wrong);
+    for (int k = 0; k < argc - 2; k++)
+        fprintf(stderr, ", %d", wanted[k]);
+    return 0;
+}
+"""
+
+
 def compile_library(place, name, *arguments, level="-O2"):
     source = place / "plugin.c"
     source.write_text(PLUGIN)
@@ -207,7 +261,7 @@ def fixture_place(tmp_path_factory):
     compile_library(place, "bare", "-DUSES_DRIVER", "-DSIZE=1", "-nostartfiles", driver)
     compile_library(place, "undefined", "-DUSES_DRIVER", "-DSIZE=1", "-DLAZY", "-Wl,-z,lazy")
     compile_library(place, "waits", "-DWAITS", "-DSIZE=1")
-    for name, source, options in (("main", MAIN, ["-rdynamic", "-pthread"]), ("weak", WEAK, []),
+    for name, source, options in (("main", MAIN, ["-rdynamic", "-pthread"]), ("weak", WEAK, []), ("churns", CHURNS, ["-pthread"]),
                                   ("forks", FORKS, ["-O1", "-pthread"])):
         (place / f"{name}.c").write_text(source)
         helpers.tool(*helpers.config()["cc"].split(), place / f"{name}.c", "-o", place / name, *options, "-ldl")
@@ -280,6 +334,14 @@ def test_a_thread_does_not_wait_for_a_library_that_begins(place, name, scope, be
     """Its constructor waits for the thread, which calls a function from a new place."""
     out = same(place, f"0{scope}./{name}", *before, "0thread", "1./waits")
     assert "while it begins: done" in out
+
+
+def test_threads_open_and_close_libraries(place):
+    words = [place / "churns", helpers.by_scale(100, 300, 1000), *(f"./{name}" for name in (
+        "own1", "run12O2", "launch2", "run13O0", "own3", "launch1"))]
+    plain = helpers.run(words, preload=False, cwd=place)
+    done = helpers.run(words, cwd=place)
+    assert done.stderr == plain.stderr and done.stderr.startswith("0 wrong, ")
 
 
 def test_weak_references_without_a_driver(place):

@@ -71,8 +71,9 @@ unsigned ag_libcuda_add_function(struct ag_libcuda *libcuda, void *function)
     unsigned slot = ag_libcuda_slot(libcuda, function);
     if (slot != AG_SLOTS || libcuda->slots_used == AG_SLOTS)
         return slot;
-    slot = libcuda->slots_used++;
+    slot = libcuda->slots_used;
     libcuda->slots[slot] = (struct ag_slot){.real = function, .class = AG_CLASS_BARRIER};
+    libcuda->slots_used = slot + 1;
     set_entry(libcuda, slot);
     open_gate(libcuda, slot);
     return slot;
