@@ -141,6 +141,9 @@ def built(tmp_path_factory):
     b.compile("libwrap.so", "-shared", "-DWRAPS_CUDA", PROGRAMS / "door_third.c", "-ldl")
     b.compile("libuser.so", "-shared", "-DLINKS_CUDA", "-Wl,--no-as-needed",
               PROGRAMS / "door_third.c", b.directory / "driver/libcuda.so.1", "-ldl")
+    b.compile("liblate.so", "-shared", "-DLINKS_CUDA", "-Wl,-z,lazy", PROGRAMS / "door_third.c", "-ldl")
+    b.compile("libbare.so", "-shared", "-DLINKS_CUDA", "-nostartfiles", "-Wl,-z,now", PROGRAMS / "door_third.c",
+              b.directory / "driver/libcuda.so.1", "-ldl")
     b.compile("threads", "-rdynamic", "-pthread", PROGRAMS / "door_threads.c", "-ldl")
     b.compile("libconstructor.so", "-shared", "-DCONSTRUCTOR", PROGRAMS / "door_threads.c", "-ldl")
     for version in (11080, 12000):
@@ -597,6 +600,15 @@ def test_local_scope_of_the_caller(built):
     out = built.run("hold 1", "open libuser.so", "handle third_synchronize", "call 1", "events")
     assert out[-1] == "events: all(host_wait) "
     assert out[-2].startswith("call: 0 cuCtxSynchronize ")
+
+
+@pytest.mark.parametrize("words", [
+    ("open liblate.so", "openglobal libcuda.so.1", "open liblate.so"), ("open libbare.so",),
+    ("open libcuda.so.1", "handle cuLaunchKernel", "open libbare.so")], ids=["late", "bare", "bare later"])
+def test_libraries_that_are_bound_in_unusual_ways(built, words):
+    """One is bound at its first call, to a driver that came after it; another one has no start files."""
+    out = built.run("hold 1", *words, "handle third_synchronize", "call 1", "events")
+    assert out[-2].startswith("call: 0 cuCtxSynchronize ") and out[-1] == "events: all(host_wait) "
 
 
 def test_interposer_between_program_and_driver(built):
