@@ -144,6 +144,9 @@ def built(tmp_path_factory):
     b.compile("liblate.so", "-shared", "-DLINKS_CUDA", "-Wl,-z,lazy", PROGRAMS / "door_third.c", "-ldl")
     b.compile("libbare.so", "-shared", "-DLINKS_CUDA", "-nostartfiles", "-Wl,-z,now", PROGRAMS / "door_third.c",
               b.directory / "driver/libcuda.so.1", "-ldl")
+    b.compile("libnests.so", "-shared", "-DNESTS", PROGRAMS / "door_third.c", "-ldl")
+    b.compile("libneeds.so", "-shared", "-Wl,--no-as-needed", PROGRAMS / "door_third.c", b.directory / "libnests.so",
+              "-ldl")
     b.compile("threads", "-rdynamic", "-pthread", PROGRAMS / "door_threads.c", "-ldl")
     b.compile("libconstructor.so", "-shared", "-DCONSTRUCTOR", PROGRAMS / "door_threads.c", "-ldl")
     for version in (11080, 12000):
@@ -609,6 +612,12 @@ def test_libraries_that_are_bound_in_unusual_ways(built, words):
     """One is bound at its first call, to a driver that came after it; another one has no start files."""
     out = built.run("hold 1", *words, "handle third_synchronize", "call 1", "events")
     assert out[-2].startswith("call: 0 cuCtxSynchronize ") and out[-1] == "events: all(host_wait) "
+
+
+def test_a_driver_that_is_loaded_after_something_has_left(built):
+    """A constructor opens and closes a library before another object of the same dlopen() begins."""
+    out = built.run("open libneeds.so", OPEN, "handle cuLaunchKernel")
+    assert out[-1] == f"handle cuLaunchKernel: {DOORS} ?"
 
 
 def test_interposer_between_program_and_driver(built):

@@ -99,9 +99,19 @@ struct look {
 
 static bool is_new(struct look *look, const struct dl_phdr_info *info)
 {
-    look->nothing_new = look->index == 0 && loads == info->dlpi_adds;
     bool any_is_new = unloads != info->dlpi_subs;
+    look->nothing_new = look->index == 0 && loads == info->dlpi_adds && !any_is_new;
     return !look->nothing_new && (look->index++ >= objects_seen || any_is_new);
+}
+
+static bool is_new_libcuda(const struct ag_object *object)
+{
+    return ag_object_is_named(object, AG_LIBCUDA) && !ag_libcuda_at(object->symbols);
+}
+
+static bool is_new_runtime(const struct ag_object *object)
+{
+    return ag_runtime_is_one(object) && !ag_runtime_has_doors(object);
 }
 
 static int look_at(struct dl_phdr_info *info, size_t size, void *context)
@@ -112,7 +122,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *context)
     look->loads = info->dlpi_adds;
     look->unloads = info->dlpi_subs;
     if (is_new(look, info) && ag_object_read(info, &object))
-        look->found |= ag_object_is_named(&object, AG_LIBCUDA) || ag_runtime_is_one(&object);
+        look->found |= is_new_libcuda(&object) || is_new_runtime(&object);
     return look->nothing_new;
 }
 
@@ -124,12 +134,12 @@ static int add(struct dl_phdr_info *info, size_t size, void *context)
     struct ag_object object;
     if (!ag_object_read(info, &object))
         return 0;
-    if (ag_object_is_named(&object, AG_LIBCUDA) && !ag_libcuda_at(object.symbols)) {
+    if (is_new_libcuda(&object)) {
         if (ag_libcuda_add(&object))
             look->drivers[look->count++] = object.path;
         else
             look->failed = true;
-    } else if (ag_runtime_is_one(&object)) {
+    } else if (is_new_runtime(&object)) {
         ag_runtime_add(&object, ag_runtime_doors);
     } else if (c_dlmopen && ag_object_has(info, (uintptr_t)c_dlmopen)) {
         ag_object_count(&object);
@@ -154,6 +164,8 @@ static bool add_all(struct look *look)
     ag_runtimes_begin();
     dl_iterate_phdr(keep, NULL);
     ag_runtimes_end();
+    if (!look->found)
+        return true;
     dl_iterate_phdr(add, look);
     return rebind_all() && !look->failed;
 }

@@ -52,16 +52,22 @@ void ag_runtimes_begin(void)
 }
 
 /* Another file may lie where one was, or the same anew: then its symbols do not lead to doors. */
-void ag_runtime_keep(const struct ag_object *object)
+bool ag_runtime_has_doors(const struct ag_object *object)
 {
-    struct ag_runtime *runtime = runtime_at((uintptr_t)object->symbols);
     struct ag_object now = *object;
-    if (!runtime)
-        return;
+    if (!runtime_at((uintptr_t)object->symbols))
+        return false;
     ag_object_count(&now);
     for (size_t i = 0; i < now.symbol_count; i++)
         if (ag_is_ours((void *)(now.base + now.symbols[i].st_value)))
-            runtime->seen = true;
+            return true;
+    return false;
+}
+
+void ag_runtime_keep(const struct ag_object *object)
+{
+    if (ag_runtime_has_doors(object))
+        runtime_at((uintptr_t)object->symbols)->seen = true;
 }
 
 /* A kernel of another program may have the address of one that was launched there. */
@@ -100,8 +106,6 @@ static void read_symbols(struct ag_runtime *runtime)
 void ag_runtime_add(const struct ag_object *object,
                     void *const doors[AG_RUNTIMES][AG_RUNTIME_FUNCTIONS])
 {
-    if (runtime_at((uintptr_t)object->symbols))
-        return;
     for (unsigned i = 0; i < AG_RUNTIMES; i++) {
         struct ag_runtime *runtime = &ag_runtimes[i];
         if (is_loaded(runtime))

@@ -46,8 +46,9 @@ extern struct ag_runtime {
     _Atomic unsigned pushes; /* enum pushes (configuration.c) */
 } ag_runtimes[AG_RUNTIMES];
 
-/* Is it the file of a runtime? */
+/* Is it the file of a runtime? Do its symbols lead to doors? */
 bool ag_runtime_is_one(const struct ag_object *object);
+bool ag_runtime_has_doors(const struct ag_object *object);
 
 /*
  * What is loaded now: between the first and the last call each object that is, then those that are
