@@ -201,7 +201,7 @@ static void wait_for(struct stream *s, const struct marker *m, uint64_t seq)
     int type;
     if (has_ended(s, m, seq))
         return;
-    strict_wait();
+    strict_wait(s, m ? m->seq : seq);
     pthread_mutex_unlock(&sim.lock);
     pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
     for (unsigned i = 0; i < LOOKS && !has_ended(s, m, seq) && yields(); i++)

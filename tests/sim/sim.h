@@ -547,7 +547,7 @@ extern bool strict_on;
 void strict_init(void);
 void strict_quiet(void); /* the call waits for all running kernels, or would on a GPU */
 void strict_load(void);  /* likewise, for a kernel that it loads */
-void strict_wait(void);  /* it waits for a stream or an event */
+void strict_wait(struct stream *s, uint64_t seq); /* it waits for a stream or an event */
 void strict_alone(const struct ctx *ctx);
 void strict_room(const struct stream *s, const struct work *w);
 void strict_launch(struct stream *s, const struct dep *last);

@@ -29,7 +29,8 @@
  *
  * alone: it waits behind another thread's submission that waits for room.
  *
- * fetch: the kernel for read-backs needs room on the device, beside work that may have taken it.
+ * fetch: the kernel for read-backs needs room on the device, beside work of its context that may
+ * have taken it. The device leaves its room to other contexts by turns.
  *
  * chain: an exec is launched behind its last launch, in a stream that does not come behind that.
  */
@@ -81,12 +82,13 @@ static bool legacy_orders(const struct stream *s, const struct stream *t)
                                 (t->kind == STREAM_LEGACY && stream_blocking(s)));
 }
 
-/* Whether what is behind that operation of the stream comes behind all work of t. `visit`: no
-   stream is looked at twice up to one place. */
-static bool follows(struct stream *s, uint64_t seq, const struct stream *t, uint64_t visit)
+/* Whether what is behind that operation of the stream comes behind work of t, up to `goal`.
+   `visit`: no stream is looked at twice up to one place. */
+static bool follows(struct stream *s, uint64_t seq, const struct stream *t, uint64_t goal,
+                    uint64_t visit)
 {
     if (s == t)
-        return seq >= t->program;
+        return seq >= goal;
     if (s->visit == visit && s->visited >= seq)
         return false;
     s->visit = visit;
@@ -97,17 +99,24 @@ static bool follows(struct stream *s, uint64_t seq, const struct stream *t, uint
         for (unsigned i = 0; i < op->ndeps; i++) {
             const struct dep *d = &op->deps[i];
             if (follows(d->marker ? d->marker->stream : d->stream,
-                        d->marker ? d->marker->seq : d->seq, t, visit))
+                        d->marker ? d->marker->seq : d->seq, t, goal, visit))
                 return true;
         }
     return false;
 }
 
-/* Whether what the stream gets next does. */
+static uint64_t visits;
+
+/* Whether what the stream gets next comes behind all work of t. */
 static bool is_behind(struct stream *s, const struct stream *t)
 {
-    static uint64_t visits;
-    return follows(s, UINT64_MAX, t, ++visits);
+    return follows(s, UINT64_MAX, t, t->program, ++visits);
+}
+
+/* Whether that operation of the stream comes behind any work of t. */
+static bool waits_for(struct stream *s, uint64_t seq, const struct stream *t)
+{
+    return follows(s, seq, t, t->completed + 1, ++visits);
 }
 
 static const char *const names[] = {"empty", "kernel", "memset", "copy", "host", "record",
@@ -122,15 +131,45 @@ static size_t tell_stream(char *text, size_t room, const struct stream *s)
                             kernel ? w->kernel.def->name : "");
 }
 
-/* Writes the work that is left but for that which the stream `behind` comes behind (NULL: all).
- * Returns the length. */
-static size_t tell_work(char *text, size_t room, struct stream *behind)
+/* For what the library may have to wait: all kernels; what a stream is behind, up to an operation
+   of it; or what may run beside it. */
+struct scope {
+    enum { KERNELS, BEHIND, BESIDE } what;
+    struct stream *stream;
+    uint64_t seq;
+};
+
+/* Whether a kernel, copy or memset of the stream is to come. */
+static bool has_kernel(const struct stream *s)
+{
+    for (const struct op *op = s->head; op; op = op->next)
+        if (op->work.kind == WORK_KERNEL || op->work.kind == WORK_MEMSET ||
+            op->work.kind == WORK_COPY || op->work.kind == WORK_GRAPH)
+            return true;
+    return false;
+}
+
+static bool concerns(const struct scope *scope, struct stream *s)
+{
+    switch (scope->what) {
+    case KERNELS:
+        return has_kernel(s);
+    case BEHIND: /* s has work up to there, or the stream waits for the first of it */
+        return s == scope->stream ? s->completed < scope->seq
+                                  : waits_for(scope->stream, scope->seq, s);
+    default:
+        return s->ctx == scope->stream->ctx && !is_behind(scope->stream, s);
+    }
+}
+
+/* Writes the work that is left and concerns the call. Returns the length. */
+static size_t tell_work(char *text, size_t room, const struct scope *scope)
 {
     size_t n = 0;
     struct ctx *ctx = NULL;
     while ((ctx = obj_next(OBJ_CTX, ctx)))
-        for (const struct stream *s = ctx->streams; s && n + 160 < room; s = s->next_in_ctx)
-            if (has_work(s) && !(behind && is_behind(behind, s)))
+        for (struct stream *s = ctx->streams; s && n + 160 < room; s = s->next_in_ctx)
+            if (has_work(s) && concerns(scope, s))
                 n += tell_stream(text + n, room - n, s);
     return n;
 }
@@ -209,28 +248,30 @@ static bool listens(void)
     return strict_on && !atomic_load(&sim.forked) && !sim_tls.callback && sim_called_by_library();
 }
 
-static void tell_if_work(const char *kind, struct stream *behind)
+static void tell_if_work(const char *kind, const struct scope *scope)
 {
     char work[WORDS] = "";
-    if (listens() && tell_work(work, sizeof work, behind))
+    if (listens() && tell_work(work, sizeof work, scope))
         tell(kind, work);
 }
 
 /* -- Kinds ---------------------------------------------------------------------------- */
 
+static const struct scope kernels = {.what = KERNELS};
+
 void strict_quiet(void)
 {
-    tell_if_work("quiet", NULL);
+    tell_if_work("quiet", &kernels);
 }
 
 void strict_load(void)
 {
-    tell_if_work("load", NULL);
+    tell_if_work("load", &kernels);
 }
 
-void strict_wait(void)
+void strict_wait(struct stream *s, uint64_t seq)
 {
-    tell_if_work("wait", NULL);
+    tell_if_work("wait", &(struct scope){BEHIND, s, seq});
 }
 
 /* One of the library's threads is there for calls that wait behind a submission. */
@@ -238,7 +279,7 @@ void strict_alone(const struct ctx *ctx)
 {
     char thread[17] = "";
     if (strict_on && ctx->in_room && strcmp(thread_name(thread), "ag-aside") != 0)
-        tell_if_work("alone", NULL);
+        tell_if_work("alone", &kernels);
 }
 
 /* If the library enqueues it. */
@@ -277,7 +318,7 @@ void strict_room(const struct stream *s, const struct work *w)
 void strict_launch(struct stream *s, const struct dep *last)
 {
     if (last->stream && last->stream->completed < last->seq && !is_behind(s, last->stream))
-        tell_if_work("chain", s);
+        tell_if_work("chain", &(struct scope){.what = BESIDE, .stream = s});
 }
 
 /* -- What is enqueued -------------------------------------------------------------------- */
@@ -323,7 +364,7 @@ void strict_enqueued(struct op *op)
     if (!own)
         beside(s, w);
     if (reads_back(w) && listens()) {
-        tell_if_work("fetch", s);
+        tell_if_work("fetch", &(struct scope){.what = BESIDE, .stream = s});
         s->ctx->reading = s;
         s->ctx->reading_seq = op->seq;
         s->ctx->reading_since = machine_ns();
