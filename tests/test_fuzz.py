@@ -216,6 +216,32 @@ def test_finds_a_forgotten_wait():
         assert bench.rate(program, [setting], repeat=10)[1] == what
 
 
+@pytest.mark.parametrize("how", range(11))
+def test_finds_a_copy_that_is_late(how):
+    """Whoever sees its bytes while the owner of the stream waits."""
+    swap = helpers.build_dir() / "tests" / "fuzz" / "libswap.so"
+    program = ("program\ncontext\nlane how=2\nlane how=2\n"
+               f"loop n=30 {{\n  watch how={how} mode=1 n=2 other=1\n}}\n")
+    for late, what in (({}, ""), ({"FUZZ_LATE": 1}, "difference")):
+        bench = fuzzing.Bench(library=swap if late else None, env=late)
+        assert bench.rate(program, [fuzzing.setting(0)], repeat=3 if late else 10)[1] == what
+
+
+def test_a_gate_opens_by_itself(bench, tmp_path):
+    """However many there are."""
+    file = tmp_path / "p.prog"
+    file.write_text("program\ncontext\nlane how=2\nloop n=200 {\n  gate n=50\n  kernel k=3\n}\n")
+    plain, preload = bench.both([file], fuzzing.setting(0))
+    assert plain.lines() == preload.lines() and len(plain.lines()) == 1 and not preload.findings()
+
+
+def test_programs_watch_and_wait_for_the_host(bench):
+    """With each way to see what a copy writes."""
+    all_of = list(statements(sum((programs.parse(bench.program(seed)) for seed in range(1, 300)), [])))
+    assert {s.fields.get("how", 0) for s in all_of if s.name == "watch"} == set(range(11))
+    assert sum(s.name == "gate" for s in all_of) > 50
+
+
 def test_says_where_a_text_is_wrong(bench, tmp_path):
     file = tmp_path / "p.prog"
     file.write_text("program\ncontext\nlane\nkernel lane=x\n")

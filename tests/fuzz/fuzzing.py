@@ -245,7 +245,7 @@ class Tally:
         return len(lines)
 
 
-def campaign(bench, seed, count, chunk=250, limit=None, progress=None):
+def campaign(bench, seed, count, chunk=50, limit=None, progress=None):
     """Compares the programs of `count` seeds; stops after `limit` seconds or ten failures."""
     tally, start, end = Tally(), time.monotonic(), seed + count
     while seed < end and len(tally.failures) < 10:
@@ -272,5 +272,5 @@ def save(program, seed, what, setting, directory):
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"seed-{seed}.prog"
     env = "".join(f"# env {k}={v}\n" for k, v in sorted(setting.items()))
-    path.write_text(f"# {what}, seed {seed}\n{env}{program}")
+    path.write_text(f"# {' '.join(what.split())}, seed {seed}\n{env}{program}")
     return path

@@ -32,6 +32,8 @@
     X(RENEW, 5)                                                                                    \
     X(REALLOC, 5)                                                                                  \
     X(ACCESS, 0)                                                                                   \
+    X(WATCH, 0)                                                                                    \
+    X(GATE, 0)                                                                                     \
     X(LOOP, 40)                                                                                    \
     X(IF, 50)                                                                                      \
     X(ON, 12)
@@ -73,7 +75,11 @@ int cost(const struct statement *list)
         case S_TIME:
             sum += 10 + s->n / 2;
             break;
+        case S_GATE:
+            sum += 1 + s->n / 2;
+            break;
         case S_RELOAD:
+        case S_WATCH:
             sum += 20;
             break;
         case S_SYNC:
@@ -185,6 +191,17 @@ static void mapped_fill(struct generator *g, struct statement *s)
         s->dst = BUFFER_MAPPED;
 }
 
+static void watch_fill(struct generator *g, struct statement *s)
+{
+    s->how = below(g, WATCHES);
+    s->n = ONE_OF(g, 7, 50, 60, 80);
+    s->mode = below(g, 2);
+    s->more = below(g, 3);
+    s->size = between(g, 1, BUFFER_WORDS);
+    s->other = below(g, g->lanes);
+    s->k = between(g, 1, 99);
+}
+
 static void op_fill(struct generator *g, struct statement *s)
 {
     shape_fill(g, s);
@@ -260,6 +277,12 @@ static void op_fill(struct generator *g, struct statement *s)
         break;
     case S_RENEW:
         s->n = below(g, 3);
+        break;
+    case S_WATCH:
+        watch_fill(g, s);
+        break;
+    case S_GATE:
+        s->n = ONE_OF(g, 20, 20, 200, 200, 2000);
         break;
     case S_ACCESS:
         s->how = chance(g, 30);
@@ -442,13 +465,14 @@ static void character(struct generator *g)
 #undef X
     };
     for (int i = 0; i < S_KINDS; i++)
-        if (i != S_ACCESS)
+        if (i != S_ACCESS && i < S_WATCH)
             g->weight[i] = base[i] * ONE_OF(g, 0, 0, 0, 1, 1, 4) / 2;
     g->weight[S_KERNEL] = base[S_KERNEL] * ONE_OF(g, 1, 1, 4);
     g->vary = ONE_OF(g, 0, 10, 40, 90);
     struct generator other = beside(g);
     g->shapes = ONE_OF(&other, 0, 20, 80, 100);
     g->weight[S_ACCESS] = ONE_OF(&other, 0, 0, 0, 2, 10);
+    g->weight[S_GATE] = ONE_OF(&other, 0, 0, 0, 0, 4, 12);
     if (g->weight[S_ACCESS] != 0) { /* ops that use such memory */
         g->weight[S_MEMSET] += base[S_MEMSET];
         g->weight[S_COPY] += base[S_COPY];
@@ -492,9 +516,34 @@ static struct statement **declare(struct generator *g, struct statement **end)
     return forks_declare(g, first, end);
 }
 
+/* A loop whose host waits for a copy each time; NULL in most programs. */
+static struct statement *watch_phase(struct generator *g)
+{
+    struct generator other = *g;
+    other.random ^= 0x9e6c63d0876a9a47u;
+    if (!chance(&other, 30))
+        return NULL;
+    struct place at = {.thread = -1, .loops = 1, .depth = 1};
+    struct statement *loop = statement_new(S_LOOP), **end = &loop->body;
+    int lane = below(&other, other.lanes);
+    for (int i = between(&other, 0, 4); i > 0; i--) {
+        *end = one(&other, at, lane, chance(&other, 70) ? S_KERNEL : S_MEMSET);
+        end = &(*end)->next;
+    }
+    for (int i = between(&other, 1, 2); i > 0; i--) {
+        *end = one(&other, at, lane, S_WATCH);
+        end = &(*end)->next;
+    }
+    loop->n = ONE_OF(&other, 60, 130, 260);
+    return loop;
+}
+
+/* In processes of their own other contexts are current: once a launch was made without one, the
+   library reads nothing back in its process. */
 struct statement *program_generate(uint64_t seed)
 {
-    struct generator g = {.random = seed * 0x2545f4914f6cdd1du, .away = seed % 4 == 0 ? 20 : 0};
+    struct generator g = {.random = seed * 0x2545f4914f6cdd1du,
+                          .away = seed / 50 % 4 == 1 ? 20 : 0};
     struct statement *program = NULL;
     g.threads = 1 + PICK(&g, 60, 25, 15);
     g.contexts = 1 + PICK(&g, 88, 12);
@@ -524,6 +573,9 @@ struct statement *program_generate(uint64_t seed)
         }
     }
     *end = forks_phase(&g);
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = watch_phase(&g);
     for (int i = 0; i < g.templates; i++)
         program_free(g.template[i]);
     for (int i = 0; i < g.bodies; i++)

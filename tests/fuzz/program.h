@@ -99,7 +99,13 @@
     X(FORK, "fork", true)                                                                          \
     /* the lane waits for the fork's lane, does the block, and is joined; how: enum join;          \
        mode: 1 no values pass back */                                                              \
-    X(BRANCH, "branch", true)
+    X(BRANCH, "branch", true)                                                                      \
+    /* the host waits for a copy to pinned memory; each n-th time another thread sees that memory, \
+       too; how: enum watch; mode: 1 it acts before the copy may run; more: its pause; size:       \
+       words; other: a lane for what acts elsewhere */                                             \
+    X(WATCH, "watch", false)                                                                       \
+    /* a kernel that waits for the host, which comes n microseconds later */                       \
+    X(GATE, "gate", false)
 
 enum statement_kind {
 #define X(id, name, block) S_##id,
@@ -228,6 +234,22 @@ enum edge {
     EDGE_DEVICE, /* a kernel waits on the device for one that is launched right behind it; an event
                     where that would be for ever */
     EDGES
+};
+
+/* How a thread sees memory that a copy writes. */
+enum watch {
+    WATCH_HOST, /* a host function behind the copy */
+    WATCH_CALLBACK,
+    WATCH_KERNEL,
+    WATCH_COPY,
+    WATCH_OTHER_KERNEL, /* in another stream, behind an event */
+    WATCH_OTHER_COPY,
+    WATCH_WAIT, /* from here on it waits, and reads: for the stream */
+    WATCH_QUERY,
+    WATCH_EVENT,
+    WATCH_EVENT_QUERY,
+    WATCH_WRITE, /* it writes there, behind its wait */
+    WATCHES
 };
 
 /* What else happens to a fork's events and streams, once the branches have begun. */

@@ -119,6 +119,12 @@ static void lane_statement(struct thread *t, const void *of)
     case S_TIME:
         time_run(t, l, s);
         break;
+    case S_WATCH:
+        watch_run(t, l, s);
+        break;
+    case S_GATE:
+        gate_run(t, l, s);
+        break;
     case S_EXCHANGE:
     case S_PASS:
     case S_SYNC:

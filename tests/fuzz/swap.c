@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A library that is wrong on purpose: now and then it holds a launch back until after the next one
- * on the same stream. With FUZZ_FORGET it forgets a stream's wait for an event instead. The fuzzer
- * must notice both (test_fuzz.py).
+ * on the same stream. With FUZZ_FORGET it forgets a stream's wait for an event instead, and with
+ * FUZZ_LATE it makes a copy to the host only when the host waits. The fuzzer must notice all
+ * (test_fuzz.py).
  */
 #define _GNU_SOURCE
 #include <cuda.h>
@@ -71,4 +72,36 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
     if (getenv("FUZZ_FORGET") != NULL && ++count % EVERY == 0)
         return CUDA_SUCCESS;
     return wait(stream, event, flags);
+}
+
+static __thread struct {
+    bool held;
+    void *dst;
+    CUdeviceptr src;
+    size_t bytes;
+    CUstream stream;
+} copy;
+
+CUresult cuMemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t bytes, CUstream stream)
+{
+    static __typeof__(cuMemcpyDtoHAsync) *copies;
+    if (copies == NULL)
+        copies = (__typeof__(copies))dlsym(RTLD_NEXT, "cuMemcpyDtoHAsync_v2");
+    if (getenv("FUZZ_LATE") == NULL || copy.held)
+        return copies(dst, src, bytes, stream);
+    copy = (__typeof__(copy)){true, dst, src, bytes, stream};
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamSynchronize(CUstream stream)
+{
+    static __typeof__(cuStreamSynchronize) *waits;
+    if (waits == NULL)
+        waits = (__typeof__(waits))dlsym(RTLD_NEXT, "cuStreamSynchronize");
+    CUresult result = waits(stream);
+    if (result != CUDA_SUCCESS || !copy.held || copy.stream != stream)
+        return result;
+    result = cuMemcpyDtoHAsync(copy.dst, copy.src, copy.bytes, stream);
+    copy.held = false;
+    return result == CUDA_SUCCESS ? waits(stream) : result;
 }

@@ -127,12 +127,17 @@ static void lane_make(struct thread *t, struct lane *l)
     MUST(t, call->cuEventCreate(&l->event[1], CU_EVENT_DEFAULT));
     for (int i = 0; i < 2; i++)
         MUST(t, call->cuEventCreate(&l->stamp[i], CU_EVENT_DEFAULT));
+    MUST(t, call->cuEventCreate(&l->watched, CU_EVENT_DISABLE_TIMING));
+    MUST(t, call->cuMemAlloc(&l->seen, 2 * BYTES));
+    MUST(t, l->sync->cuMemsetD32(l->seen, 1, 2 * BUFFER_WORDS));
     fork_make(t, l);
     own_load(t, l, 0);
     l->temp = 0;
     l->slots_used = 0;
     l->flag = 0;
     l->device = 0;
+    l->ticket = l->gate = 0;
+    l->watches = 0;
     l->capturing = false;
     l->exec = NULL;
 }
@@ -147,6 +152,8 @@ static void lane_free(struct thread *t, struct lane *l)
     MUST(t, call->cuEventDestroy(l->event[1]));
     for (int i = 0; i < 2; i++)
         MUST(t, call->cuEventDestroy(l->stamp[i]));
+    MUST(t, call->cuEventDestroy(l->watched));
+    MUST(t, call->cuMemFree(l->seen));
     fork_free(t, l);
     MUST(t, call->cuModuleUnload(l->own_module));
     if ((l->kind == LANE_BLOCKING || l->kind == LANE_NONBLOCKING) && l->share == NULL)
@@ -250,6 +257,10 @@ static void words_load(struct thread *t, struct lane *l)
 {
     MUST(t, word_launch(l, l->context->set, word_address(l, WORD_DEVICE), 0));
     MUST(t, word_launch(l, l->context->wait, word_address(l, WORD_DEVICE), 0));
+    CUdeviceptr dst = l->state;
+    uint32_t none = 0;
+    void *params[] = {&dst, &dst, &none, &none};
+    MUST(t, l->api->cuLaunchKernel(l->context->fork, 1, 1, 1, 1, 1, 1, 0, l->stream, params, NULL));
 }
 
 static void context_fill(struct thread *t, struct context *c)
@@ -468,16 +479,18 @@ bool world_run(const struct statement *program, bool gpu, bool trace, struct out
     bool declared = declare(w, &program);
     if (declared) {
         pthread_mutex_init(&w->lock, NULL);
-        for (struct thread *t = w->thread; t < w->thread + w->nthreads; t++) {
+        for (struct thread *t = w->thread; t <= w->thread + w->nthreads; t++) {
             *t = (struct thread){.world = w, .index = (int)(t - w->thread)};
             pthread_cond_init(&t->wake, NULL);
             if (pthread_create(&t->id, NULL, thread_main, t) != 0)
                 abort();
         }
+        gates_begin(w);
         struct thread caller = {.world = w, .index = -1};
         pthread_cond_init(&caller.wake, NULL);
         thread_call(&caller, 0, main_job, program);
-        for (struct thread *t = w->thread; t < w->thread + w->nthreads; t++) {
+        gates_end(w);
+        for (struct thread *t = w->thread; t <= w->thread + w->nthreads; t++) {
             pthread_mutex_lock(&w->lock);
             t->quit = true;
             pthread_cond_signal(&t->wake);

@@ -21,10 +21,12 @@ enum pinned {
     PINNED_MAPPED, /* BUFFER_HOST */
     PINNED_READ,   /* for READ */
     PINNED_PASS,   /* for EXCHANGE between contexts */
-    PINNED_WORDS,  /* single words, below */
+    PINNED_WATCH,  /* for WATCH; and what the device has seen there */
+    PINNED_SEEN,
+    PINNED_WORDS, /* single words, below */
     PINNED_AREAS
 };
-enum { WORD_FLAG, WORD_SPIN, WORD_DEVICE, WORD_TIME };
+enum { WORD_FLAG, WORD_SPIN, WORD_DEVICE, WORD_TIME, WORD_WATCH, WORD_GATE };
 enum { SLOTS = 256 };
 
 struct context {
@@ -70,6 +72,9 @@ struct lane {
     CUdeviceptr large; /* as many words, which uploads from there write */
     CUevent event[2];
     CUevent stamp[2]; /* with timing, for TIME */
+    CUevent watched;  /* for WATCH */
+    CUdeviceptr seen; /* what a copy has seen, and behind that what it is to see */
+    unsigned watches; /* so far */
     struct {
         CUevent event, join;   /* of the lane as a fork, and as a branch */
         CUdeviceptr gift, out; /* what its branches get; what each lane gets of it as a branch */
@@ -80,6 +85,8 @@ struct lane {
     bool stray;      /* its last op went to the legacy stream, and a wait for its own may miss it */
     uint32_t flag;   /* last value written to WORD_FLAG */
     uint32_t device; /* and to WORD_DEVICE */
+    uint32_t ticket; /* to WORD_WATCH */
+    uint32_t gate;   /* that a kernel waits for in WORD_GATE */
     uint32_t ops;
 
     CUmodule own_module;
@@ -121,6 +128,21 @@ struct thread {
     bool quit;
 };
 
+/* Kernels that wait for the host, in the order in which it comes; under the world's lock. */
+enum { GATES = 64 };
+struct gate {
+    struct lane *lane;
+    uint32_t value;
+    int us;
+};
+struct gates {
+    struct gate list[GATES];
+    unsigned closed, opened;
+    bool quit;
+    pthread_t thread;
+    pthread_cond_t wake;
+};
+
 struct world {
     bool gpu, trace;
     enum api_route route;
@@ -132,7 +154,8 @@ struct world {
     CUkernel kernel[KERNEL_LAYOUTS];
     struct context context[MOST_CONTEXTS];
     struct lane lane[MOST_LANES];
-    struct thread thread[MOST_THREADS];
+    struct thread thread[MOST_THREADS + 1]; /* and the one that sees what others wait for */
+    struct gates gates;
     pthread_mutex_t lock;
     _Atomic unsigned long ops; /* that the program issued */
     _Atomic unsigned errors;   /* return codes that no statement asked for */
@@ -235,6 +258,12 @@ void order_wait(struct thread *t, struct lane *l, int how);
 /* times.c: the host does something else for a while; and what the device's clock says of that. */
 void host_pauses(int us);
 void time_run(struct thread *t, struct lane *l, const struct statement *s);
+
+/* watch.c: another thread sees what a copy writes; kernels wait for the host. */
+void watch_run(struct thread *t, struct lane *l, const struct statement *s);
+void gate_run(struct thread *t, struct lane *l, const struct statement *s);
+void gates_begin(struct world *w);
+void gates_end(struct world *w);
 
 /* fork.c: lanes that fork and join. */
 void fork_make(struct thread *t, struct lane *l);
