@@ -27,10 +27,10 @@ OPEN = {("room", "ag_late_look"), ("alone", "ag_late_look")}  # the watchdog wai
 
 def is_excused(kind, path):
     """Whether the program's own call waits for what the library waits for. `path`: functions, the door last."""
-    door = path[-1].removeprefix("ag_door_").removeprefix("decide_")
+    door = re.sub("^(ag_door|ag_memory_op|decide)_", "", path[-1])
     if kind == "wait":
         return WAITS.match(door)
-    if kind in ("room", "extra") and (SUBMITS.match(door) or WAITS.match(door)):
+    if kind in ("room", "extra", "alone") and (SUBMITS.match(door) or WAITS.match(door)):
         return True
     if kind == "load":  # the program's call is about to load the kernel, and all that is held has been submitted
         return "ag_engine_barrier_load" in path

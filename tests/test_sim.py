@@ -627,3 +627,37 @@ def test_source_has_no_leftovers():
         defined = re.findall(r"^CUresult sim_(cu\w+)\(", path.read_text(), flags=re.M)
         assert not set(defined) - known, path
     assert os.path.getsize(EXPECTED)
+
+
+LATE = """
+    #include "sim_test.h"
+    int main(void)
+    {
+        start();
+        CUstream a, b;
+        CUevent e;
+        volatile uint32_t *w = host_words(2);
+        OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+        OK(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
+        OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+        OK(launch_word(flag, &w[0], 1, a));
+        OK(cuEventRecord(e, a));
+        OK(cuStreamWaitEvent(b, e, 0));
+        OK(launch_word(flag, &w[1], 1, b));
+        usleep(20000);
+        printf("%u %u", get_word(&w[0]), get_word(&w[1]));
+        OK(cuStreamSynchronize(b)); /* and what that is behind */
+        printf(" %u %u", get_word(&w[0]), get_word(&w[1]));
+        OK(launch_word(flag, &w[0], 2, a));
+        while (cuStreamQuery(a) != CUDA_SUCCESS)
+            usleep(10);
+        printf(" %u\\n", get_word(&w[0]));
+        return 0;
+    }"""
+
+
+def test_nothing_runs_before_a_thread_waits_for_it():
+    """With AGSIM_LATE, for the time that it says."""
+    program = compiled.text(LATE)
+    assert helpers.run(program, preload=False, env={"AGSIM_LATE": 60_000_000}, timeout=20).stdout == "0 0 1 1 2\n"
+    assert helpers.run(program, preload=False, env={"AGSIM_LATE": 100}).stdout == "1 1 1 1 2\n"

@@ -211,6 +211,8 @@ def setting(number, gpu=False):
         result["CUDA_DEVICE_MAX_CONNECTIONS"] = chance.randint(1, 4)
     if not gpu and chance.random() < 0.25:  # so slow that duels come soon, and are lost
         result |= {"AGSIM_GRAPH_LAUNCH_US": 200, "AUTOGRAPH_TRACE_DUEL": "true"}
+    if not gpu and chance.random() < 0.1:  # nothing runs before a thread waits for it, and a launch may wait for room
+        result |= {"AGSIM_LATE": chance.choice([200, 2000]), "AGSIM_ROOM": chance.choice([300, 1024])}
     if number % 8 == 3:  # sequences are known: those of this chunk, and of chunks before
         result[PROFILE] = "profile"
     return result

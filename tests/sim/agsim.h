@@ -33,6 +33,10 @@
  *   AGSIM_INSTANTIATE_US=N  its instantiation,
  *   AGSIM_POINTER_US=N      and questions about what lies at an address
  *   AGSIM_SYNC_US=N         cuStreamSynchronize and cuEventSynchronize begin so much later (0)
+ *   AGSIM_LATE=N            an operation begins when a thread waits or asks for it, or for what
+ *                           comes behind it, or a time is recorded there; else N us after its
+ *                           call (0)
+ *   AGSIM_ROOM=N            operations that a stream takes before a launch blocks (1024)
  *   CUDA_DEVICE_MAX_CONNECTIONS=N  the queues that a context's streams share (8, at most 32): in
  *                           each the operations begin in the order of submission; so many
  *                           nodes of a graph run at once

@@ -142,8 +142,11 @@ CUresult sim_cuEventQuery(CUevent handle)
     CUresult r = event_get(handle, &e);
     if (r == CUDA_SUCCESS)
         r = capture_check_event_sync(e);
-    if (r == CUDA_SUCCESS && e->marker && !e->marker->done)
+    if (r == CUDA_SUCCESS && e->marker && !e->marker->done) {
+        if (!sim_called_by_library())
+            stream_wanted(e->marker->stream, e->marker->seq);
         r = CUDA_ERROR_NOT_READY;
+    }
     sim_unlock();
     return r;
 }

@@ -309,6 +309,8 @@ CUresult sim_cuInit(unsigned flags)
         sim.graphs_wait = sim.graph_free != 0;
         sim.streams_wait = sim.streams_free != 0;
         strict_init();
+        sim.room_entries = (unsigned)sim_env_number("AGSIM_ROOM", 1024);
+        sim.late_us = (unsigned)sim_env_number("AGSIM_LATE", 0);
         sim.connections = connections();
         sim.lazy = sim_env_number("AGSIM_LAZY", 0) != 0;
         sim.events_by_handle = sim_env_number("AGSIM_HANDLES", 0) != 0;

@@ -22,10 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define QUEUE_DEPTH 1024      /* about what a real device takes before a launch blocks */
-#define LOOKS       30        /* of a thread for what it waits for, before it sleeps */
-#define LONG_NS     1000000   /* for which others keep the CPU: the machine is busy */
-#define ALONE_NS    100000000 /* for which no thread yields then */
+#define LOOKS    30        /* of a thread for what it waits for, before it sleeps */
+#define LONG_NS  1000000   /* for which others keep the CPU: the machine is busy */
+#define ALONE_NS 100000000 /* for which no thread yields then */
 
 struct worker {
     struct worker *next;
@@ -202,6 +201,7 @@ static void wait_for(struct stream *s, const struct marker *m, uint64_t seq)
     if (has_ended(s, m, seq))
         return;
     strict_wait(s, m ? m->seq : seq);
+    stream_wanted(s, m ? m->seq : seq);
     pthread_mutex_unlock(&sim.lock);
     pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
     for (unsigned i = 0; i < LOOKS && !has_ended(s, m, seq) && yields(); i++)
@@ -230,6 +230,47 @@ void marker_wait(struct marker *m)
     m->refs++;
     wait_for(m->stream, m, 0);
     marker_drop(m);
+}
+
+/* -- Work that is late (AGSIM_LATE) -- */
+
+static void want(struct stream *s, uint64_t seq);
+
+/* All that an operation comes behind in its stream's queue of the device. */
+static void want_ahead(const struct op *op)
+{
+    for (const struct op *ahead = op->queue->head; ahead != op; ahead = ahead->behind)
+        want(ahead->stream, ahead->seq);
+}
+
+static void want(struct stream *s, uint64_t seq)
+{
+    if (s->wanted >= seq)
+        return;
+    s->wanted = seq;
+    for (const struct op *op = s->head; op && op->seq <= seq; op = op->next) {
+        for (unsigned i = 0; i < op->ndeps; i++) {
+            const struct dep *d = &op->deps[i];
+            want(d->marker ? d->marker->stream : d->stream, d->marker ? d->marker->seq : d->seq);
+        }
+        if (op->queue)
+            want_ahead(op);
+    }
+}
+
+void stream_wanted(struct stream *s, uint64_t seq)
+{
+    if (sim.late_us)
+        want(s, seq);
+}
+
+/* Without the lock: an operation begins when somebody waits for it, or some time after it was
+ * given. */
+static void begin_late(const struct stream *s, const struct op *op)
+{
+    enum { LOOK_US = 20 };
+    while (s->wanted < op->seq && machine_ns() < op->due)
+        usleep(LOOK_US);
 }
 
 /* -- Scheduling -- */
@@ -446,6 +487,8 @@ static void run_stream(struct stream *s)
             if (op->work.kind != WORK_GRAPH)
                 queue_pass(op, begin);
             pthread_mutex_unlock(&sim.lock);
+            if (sim.late_us)
+                begin_late(s, op);
             stream_pause(s, sim_pause_us(&s->random));
             work_execute(s, &op->work, false);
             pthread_mutex_lock(&sim.lock);
@@ -534,6 +577,7 @@ static void wait_for_room(struct stream *s, const struct work *w)
     struct ctx *ctx = s->ctx; /* never freed */
     uint32_t turn = s->turns;
     strict_room(s, w);
+    stream_wanted(s, s->completed + 1);
     ctx->in_room++;
     await_op(s, s->completed + 1);
     pthread_mutex_unlock(&sim.lock);
@@ -560,7 +604,7 @@ static CUresult enqueue(struct stream *s, struct work *w, const struct dep *deps
     uint64_t gen = s->o.gen;
     if (s->kind == STREAM_LEGACY)
         ctx_alone(s->ctx);
-    while (s->depth >= QUEUE_DEPTH)
+    while (s->depth >= sim.room_entries)
         wait_for_room(s, w);
     struct op *op = NULL;
     CUresult r = s->o.gen == gen && s->o.alive ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
@@ -593,6 +637,7 @@ static CUresult enqueue(struct stream *s, struct work *w, const struct dep *deps
     op->stream = s;
     op->queue = NULL;
     op->surplus = 0;
+    op->due = sim.late_us ? machine_ns() + sim.late_us * 1000ull : 0;
     number_markers(op);
     strict_enqueued(op);
     if (q)
@@ -603,6 +648,8 @@ static CUresult enqueue(struct stream *s, struct work *w, const struct dep *deps
         s->head = op;
     s->tail = op;
     s->depth++;
+    if (op->work.kind == WORK_RECORD && op->work.event.marker->timed)
+        stream_wanted(s, op->seq); /* times are those of a device that is in time */
     kick(s);
     return CUDA_SUCCESS;
 }

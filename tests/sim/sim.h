@@ -187,6 +187,8 @@ struct sim {
     unsigned graph_free;   /* execs a context has memory for; 0: no limit */
     unsigned streams_free; /* streams that a context gives without a wait; 0: no limit */
     bool graphs_wait, streams_wait; /* such a limit is asked for; else strict.c alone knows one */
+    unsigned room_entries;          /* operations that a stream takes before a launch blocks */
+    unsigned late_us;               /* after which an operation begins that nobody waits for */
     unsigned connections;           /* queues of a context */
     bool setters_pass;     /* setters of functions do not wait for launches that wait for room */
     bool events_by_handle; /* an event with the handle of a destroyed one is taken for that */
@@ -439,7 +441,8 @@ struct op {
     uint64_t seq;
     uint64_t given; /* when the stream got it, or its turn came in the queue; 0: nobody asks */
     struct stream *stream;
-    int surplus; /* entries of the stream that the program's own calls would not have taken */
+    uint64_t due; /* ns by the machine's clock: AGSIM_LATE */
+    int surplus;  /* entries of the stream that the program's own calls would not have taken */
     struct queue *queue; /* where it waits for its turn to begin; NULL: nowhere, or it has begun */
     struct op *behind;   /* the next in that queue */
     struct work work;
@@ -454,9 +457,10 @@ struct stream {
      * (stream, seq) stays a valid thing to wait for, while another stream has
      * the slot already. */
     _Atomic uint64_t submitted, completed; /* read without the lock by who waits */
-    uint64_t program;                      /* the last operation that is the program's: strict.c */
-    uint64_t visit, visited;               /* of strict.c: the last look at it, and up to where */
-    uint64_t ended; /* when what has completed ended by the device's time (queue.c) */
+    _Atomic uint64_t wanted; /* up to there somebody waits for it, or for what is behind */
+    uint64_t program;        /* the last operation that is the program's: strict.c */
+    uint64_t visit, visited; /* of strict.c: the last look at it, and up to where */
+    uint64_t ended;          /* when what has completed ended by the device's time (queue.c) */
     _Atomic uint64_t
         late; /* ns, of the worker behind that time; owned by the worker while running */
     _Atomic uint32_t turns; /* goes up when something has ended for which a thread waits; a futex */
@@ -503,6 +507,8 @@ CUresult stream_submit(struct stream *s, struct work *w);
 /* Waits while a submission in the context waits for room: what makes or destroys something does
    (tests/bench/room, driver 580), and a launch in the legacy stream. Others submit meanwhile. */
 void ctx_alone(struct ctx *ctx);
+/* Somebody waits for the work up to seq, or asks for it. */
+void stream_wanted(struct stream *s, uint64_t seq);
 /* Waits (letting go of the lock) until the work up to seq has completed. */
 void stream_wait(struct stream *s, uint64_t seq);
 void clock_start(void);    /* before anything else of queue.c */

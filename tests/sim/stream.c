@@ -351,8 +351,11 @@ CUresult sim_cuStreamQuery(CUstream handle)
     CUresult r = stream_get(handle, &s);
     if (r == CUDA_SUCCESS)
         r = stream_check_sync(s);
-    if (r == CUDA_SUCCESS && !stream_idle(s))
+    if (r == CUDA_SUCCESS && !stream_idle(s)) {
+        if (!sim_called_by_library())
+            stream_wanted(s, s->submitted);
         r = CUDA_ERROR_NOT_READY;
+    }
     sim_unlock();
     return r;
 }
