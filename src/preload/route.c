@@ -36,10 +36,15 @@ struct entries {
 #define ENTRY(number, field, name)                                                                 \
     ((__typeof__(((struct entries *)NULL)->field))ag_libcudas[number].slots[AG_SLOT_##name].real)
 
+static void suppose(struct ag_libcuda *libcuda);
+
+/* The file that is initialised is the one to ask about devices, until another one is chosen. */
 static CUresult initialise(unsigned number, unsigned flags)
 {
     ag_driver_reads_variables(false);
     CUresult result = ENTRY(number, init, cuInit)(flags);
+    if (result == CUDA_SUCCESS)
+        suppose(&ag_libcudas[number]);
     ag_driver_initialised(result == CUDA_SUCCESS);
     return result;
 }
@@ -147,6 +152,12 @@ static bool choose(struct ag_libcuda *libcuda)
     if (is_chosen && libcuda->full)
         ag_give_up(too_many);
     return is_chosen;
+}
+
+static void suppose(struct ag_libcuda *libcuda)
+{
+    if (chosen == NULL)
+        (void)choose(libcuda);
 }
 
 /* Before the first door is given out; false: another file has been chosen meanwhile. */

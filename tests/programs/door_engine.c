@@ -13,6 +13,7 @@
 #include "driver/driver.h"
 #include "engine/engine.h"
 #include "graph/setting.h"
+#include "observe/range.h"
 #include "observe/log.h"
 #include "observe/verbose.h"
 
@@ -485,6 +486,10 @@ void ag_watch_start(void) {}
 void ag_watch_stop(void) {}
 
 void ag_watch_child(void) {}
+
+void ag_range_before_fork(void) {}
+
+void ag_range_behind_fork(void) {}
 
 uint64_t ag_tracefile_clock(void)
 {
