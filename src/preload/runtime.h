@@ -37,10 +37,10 @@ enum ag_runtime_function {
 enum { AG_RUNTIMES = 4 }; /* as many as launch.doors says; further ones have no doors */
 
 extern struct ag_runtime {
-    struct ag_object object; /* without a start: none */
-    bool seen;               /* at the last look */
-    void *real[AG_RUNTIME_FUNCTIONS];
-    void *const *doors; /* in their place */
+    struct ag_object object;                    /* without a start: none */
+    bool seen;                                  /* at the last look */
+    _Atomic(void *) real[AG_RUNTIME_FUNCTIONS]; /* race detectors do not see the loader's lock */
+    void *const *doors;                         /* in their place */
     int (*get_version)(int *version);
     _Atomic int version;     /* 0: not known */
     _Atomic unsigned pushes; /* enum pushes (configuration.c) */
