@@ -114,3 +114,17 @@ def test_a_library_that_uses_cuda_before_main(tmp_path):
 def test_a_program_without_cuda_keeps_its_errno_and_directory(tmp_path):
     done = helpers.run(["sh", "-c", "pwd; cd /; pwd"], sim=False, cwd=tmp_path)
     assert done.stdout == f"{tmp_path}\n/\n" and done.stderr == ""
+
+
+@helpers.unsanitized
+def test_an_object_that_begins_before_the_c_library(places, tmp_path):
+    """As valgrind's: there is no environment yet."""
+    (tmp_path / "early.c").write_text("int early;\n")
+    early = tmp_path / "libearly.so"
+    helpers.tool(*helpers.config()["cc"].split(), "-shared", "-fPIC", "-nodefaultlibs", "-Wl,-z,initfirst",
+                 tmp_path / "early.c", "-o", early)
+    preload = f"{early}:{helpers.library()}"
+    run(places, "none", {"LD_PRELOAD": preload, "AUTOGRAPH_REPORT": "r"})
+    assert names(places[0]) == ["r"]
+    run(places, "none", {"LD_PRELOAD": preload, "AUTOGRAPH_REPORT": "s", "AUTOGRAPH_DISABLE": "1"})
+    assert names(places[0]) == ["r"]

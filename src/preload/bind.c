@@ -21,6 +21,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "preload/libcuda.h"
 #include "preload/launch.h"
@@ -204,26 +205,33 @@ static void look_at_new_objects(void)
     errno = saved;
 }
 
-/* A sanitizer's runtime is not ready for instrumented code when the first objects start. */
-#ifdef AG_SANITIZED
+/*
+ * Objects that do not need the C library may begin before it: then there is no environment yet, and
+ * what the process began with is not known. A sanitizer's runtime is not ready for instrumented
+ * code either. Once the library's constructor has run, both are there.
+ */
 static _Atomic bool ready;
+
+AG_UNINSTRUMENTED static bool is_ready(void)
+{
+#ifdef AG_SANITIZED
+    return ready;
 #else
-enum { ready = true };
+    return ready || environ != NULL;
 #endif
+}
 
 void __gmon_start__(void);
 AG_UNINSTRUMENTED __attribute__((visibility("default"))) void __gmon_start__(void)
 {
-    if (ready)
+    if (is_ready())
         look_at_new_objects();
 }
 
 /* For a program with a __gmon_start__() of its own: what it begins with. */
 __attribute__((constructor)) static void look_first(void)
 {
-#ifdef AG_SANITIZED
     ready = true;
-#endif
     look_at_new_objects();
 }
 
