@@ -22,26 +22,27 @@ static inline bool unconcerned(CUstream stream)
 #define LAUNCH_PARAMETERS                                                                          \
     const void *kernel, struct dim3 grid, struct dim3 block, void **params, size_t shared,         \
         void *stream
-#define LAUNCH_ARGUMENTS kernel, grid, block, params, shared, stream
+#define LAUNCH_ARGUMENTS kernel, &grid, &block, params, shared, stream
 
-/* In each door: what it calls is a constant there. */
+/* In each door what it calls is a constant. The dimensions are the door's own: no copies. */
 static inline __attribute__((always_inline)) error
-launch(struct ag_runtime *runtime, enum ag_runtime_function which, LAUNCH_PARAMETERS)
+launch(struct ag_runtime *runtime, enum ag_runtime_function which, const void *kernel,
+       const struct dim3 *grid, const struct dim3 *block, void **params, size_t shared,
+       void *stream)
 {
     error (*real)(LAUNCH_PARAMETERS) = (error(*)(LAUNCH_PARAMETERS))runtime->real[which];
     if (unconcerned(stream))
-        return real(LAUNCH_ARGUMENTS);
+        return real(kernel, *grid, *block, params, shared, stream);
     struct ag_kernel_call call = {
-        .shape = {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, (uint32_t)shared, 0},
+        .shape = {{grid->x, grid->y, grid->z}, {block->x, block->y, block->z}, (uint32_t)shared, 0},
         .stream = stream,
         .params = params,
     };
     if (shared <= UINT32_MAX && ag_shortcut_taken((void *)real, kernel, &call))
         return AG_RUNTIME_SUCCESS;
-    error result = real(LAUNCH_ARGUMENTS);
+    error result = real(kernel, *grid, *block, params, shared, stream);
     if (ag_shortcut.call == &call)
-        ag_shortcut_learn((void *)real, kernel, result == AG_RUNTIME_SUCCESS,
-                          ag_runtime_version(runtime) >= 12000);
+        ag_shortcut_learn(runtime, (void *)real, kernel, result == AG_RUNTIME_SUCCESS);
     return result;
 }
 

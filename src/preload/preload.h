@@ -130,9 +130,10 @@ bool ag_shortcut_taken(void *real, const void *kernel, struct ag_kernel_call *ca
 /* When `real` calls the driver's launch. True: the engine has been asked about this launch. */
 bool ag_shortcut_asked(const struct ag_kernel_call *call);
 
-/* After `real` has returned: remembers which function the kernel stands for. `usable`: as the
-   runtime does for each further launch. */
-void ag_shortcut_learn(void *real, const void *kernel, bool success, bool usable);
+/* After `real`, a function of the runtime, has returned: remembers which function the kernel stands
+   for. */
+struct ag_runtime;
+void ag_shortcut_learn(struct ag_runtime *runtime, void *real, const void *kernel, bool success);
 
 /* -- Process -------------------------------------------------------------- */
 

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "driver/driver.h"
+#include "preload/runtime.h"
 
 _Thread_local struct ag_shortcut ag_shortcut __attribute__((tls_model("initial-exec")));
 
@@ -116,7 +117,7 @@ bool ag_shortcut_asked(const struct ag_kernel_call *call)
     return launch->asked && call->func == launch->call->func && call->ptsz == launch->call->ptsz;
 }
 
-void ag_shortcut_learn(void *real, const void *kernel, bool success, bool usable)
+void ag_shortcut_learn(struct ag_runtime *runtime, void *real, const void *kernel, bool success)
 {
     const struct ag_shortcut launch = ag_shortcut;
     ag_shortcut.call = NULL;
@@ -125,5 +126,6 @@ void ag_shortcut_learn(void *real, const void *kernel, bool success, bool usable
     bool confirmed = launch.asked && launch.seen && launch.func == launch.call->func;
     if (!success || confirmed || ag_current.context == NULL)
         return;
-    remember(real, kernel, usable && launch.seen ? launch.func : NULL, launch.ptsz);
+    bool usable = launch.seen && ag_runtime_version(runtime) >= 12000;
+    remember(real, kernel, usable ? launch.func : NULL, launch.ptsz);
 }
