@@ -80,9 +80,12 @@ static bool rebind_all(void)
 void ag_bind_show(struct ag_libcuda *libcuda, unsigned shown)
 {
     ag_doors_lock();
-    (void)ag_libcuda_show(libcuda, shown); /* if not, gates lead there */
-    (void)rebind_all();
-    ag_libcuda_open_gates(libcuda);
+    if (libcuda->settled != shown) {
+        (void)ag_libcuda_show(libcuda, shown); /* if not, gates lead there */
+        (void)rebind_all();
+        ag_libcuda_open_gates(libcuda);
+        libcuda->settled = (unsigned char)shown;
+    }
     ag_doors_unlock();
 }
 

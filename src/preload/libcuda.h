@@ -38,10 +38,11 @@ enum { AG_ENTRIES = 3 };
 
 struct ag_libcuda {
     struct ag_object object;
-    void *const *_Atomic entries; /* doors of its entries, once something is decided (route.c) */
-    _Atomic unsigned char works;  /* route.c */
-    _Atomic unsigned char shown;  /* enum ag_shown */
-    bool full;                    /* it has more unknown functions than there is room for */
+    void *const *_Atomic entries;  /* doors of its entries, once something is decided (route.c) */
+    _Atomic unsigned char works;   /* route.c */
+    _Atomic unsigned char shown;   /* enum ag_shown */
+    _Atomic unsigned char settled; /* the last that all symbols, words and gates lead to */
+    bool full;                     /* it has more unknown functions than there is room for */
     _Atomic unsigned slots_used;
     struct ag_slot slots[AG_SLOTS];
     uint32_t symbols[AG_SLOTS]; /* index of the symbol that names the slot's function, or 0 */

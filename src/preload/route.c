@@ -214,7 +214,7 @@ void *ag_route(struct ag_libcuda *libcuda, unsigned slot)
     deciding = true;
     libcuda->entries = entry_doors[ag_libcuda_number(libcuda)];
     enum ag_shown shown = decide(libcuda, slot);
-    if (shown != libcuda->shown)
+    if (shown != libcuda->settled) /* or another thread is about it */
         ag_bind_show(libcuda, shown);
     deciding = false;
     return ag_libcuda_shows(libcuda, slot);
