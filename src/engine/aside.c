@@ -227,8 +227,8 @@ static CUresult instantiate(struct job *job)
     if (ag_real.cuCtxGetFlags(&flags) == CUDA_SUCCESS && (flags & CU_CTX_LMEM_RESIZE_TO_MAX) == 0)
         atomic_store(&job->context->resizes, true);
     CUresult result = ag_trace_instantiate(job->trace);
-    if (result == CUDA_SUCCESS && job->trace->grows)
-        ag_context_grew(job->context, job->trace->length, job->trace->paths);
+    if (result == CUDA_SUCCESS)
+        ag_context_made_exec(job->context, job->trace->length, job->trace->grows);
     return result;
 }
 
@@ -236,10 +236,11 @@ static CUresult destroy(struct job *job)
 {
     uint32_t ops = job->trace->length;
     unsigned paths = job->trace->paths;
+    bool made = job->trace->exec != NULL;
     if (job->trace->placed)
         atomic_fetch_sub(&job->context->paths, paths);
     CUresult result = ag_trace_destroy(job->trace);
-    ag_context_give_exec(job->context, ops, paths);
+    ag_context_give_exec(job->context, ops, paths, made);
     return result;
 }
 

@@ -188,7 +188,7 @@ static struct ag_context *make(CUcontext ctx, CUdevice device, bool few)
     find_queues(context, ctx, few);
     atomic_store(&context->green, false);
     atomic_store(&context->paths, 0);
-    context->grown[0] = context->grown[1] = context->shorts = 0;
+    context->grown[0] = context->grown[1] = context->shorts = context->sure = 0;
     context->useless_lives = 0;
     ag_backoff_reset(&context->rears);
     atomic_store(&context->young, 0);
@@ -300,18 +300,31 @@ bool ag_context_take_exec(struct ag_context *context, uint32_t ops, unsigned pat
     return taken;
 }
 
-void ag_context_grew(struct ag_context *context, uint32_t ops, unsigned paths)
+/* What is taken counts too much: ag_fork_paths() may, and execs that ran when they were destroyed
+   may have ended. So the device may have had room for an exec that seemed to be one more. Each exec
+   that it has takes one path for certain: it gave memory for those beyond what is free. */
+void ag_context_made_exec(struct ag_context *context, uint32_t ops, bool grows)
 {
+    bool is_long = ops > AG_EXEC_SHORT;
     pthread_mutex_lock(&lock);
-    context->grown[ops > AG_EXEC_SHORT] += paths;
+    long *made = context->made, *grown = context->grown;
+    made[is_long]++;
+    long free = ag_opt.graph_free_execs - atomic_load(&ag_program_execs) + grown[1];
+    long others = made[0] > grown[0] ? made[0] - grown[0] : 0;
+    if (!grows && others > context->sure)
+        context->sure = others;
+    grown[is_long] +=
+        grows && (is_long ? made[1] + context->sure > free : others > 0 && made[1] + others > free);
     pthread_mutex_unlock(&lock);
 }
 
-void ag_context_give_exec(struct ag_context *context, uint32_t ops, unsigned paths)
+void ag_context_give_exec(struct ag_context *context, uint32_t ops, unsigned paths, bool made)
 {
+    bool is_long = ops > AG_EXEC_SHORT;
     pthread_mutex_lock(&lock);
     context->count--;
-    context->execs[ops > AG_EXEC_SHORT] -= paths;
+    context->execs[is_long] -= paths;
+    context->made[is_long] -= made;
     context->memory -= ag_exec_kb(ops);
     pthread_mutex_unlock(&lock);
 }

@@ -68,6 +68,8 @@ struct ag_context {
     long grown[2]; /* of each, how many the device has given memory for besides: made at a safe
                       point */
     long shorts;   /* of short ones, at most at a time, among those that are made at any time */
+    long made[2];  /* execs that the driver has now: short ones, long ones */
+    long sure;     /* as `shorts`, but no more than the device has had for certain */
     long memory;   /* device memory that the execs take, KiB */
     _Atomic long running; /* places among `execs` of execs that ran when they were destroyed */
     struct ag_running left_execs;  /* of streams that are gone, among `execs` until */
@@ -201,16 +203,17 @@ void ag_context_forget(struct ag_context *context);
  * Reserves an exec of `ops` ops and so many paths in the context. While the device is `idle`, any
  * that the budgets allow; otherwise only one that can be made without a wait for running kernels.
  * False: none is left. *grows: the device gives memory for it once it is made, which
- * ag_context_grew() is told.
+ * ag_context_made_exec() is told.
  */
 bool ag_context_take_exec(struct ag_context *context, uint32_t ops, unsigned paths, bool idle,
                           bool *grows);
 
-/* An exec that grows has been made. From now on the context has memory for one more at any time. */
-void ag_context_grew(struct ag_context *context, uint32_t ops, unsigned paths);
+/* Such an exec has been made. If it grows the context may have memory for one more path at any time
+   from now on. */
+void ag_context_made_exec(struct ag_context *context, uint32_t ops, bool grows);
 
-/* Gives such an exec back. */
-void ag_context_give_exec(struct ag_context *context, uint32_t ops, unsigned paths);
+/* Gives such an exec back; `made`: it has been. */
+void ag_context_give_exec(struct ag_context *context, uint32_t ops, unsigned paths, bool made);
 
 /* One more exec of one path runs, and is about to be destroyed: its place is kept besides. */
 void ag_context_keep_exec(struct ag_context *context, struct ag_running *running, uint32_t ops);

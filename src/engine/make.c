@@ -78,6 +78,8 @@ static enum room take_exec(struct ag_stream *stream, struct ag_node *leaf, bool 
         ag_pace_bound(stream, ops * AG_MOST_COPIES / copied);
         return NO_ROOM;
     }
+    if (idle)
+        (void)ag_execs_settle(stream);
     while (!ag_context_take_exec(context, ops, paths, idle, grows)) {
         if (ag_execs_settle(stream))
             continue;
@@ -172,7 +174,7 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool grows)
         trace = ag_trace_build(leaf, stream->id.context->ctx, stream->id.handle, stream->execs.own,
                                &result);
     if (trace == NULL) {
-        ag_context_give_exec(stream->id.context, leaf->depth, ag_fork_paths(leaf));
+        ag_context_give_exec(stream->id.context, leaf->depth, ag_fork_paths(leaf), false);
     } else {
         trace->grows = grows;
         result = complete(stream, &trace);

@@ -69,18 +69,18 @@ void ag_context_leave(bool pushed)
 
 static _Atomic unsigned given;
 
-void ag_context_give_exec(struct ag_context *to, uint32_t ops, unsigned paths)
+void ag_context_give_exec(struct ag_context *to, uint32_t ops, unsigned paths, bool made)
 {
-    (void)to;
+    (void)to, (void)made;
     given += ops * paths;
 }
 
 static _Atomic unsigned grew;
 
-void ag_context_grew(struct ag_context *to, uint32_t ops, unsigned paths)
+void ag_context_made_exec(struct ag_context *to, uint32_t ops, bool grows)
 {
     (void)to;
-    grew += ops * paths;
+    grew += grows ? ops : 0;
 }
 
 static _Atomic bool full; /* a launch waits for room */
