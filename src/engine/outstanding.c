@@ -39,11 +39,11 @@ static bool is_idle(const struct ag_stream *stream)
     return idle;
 }
 
-/* A part of its work that `but` holds does not count. */
-static bool is_outstanding(struct ag_stream *stream, const struct ag_stream *but)
+/* A part of its work that `but` holds does not count. `asks`: also what nobody counts is work. */
+static bool is_outstanding(struct ag_stream *stream, const struct ag_stream *but, bool asks)
 {
     uint64_t issued = ag_issuer_issued(stream);
-    if (atomic_load_explicit(&stream->issuer.waited, memory_order_relaxed) == issued)
+    if (!asks && atomic_load_explicit(&stream->issuer.waited, memory_order_relaxed) == issued)
         return false;
     const struct ag_stream *held = holder(stream);
     if ((held != NULL && held != but) || !is_idle(stream))
@@ -55,7 +55,7 @@ static bool is_outstanding(struct ag_stream *stream, const struct ag_stream *but
 
 bool ag_outstanding_in_stream(struct ag_stream *stream)
 {
-    return is_outstanding(stream, NULL);
+    return is_outstanding(stream, NULL, false);
 }
 
 /* -- All streams ------------------------------------------------------------------ */
@@ -77,7 +77,7 @@ static bool is_busy(struct ag_stream *stream, const struct ag_context *context,
     if (ag_issuer_is_another(stream) || !ag_stream_trylock(stream))
         return true;
     bool busy = counts(stream, context, but) &&
-                (ag_issuer_is_another(stream) || is_outstanding(stream, but));
+                (ag_issuer_is_another(stream) || is_outstanding(stream, but, context == NULL));
     ag_stream_unlock(stream);
     return busy;
 }

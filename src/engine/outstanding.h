@@ -27,13 +27,15 @@
    the stream itself. Wants the stream's lock. */
 bool ag_outstanding_is_submitted(const struct ag_stream *stream);
 
-/* Whether the stream may have something left to do. Asks the driver at need, and remembers a no.
-   Wants the stream's lock. */
+/* Whether the stream may have something left to do of its ops and graphs. Asks the driver at need,
+   and remembers a no. Wants the stream's lock. */
 bool ag_outstanding_in_stream(struct ag_stream *stream);
 
 /* Whether anything but the work of `but` (NULL: of no stream) may be left to do in the context
    (NULL: in any), or another thread issues work there and may bring more at any time. Ops of guests
-   that `but` holds are its work. No lock but that of `but` may be held. */
+   that `but` holds are its work. Host functions, copies to the host and other calls that nobody
+   counts take no room on the device. They count in any context, where the driver is always asked.
+   No lock but that of `but` may be held. */
 bool ag_outstanding_in_context(struct ag_context *context, const struct ag_stream *but);
 
 #endif

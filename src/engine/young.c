@@ -235,13 +235,13 @@ void ag_young_thread_leaves(void)
 }
 
 /* Whether nothing is at work there, and no other thread issues work there. */
-static bool is_at_rest(struct ag_young *young, CUstream handle)
+static bool is_at_rest(struct ag_young *young, CUstream handle, bool asks)
 {
     uint32_t ops = atomic_load(&young->ops);
     const void *thread = atomic_load(&young->thread);
     if (handle == reserved || (thread != NULL && thread != &ag_self))
         return false;
-    if (atomic_load_explicit(&young->waited, memory_order_relaxed) == ops)
+    if (!asks && atomic_load_explicit(&young->waited, memory_order_relaxed) == ops)
         return true;
     bool pushed, idle = ag_context_enter(atomic_load(&young->context), &pushed);
     if (idle) {
@@ -263,7 +263,7 @@ bool ag_young_rest(const struct ag_context *context)
     ag_issuer_grows(); /* who destroys one waits until it has been asked */
     while (rest && (young = next_taken(young, &handle)) != NULL)
         rest = (context != NULL && atomic_load(&young->context) != context) ||
-               is_at_rest(young, handle);
+               is_at_rest(young, handle, context == NULL);
     ag_issuer_has_grown();
     return rest;
 }
