@@ -139,12 +139,20 @@ struct scope {
     uint64_t seq;
 };
 
-/* Whether a kernel, copy or memset of the stream is to come. */
+/* A copy from or to the host is the copy engine's. */
+static bool is_kernel(const struct work *w)
+{
+    return w->kind == WORK_KERNEL || w->kind == WORK_MEMSET || w->kind == WORK_GRAPH ||
+           (w->kind == WORK_COPY && !w->copy.staging &&
+            !range_is_host((uintptr_t)copy_row(&w->copy.src, 0, 0)) &&
+            !range_is_host((uintptr_t)copy_row(&w->copy.dst, 0, 0)));
+}
+
+/* Whether something of the stream is to come that a kernel may do. */
 static bool has_kernel(const struct stream *s)
 {
     for (const struct op *op = s->head; op; op = op->next)
-        if (op->work.kind == WORK_KERNEL || op->work.kind == WORK_MEMSET ||
-            op->work.kind == WORK_COPY || op->work.kind == WORK_GRAPH)
+        if (is_kernel(&op->work))
             return true;
     return false;
 }
