@@ -86,6 +86,7 @@ struct ag_context {
                                   is `counted` counts itself */
     _Atomic unsigned placed; /* streams made in the context, default streams that are used, and the
                                 library's own streams */
+    _Atomic unsigned used;   /* streams with a state, not vacant ones */
     _Atomic unsigned paths;  /* of graphs with branches that may run now: paths.h */
     unsigned queues;         /* queues of the device that the context has: constant */
     CUcontext was;           /* lock of context.c: `ctx` before it was forgotten */
@@ -139,20 +140,12 @@ static inline bool ag_context_is_full(const struct ag_context *context)
     return atomic_load_explicit(&context->placed, memory_order_relaxed) >= context->queues;
 }
 
-/* Whether so many further paths of graphs have a queue each, beside all streams and other graphs.
- */
-static inline bool ag_context_has_queues(const struct ag_context *context, unsigned more)
-{
-    return atomic_load_explicit(&context->placed, memory_order_relaxed) +
-               atomic_load_explicit(&context->paths, memory_order_relaxed) + more <=
-           context->queues;
-}
+/* Whether so many further paths of graphs have a queue each, beside all streams that are used and
+   other graphs. A stream takes a queue only with its first work (measurements.md). */
+bool ag_context_has_queues(const struct ag_context *context, unsigned more);
 
-/* Whether a graph with so many paths may ever be launched. */
-static inline bool ag_context_has_branches(const struct ag_context *context, unsigned more)
-{
-    return atomic_load_explicit(&context->placed, memory_order_relaxed) + more <= context->queues;
-}
+/* Whether a graph with so many paths may be launched, once the others have ended. */
+bool ag_context_has_branches(const struct ag_context *context, unsigned more);
 
 /* Makes the context current on the calling thread, if it is not. False: the context is gone.
    `pushed` is for ag_context_leave(), which undoes it. */

@@ -151,6 +151,7 @@ static struct ag_stream *vacant_take(const struct ag_context *context, enum ag_s
    young (young.h), a default stream cannot be: its first ops pass instead. */
 static void life_begins(struct ag_stream *stream, bool late)
 {
+    atomic_fetch_add(&stream->id.context->used, 1);
     stream->id.issued_before = ag_issuer_issued(stream);
     stream->id.replays_before = stream->counters.replays;
     stream->id.began_before = late || ag_lives_take(stream->id.context);
@@ -160,6 +161,7 @@ static void life_begins(struct ag_stream *stream, bool late)
 
 static void life_ends(struct ag_stream *stream)
 {
+    atomic_fetch_sub(&stream->id.context->used, 1);
     if (stream->id.began_before)
         ag_recorder_resume(&stream->recorder, AG_FEW_OPS);
     ag_lives_end(stream->id.context,

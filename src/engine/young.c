@@ -268,6 +268,11 @@ bool ag_young_rest(const struct ag_context *context)
     return rest;
 }
 
+unsigned ag_young_count(void)
+{
+    return atomic_load_explicit(&count, memory_order_relaxed);
+}
+
 uint64_t ag_young_ops(void)
 {
     uint64_t ops = 0;

@@ -62,6 +62,9 @@ bool ag_young_rest(const struct ag_context *context);
 void ag_young_forget(const struct ag_context *context); /* their context is going away */
 void ag_young_thread_leaves(void); /* the calling thread ends: its own are nobody's */
 
+/* Streams that are young, in any context. */
+unsigned ag_young_count(void);
+
 /* Ops that were issued in streams that are young. */
 uint64_t ag_young_ops(void);
 
