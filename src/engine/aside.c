@@ -259,12 +259,10 @@ static void bury(struct ag_context *context, struct ag_trace *trace)
     atomic_fetch_add(&ag_wanted_traces, 1);
 }
 
+/* Nobody is left to be told. It is not buried: nobody can take its events away any more. */
 static void destroy_lost(struct job *job)
 {
-    if (may_wait(job->trace))
-        bury(job->context, job->trace);
-    else
-        (void)destroy(job); /* nobody is left to be told */
+    (void)destroy(job);
 }
 
 CUresult ag_aside_instantiate(struct ag_context *context, struct ag_trace *trace)
@@ -276,9 +274,9 @@ CUresult ag_aside_instantiate(struct ag_context *context, struct ag_trace *trace
                                    .trace = trace});
 }
 
-CUresult ag_aside_destroy(struct ag_context *context, struct ag_trace *trace)
+CUresult ag_aside_destroy(struct ag_context *context, struct ag_trace *trace, bool may_stay)
 {
-    if (may_wait(trace)) {
+    if (may_stay && may_wait(trace)) {
         bury(context, trace);
         return CUDA_SUCCESS;
     }

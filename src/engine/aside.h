@@ -35,9 +35,11 @@ bool ag_aside_start(void);
 CUresult ag_aside_instantiate(struct ag_context *context, struct ag_trace *trace);
 
 /* Destroys a trace that nothing refers to, and gives its exec back to the context. If it has
-   several paths it is buried: to destroy its exec may wait for running kernels
-   (docs/measurements.md, "Why are execs scarce?"). */
-CUresult ag_aside_destroy(struct ag_context *context, struct ag_trace *trace);
+   several paths and may stay, it is buried: to destroy its exec may wait for running kernels
+   (docs/measurements.md, "Why are execs scarce?"). It may stay only if it names no event that may
+   go: a wait for an event crashed in the driver, behind the end of an exec whose events were gone
+   (H200). */
+CUresult ag_aside_destroy(struct ag_context *context, struct ag_trace *trace, bool may_stay);
 
 /* Destroys what is buried in the context. The device is idle, or the context about to go. */
 CUresult ag_aside_destroy_buried(struct ag_context *context);

@@ -256,6 +256,7 @@ void ag_context_forget(struct ag_context *context)
     ag_left_forget(&context->leavings);
     (void)ag_context_settle_execs(context);
     free(atomic_exchange(&context->spare, NULL)); /* the memory goes with the context */
+    atomic_store(&context->grave, NULL);          /* so does the event */
     if (ag_self.unseen == context)
         ag_self.unseen = NULL;
     atomic_store(&context->resizes, false);

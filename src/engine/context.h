@@ -96,6 +96,7 @@ struct ag_context {
     struct ag_turns turns; /* whether holding pays */
     _Atomic unsigned starved;    /* hot sequences that found no exec */
     struct ag_trace *buried;     /* lock of aside.c: to be destroyed while the device is idle */
+    _Atomic(CUevent) grave;      /* the event that they name; NULL: not made yet */
     struct ag_leavings leavings; /* work of streams that are gone */
     _Atomic bool green; /* it may be current to one thread at a time (CUDA driver API, Green
                            Contexts): no other thread can submit what is held there */

@@ -48,6 +48,29 @@ bool ag_execs_settle(struct ag_stream *stream)
     return any;
 }
 
+/* Whether the exec names only an event that stays, so that it may outlive the others. */
+static bool takes_leave(const struct ag_context *context, struct ag_trace *trace)
+{
+    bool pushed;
+    CUevent grave = atomic_load(&context->grave);
+    if (trace->paths == 1 || trace->exec == NULL || grave == NULL ||
+        !ag_context_enter(context, &pushed))
+        return false;
+    bool done = ag_trace_replace_event(trace, NULL, grave) == CUDA_SUCCESS;
+    if (!done)
+        atomic_fetch_add(&ag_context_errors, 1);
+    ag_context_leave(pushed);
+    return done;
+}
+
+static CUresult destroy(struct ag_stream *stream, struct ag_trace *trace)
+{
+    ag_depth++;
+    bool may_stay = takes_leave(stream->id.context, trace);
+    ag_depth--;
+    return ag_aside_destroy(stream->id.context, trace, may_stay);
+}
+
 void ag_execs_drop(struct ag_stream *stream, struct ag_trace *trace)
 {
     struct ag_trace **link = &stream->execs.traces;
@@ -59,7 +82,7 @@ void ag_execs_drop(struct ag_stream *stream, struct ag_trace *trace)
     if (trace->paths == 1 &&
         !ag_execs_have_run(stream)) /* others are destroyed when they have run */
         ag_context_keep_exec(stream->id.context, &stream->execs.running, trace->length);
-    ag_failure_note(stream, ag_aside_destroy(stream->id.context, trace), "destroying a trace");
+    ag_failure_note(stream, destroy(stream, trace), "destroying a trace");
 }
 
 void ag_execs_drop_all(struct ag_stream *stream)
@@ -79,7 +102,7 @@ void ag_execs_clear(struct ag_stream *stream)
         ag_node_set_trace(trace->leaf, NULL);
         if (trace->paths == 1)
             ag_context_keep_exec(stream->id.context, &execs->running, trace->length);
-        stream->counters.errors += ag_aside_destroy(stream->id.context, trace) != CUDA_SUCCESS;
+        stream->counters.errors += destroy(stream, trace) != CUDA_SUCCESS;
     }
     ag_context_leave_execs(stream->id.context, &execs->running);
     (void)ag_context_settle_execs(stream->id.context);

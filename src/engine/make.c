@@ -157,8 +157,9 @@ static CUresult complete(struct ag_stream *stream, struct ag_trace **trace)
     CUresult result = ag_aside_instantiate(stream->id.context, *trace);
     if (result == CUDA_SUCCESS)
         return result;
-    if (result != CUDA_ERROR_NOT_READY)                     /* or it is not ours */
-        (void)ag_aside_destroy(stream->id.context, *trace); /* the first error is the one to tell */
+    if (result != CUDA_ERROR_NOT_READY) /* or it is not ours */
+        (void)ag_aside_destroy(stream->id.context, *trace,
+                               false); /* the first error is the one to tell */
     *trace = NULL;
     return result;
 }

@@ -109,8 +109,22 @@ bool ag_paths_take(struct ag_stream *stream, struct ag_trace *trace)
 
 /* -- The event ----------------------------------------------------------------------- */
 
+/* The event that buried execs of the context name (execs.c). */
+static CUresult prepare_grave(struct ag_context *context)
+{
+    CUevent event = NULL, none = NULL;
+    if (atomic_load(&context->grave) != NULL)
+        return CUDA_SUCCESS;
+    CUresult result = ag_aside_event(context, &event);
+    if (event == NULL || atomic_compare_exchange_strong(&context->grave, &none, event))
+        return result;
+    return ag_aside_destroy_event(context, event); /* another thread was faster */
+}
+
 void ag_paths_prepare(struct ag_stream *stream)
 {
+    CUresult made = prepare_grave(stream->id.context);
+    stream->counters.errors += made != CUDA_SUCCESS && made != CUDA_ERROR_NOT_READY;
     if (stream->paths.mark != NULL)
         return;
     CUresult result = ag_aside_event(stream->id.context, &stream->paths.mark);

@@ -393,7 +393,7 @@ CUresult ag_trace_replace_event(struct ag_trace *trace, CUevent event, CUevent o
         if (!ag_node_is_event(step->node) || step->graph_node == NULL)
             continue;
         memcpy(&arguments, step->args, sizeof arguments);
-        if (arguments.event != event)
+        if (event != NULL && arguments.event != event)
             continue;
         arguments = (struct ag_event_arguments){.event = other};
         result = ag_node_patch_event(step->node, trace->exec, step->graph_node, other);

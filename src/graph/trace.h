@@ -74,7 +74,8 @@ CUresult ag_trace_set_records(struct ag_trace *trace);
 /* Behind that replay, which says of all nodes that they have the program's arguments. */
 void ag_trace_keep_records(struct ag_trace *trace);
 
-/* Puts `other` in place of the event in the exec, until the next replay gives it the op's event. */
+/* Puts `other` in place of the event (NULL: of each event) in the exec, until the next replay gives
+   it the op's event. */
 CUresult ag_trace_replace_event(struct ag_trace *trace, CUevent event, CUevent other);
 
 /* Device memory of an exec with so many ops, KiB: an estimate, not too low. */

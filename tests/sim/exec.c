@@ -168,6 +168,20 @@ void exec_release_ctx(struct ctx *ctx)
             exec_free(e);
 }
 
+/* Driver 580 died of a wait for an event, after the library had destroyed such an exec (H200). */
+static void check_events(const struct plan *p)
+{
+    for (unsigned i = 0; i < p->shape->nnodes; i++) {
+        const struct work *w = &p->nodes[i].work;
+        bool of_event = w->kind == WORK_RECORD || w->kind == WORK_WAIT;
+        if (of_event && !event_lives(w) && sim_called_by_library()) {
+            fprintf(stderr, "simulated driver: the library destroys a graph that names an event "
+                            "which is gone\n");
+            abort();
+        }
+    }
+}
+
 CUresult sim_cuGraphExecDestroy(CUgraphExec handle)
 {
     struct exec *e;
@@ -178,6 +192,7 @@ CUresult sim_cuGraphExecDestroy(CUgraphExec handle)
     if (r == CUDA_SUCCESS && (r = exec_get(handle, &e)) == CUDA_SUCCESS) {
         if (sim.graph_free && e->plan->shape->paths > 1) /* seen of some such graphs (H200) */
             sim_wait_quiet();
+        check_events(e->plan);
         exec_free(e);
     }
     sim_unlock();

@@ -185,10 +185,10 @@ TEST(a_thread_that_is_alone_calls_itself)
     stream.issuer.thread = &ag_self;
     struct ag_trace *trace = trace_of(3);
     CHECK(ag_aside_instantiate(&context, trace) == CUDA_SUCCESS && made == 1 && !elsewhere);
-    CHECK(ag_aside_destroy(&context, trace) == CUDA_SUCCESS && destroyed == 1 && given == 3);
+    CHECK(ag_aside_destroy(&context, trace, true) == CUDA_SUCCESS && destroyed == 1 && given == 3);
     CHECK(!elsewhere);
     stream.issuer.thread = &other_thread;
-    CHECK(ag_aside_destroy(&other_context, trace_of(1)) == CUDA_SUCCESS && !elsewhere);
+    CHECK(ag_aside_destroy(&other_context, trace_of(1), true) == CUDA_SUCCESS && !elsewhere);
 }
 
 TEST(a_thread_that_is_alone_is_called_for_where_a_call_goes_deep)
@@ -198,7 +198,7 @@ TEST(a_thread_that_is_alone_is_called_for_where_a_call_goes_deep)
     stream.issuer.thread = &ag_self;
     struct ag_trace *trace = trace_of(3);
     CHECK(ag_aside_instantiate(&context, trace) == CUDA_SUCCESS && made == 1 && elsewhere);
-    CHECK(ag_aside_destroy(&context, trace) == CUDA_SUCCESS && !elsewhere);
+    CHECK(ag_aside_destroy(&context, trace, true) == CUDA_SUCCESS && !elsewhere);
     CHECK(ag_aside_fetch(&context) == CUDA_SUCCESS && made == 2 && elsewhere);
     answer = CUDA_ERROR_OUT_OF_MEMORY;
     CHECK(ag_aside_fetch(&context) == CUDA_ERROR_UNKNOWN && !ag_aside_waits());
@@ -209,7 +209,7 @@ TEST(others_are_called_for)
     begin(CUDA_SUCCESS);
     struct ag_trace *trace = trace_of(3);
     CHECK(ag_aside_instantiate(&context, trace) == CUDA_SUCCESS && made == 1 && elsewhere);
-    CHECK(ag_aside_destroy(&context, trace) == CUDA_SUCCESS && destroyed == 1 && given == 3);
+    CHECK(ag_aside_destroy(&context, trace, true) == CUDA_SUCCESS && destroyed == 1 && given == 3);
     CUevent event;
     CHECK(ag_aside_event(&context, &event) == CUDA_SUCCESS && event == (CUevent)16);
     CHECK(!ag_aside_waits());
@@ -223,7 +223,7 @@ TEST(the_context_is_left_before_a_job_has_ended)
     begin(CUDA_SUCCESS);
     struct ag_trace *trace = trace_of(3);
     CHECK(ag_aside_instantiate(&context, trace) == CUDA_SUCCESS && inside == 0);
-    CHECK(ag_aside_destroy(&context, trace) == CUDA_SUCCESS && inside == 0);
+    CHECK(ag_aside_destroy(&context, trace, true) == CUDA_SUCCESS && inside == 0);
     CHECK(elsewhere && !outside);
 }
 
@@ -237,7 +237,7 @@ TEST(errors_are_told)
     answer = CUDA_ERROR_NOT_READY; /* which would say that the trace is not ours */
     CHECK(ag_aside_instantiate(&context, trace) == CUDA_ERROR_UNKNOWN);
     CHECK(ag_aside_instantiate(&other_context, trace) == CUDA_ERROR_UNKNOWN && elsewhere);
-    CHECK(ag_aside_destroy(&context, trace) == CUDA_ERROR_UNKNOWN && given == 3);
+    CHECK(ag_aside_destroy(&context, trace, true) == CUDA_ERROR_UNKNOWN && given == 3);
 }
 
 TEST(a_context_grows_by_what_has_been_made)
@@ -249,7 +249,7 @@ TEST(a_context_grows_by_what_has_been_made)
     CHECK(ag_aside_instantiate(&context, trace) == CUDA_SUCCESS && grew == 3);
     answer = CUDA_ERROR_OUT_OF_MEMORY;
     CHECK(ag_aside_instantiate(&context, trace) == CUDA_ERROR_OUT_OF_MEMORY && grew == 3);
-    CHECK(ag_aside_destroy(&context, trace) == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(ag_aside_destroy(&context, trace, true) == CUDA_ERROR_OUT_OF_MEMORY);
     begin(CUDA_SUCCESS); /* it comes too late: the driver has the memory all the same */
     full = true;
     patient = false;
@@ -274,7 +274,7 @@ TEST(several_paths_are_buried)
         trace[i]->paths = 2;
         trace[i]->exec = (CUgraphExec)16;
         trace[i]->placed = i == 1;
-        CHECK(ag_aside_destroy(&context, trace[i]) == CUDA_SUCCESS && destroyed == 0);
+        CHECK(ag_aside_destroy(&context, trace[i], true) == CUDA_SUCCESS && destroyed == 0);
     }
     atomic_store(&context.paths, 2);
     CHECK(atomic_load(&ag_wanted_traces) == 2 && given == 0);
@@ -297,7 +297,7 @@ TEST(nobody_waits_for_ever)
     CHECK(first >= AG_PATIENCE_NS / 1000000 && ag_aside_waits());
     patient = true;
     for (int i = 0; i < MORE; i++) /* none of them waits again: it would be for ever */
-        CHECK(ag_aside_destroy(&context, trace_of(1)) == CUDA_SUCCESS);
+        CHECK(ag_aside_destroy(&context, trace_of(1), true) == CUDA_SUCCESS);
     CUevent event = (CUevent)32;
     CHECK(ag_aside_event(&context, &event) == CUDA_ERROR_NOT_READY && event == NULL);
     ag_aside_settle(&other_context); /* where nothing is left to wait for */
@@ -309,5 +309,5 @@ TEST(nobody_waits_for_ever)
     while (ag_aside_waits())
         usleep(100);
     CHECK(inside == 0 && !outside);
-    CHECK(ag_aside_destroy(&context, trace_of(1)) == CUDA_SUCCESS);
+    CHECK(ag_aside_destroy(&context, trace_of(1), true) == CUDA_SUCCESS);
 }
