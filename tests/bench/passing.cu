@@ -13,8 +13,10 @@
 #include <algorithm>
 #include <cuda.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <link.h>
 #include <string.h>
+#include <unistd.h>
 #include <vector>
 
 #include "driver_function.h"
@@ -41,7 +43,24 @@ struct search {
     void *found;
 };
 
-/* What dlsym() would say if it were not the library's: the object's own table is read. */
+/* A word of an object as its file has it, 0 if it cannot be read. */
+static uintptr_t word_in_file(const dl_phdr_info *info, const void *word)
+{
+    uintptr_t value = 0, at = (uintptr_t)word - info->dlpi_addr;
+    int file = open(info->dlpi_name, O_RDONLY | O_CLOEXEC);
+    for (int i = 0; file >= 0 && i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        if (part->p_type == PT_LOAD && at - part->p_vaddr < part->p_filesz &&
+            pread(file, &value, sizeof(value), (off_t)(part->p_offset + at - part->p_vaddr)) !=
+                (ssize_t)sizeof(value))
+            value = 0;
+    }
+    if (file >= 0)
+        close(file);
+    return value;
+}
+
+/* What dlsym() would say without the library, which changes the symbols in memory. */
 static int look(struct dl_phdr_info *info, size_t, void *context)
 {
     search *search = (struct search *)context;
@@ -70,8 +89,10 @@ static int look(struct dl_phdr_info *info, size_t, void *context)
     const uint32_t *chains = buckets + hash[0];
     for (uint32_t b = 0; b < hash[0]; b++)
         for (uint32_t s = buckets[b]; s != 0; s++) {
-            if (strcmp(strings + symbols[s].st_name, search->name) == 0 && symbols[s].st_value)
-                search->found = (void *)(info->dlpi_addr + symbols[s].st_value);
+            uintptr_t value;
+            if (strcmp(strings + symbols[s].st_name, search->name) == 0 &&
+                (value = word_in_file(info, &symbols[s].st_value)) != 0)
+                search->found = (void *)(info->dlpi_addr + value);
             if (chains[s - hash[1]] & 1)
                 break;
         }
