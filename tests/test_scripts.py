@@ -213,7 +213,8 @@ PASSES, FAILS = "def test_passes():\n    pass\n", "def test_fails():\n    assert
 def tests_of_another_tree(tmp_path):
     """Runs pytest with this tree's conftest.py on files of tests; returns the run and its lines."""
     def run(scale, **files):
-        shared = {name: (helpers.SOURCE / f"tests/{name}.py").read_text() for name in ("conftest", "helpers", "scales")}
+        shared = {name: (helpers.SOURCE / f"tests/{name}.py").read_text()
+                  for name in ("conftest", "helpers", "scales", "strict")}
         for name, text in {**shared, **files}.items():
             (tmp_path / f"{name}.py").write_text(text)
         done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path,
