@@ -17,7 +17,8 @@ DEFAULT_STREAMS = ["legacy", "per_thread"]  # only with one queue is it sure tha
 def run(kind, *arguments, preload=True, queues=None, copies=None, sim=(), **env):
     """The report, or None without the library. "for ever": a kernel waits for one that is held."""
     env = {KERNELS: queues, COPIES: copies, "AUTOGRAPH_TRACE_LENGTH": "fixed",  # not by the clock
-           "AUTOGRAPH_GRAPH_FREE_EXECS": 256,
+           # More graphs than an H200 has memory for, so that all pieces get theirs: the driver has it here.
+           "AUTOGRAPH_GRAPH_FREE_EXECS": 256, "AGSIM_GRAPH_FREE": 300,
            # A thread asks about another one's stream, whose ops must go out.
            **({"AUTOGRAPH_HOLD_BOUND_US": 100000} if kind == "threads" else {}),
            **{f"AUTOGRAPH_{name}": value for name, value in env.items()},
