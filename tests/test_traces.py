@@ -38,6 +38,7 @@ ARGUMENTS = {
     "shared_queues": [["sets", "4", "100"]],
     "trace_phases": [["4", "2", "64", "60"]],
     "two_loops": [["60", "60"]],
+    "wide_forks": [["4", "2"]],
     "trace_rests": [["400"]],
     "duel_copies": [["200"]],
     "variant_sets": [["3", "200"]],
@@ -50,7 +51,9 @@ LEFT_OUT = {
     "door_deep": "wants libraries", "door_lookup": "has a driver of its own", "door_several": "has a driver of its own",
     "door_threads": "has a driver of its own", "hooked": "patches functions", "pointers": "wants libraries",
     "live_sandbox": "may not write a file", "observe_closes": "is traced by its own test",
+    "observe_ends": "looks for a descriptor that the trace file has",
     "observe_launcher": "only starts others", "observe_live": "goes on until its input ends",
+    "observe_signal": "launches nothing",
     "fault_loops-relay_lost": "waits for what fails",
     **dict.fromkeys(("live_spin-poll_both", "live_spin-poll_event", "live_spin-poll_stream", "uploads-never_idle"),
                     "polls: a slow machine fills the file"),
@@ -107,7 +110,8 @@ def test_without_graphs_the_work_is_the_same(name, tmp_path):
     program, arguments = CASES[name]
     command = [program if program not in sources() else compiled.program(program, *INCLUDE.get(program, ())),
                *arguments]
-    env = {**helpers.HASTY, **helpers.NO_LEAK_CHECK, "AGSIM_DEVICES": 3, "AGSIM_IPC": 1, "AUTOGRAPH_TRACE_BUFFER_KB": 65536,
+    env = {**helpers.HASTY, **helpers.NO_LEAK_CHECK, "AGSIM_DEVICES": 3, "AGSIM_IPC": 1, "AGSIM_SETTERS_PASS": 1,
+           "AUTOGRAPH_TRACE_BUFFER_KB": 65536,
            "REPORT_PLUGIN": compiled.program("report_plugin.so", "-shared", source="report_plugin"),
            "LIVE_PLUGIN": compiled.program("live_plugin.so", "-shared", source="live_plugin")}
     if name in UNSTEADY or name in WITHOUT_OPS:
