@@ -93,8 +93,9 @@ static void fill(pid_t number, uint64_t namespace)
     live->start = live->now = now_ns(CLOCK_MONOTONIC);
     live->namespace = namespace;
     ag_program_path(live->program, sizeof live->program);
-    atomic_thread_fence(memory_order_release);
-    memcpy(live->magic, "AGLIVE\n", sizeof live->magic);
+    uint64_t magic; /* last, and at once: who sees it sees the rest */
+    memcpy(&magic, "AGLIVE\n", sizeof magic);
+    __atomic_store_n((uint64_t *)(void *)live->magic, magic, __ATOMIC_RELEASE);
 }
 
 /* Whether the file that is found by the plain name is of a process in another namespace, which may
