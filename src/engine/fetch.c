@@ -17,7 +17,7 @@ extern const uint32_t ag_fetch_image[]; /* fetch_image.S */
 static bool runs(CUfunction func, CUdeviceptr at, volatile const struct ag_fetched *place)
 {
     uint32_t bytes = 0;
-    void *arguments[] = {&at, &at, &bytes};
+    void *arguments[] = {&at, &at, &bytes, &at};
     return ag_real.cuLaunchKernel(func, 1, 1, 1, AG_FETCH_THREADS, 1, 1, 0, CU_STREAM_LEGACY,
                                   arguments, NULL) == CUDA_SUCCESS &&
            ag_real.cuStreamSynchronize(CU_STREAM_LEGACY) == CUDA_SUCCESS && place->done == 1;

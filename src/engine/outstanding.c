@@ -21,7 +21,7 @@ static const struct ag_stream *holder(const struct ag_stream *stream)
 
 bool ag_outstanding_is_submitted(const struct ag_stream *stream)
 {
-    return holder(stream) == NULL && !stream->relay.used;
+    return !stream->relay.used && holder(stream) == NULL;
 }
 
 /* The driver's answer. Another thread's default stream has no name here. */

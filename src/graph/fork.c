@@ -43,6 +43,8 @@ static bool is_whole(const struct ag_node *path[AG_MOST_LENGTH + 1], uint32_t le
 {
     struct ag_fork fork = {0};
     for (uint32_t depth = 1; depth <= length; depth++) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): a path has a node at each depth
+         */
         const struct ag_op *op = &path[depth]->op;
         uint32_t link = op->kind == AG_OP_WAIT ? op->shape[AG_EVENT_LINK] : 0;
         if (!may_come(&fork.ways, op, depth) ||

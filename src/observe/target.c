@@ -124,9 +124,16 @@ int ag_target_open(const char *name, const struct ag_target *target, int flags)
 static uint32_t some_number(void)
 {
     static _Atomic uint32_t calls;
-    const uint64_t *given = (const uint64_t *)getauxval(AT_RANDOM); /* two words, by the kernel */
-    uint64_t parts[] = {given != NULL ? given[0] : 0, (uint64_t)getpid(), calls++};
-    return (uint32_t)ag_fnv((const char *)parts, sizeof parts);
+    struct {
+        uint64_t given;
+        uint32_t process, call;
+    } parts = {.process = (uint32_t)getpid(), .call = calls++};
+    char bytes[sizeof parts] = {0};
+    const void *random = (const void *)getauxval(AT_RANDOM); /* 16 bytes, by the kernel */
+    if (random != NULL)
+        memcpy(&parts.given, random, sizeof parts.given);
+    memcpy(bytes, &parts, sizeof bytes);
+    return (uint32_t)ag_fnv(bytes, sizeof bytes);
 }
 
 /* A new file beside the one of that name; -1: errno. */
