@@ -43,7 +43,7 @@ static bool is_whole(const struct ag_node *path[AG_MOST_LENGTH + 1], uint32_t le
 {
     struct ag_fork fork = {0};
     for (uint32_t depth = 1; depth <= length; depth++) {
-        const struct ag_op *op = &path[depth]->op; /* NOLINT: a path has a node at each depth */
+        const struct ag_op *op = &path[depth]->op; /* NOLINT: each depth has one */
         uint32_t link = op->kind == AG_OP_WAIT ? op->shape[AG_EVENT_LINK] : 0;
         if (!may_come(&fork.ways, op, depth) ||
             (link != 0 && path[depth - link]->op.kind != AG_OP_RECORD))
@@ -83,7 +83,7 @@ unsigned ag_fork_paths(const struct ag_node *leaf)
     for (const struct ag_node *node = leaf; node->parent != NULL; node = node->parent)
         path[node->depth] = node;
     for (uint32_t depth = 1; depth <= leaf->depth; depth++) {
-        const struct ag_op *op = &path[depth]->op;
+        const struct ag_op *op = &path[depth]->op; /* NOLINT: each depth has a node */
         uint32_t link = op->kind == AG_OP_WAIT ? op->shape[AG_EVENT_LINK] : 0;
         uint32_t first = last[ag_op_branch(op)];
         uint32_t other = link != 0 && link < depth ? depth - link : 0;
