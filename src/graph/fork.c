@@ -43,7 +43,7 @@ static bool is_whole(const struct ag_node *path[AG_MOST_LENGTH + 1], uint32_t le
 {
     struct ag_fork fork = {0};
     for (uint32_t depth = 1; depth <= length; depth++) {
-        const struct ag_op *op = &path[depth]->op; /* NOLINT: each depth has one */
+        const struct ag_op *op = &path[depth]->op;
         uint32_t link = op->kind == AG_OP_WAIT ? op->shape[AG_EVENT_LINK] : 0;
         if (!may_come(&fork.ways, op, depth) ||
             (link != 0 && path[depth - link]->op.kind != AG_OP_RECORD))
