@@ -10,7 +10,6 @@
 #include "engine/engine.h"
 #include "engine/facts.h"
 #include "engine/thread.h"
-#include "engine/young.h"
 #include "graph/trace.h"
 #include "policy/policy.h"
 
@@ -156,22 +155,6 @@ bool ag_context_reserve(struct ag_context *context)
         if (atomic_compare_exchange_weak(&context->placed, &placed, placed + 1))
             return true;
     return false;
-}
-
-/* Streams that have had work. The library's own have it with those that they are for. */
-static unsigned used(const struct ag_context *context)
-{
-    return atomic_load(&context->used) + atomic_load(&context->relays) + ag_young_count();
-}
-
-bool ag_context_has_queues(const struct ag_context *context, unsigned more)
-{
-    return used(context) + atomic_load(&context->paths) + more <= context->queues;
-}
-
-bool ag_context_has_branches(const struct ag_context *context, unsigned more)
-{
-    return used(context) + more <= context->queues;
 }
 
 /* -- Finding and making ---------------------------------------------------- */

@@ -141,13 +141,6 @@ static inline bool ag_context_is_full(const struct ag_context *context)
     return atomic_load_explicit(&context->placed, memory_order_relaxed) >= context->queues;
 }
 
-/* Whether so many further paths of graphs have a queue each, beside all streams that are used and
-   other graphs. A stream takes a queue only with its first work (measurements.md). */
-bool ag_context_has_queues(const struct ag_context *context, unsigned more);
-
-/* Whether a graph with so many paths may be launched, once the others have ended. */
-bool ag_context_has_branches(const struct ag_context *context, unsigned more);
-
 /* Makes the context current on the calling thread, if it is not. False: the context is gone.
    `pushed` is for ag_context_leave(), which undoes it. */
 bool ag_context_enter(const struct ag_context *context, bool *pushed);

@@ -6,6 +6,7 @@
 #include "engine/event.h"
 #include "engine/failure.h"
 #include "engine/issuer.h"
+#include "engine/paths.h"
 #include "engine/pinned.h"
 #include "engine/query.h"
 #include "engine/sequence.h"

@@ -7,6 +7,7 @@
 #include "engine/failure.h"
 #include "engine/issuer.h"
 #include "engine/query.h"
+#include "engine/young.h"
 
 /* -- Launches that have ended ------------------------------------------------ */
 
@@ -66,6 +67,24 @@ static void mark(struct ag_stream *stream)
     ag_failure_note(stream, result, "recording an event");
     if (result == CUDA_SUCCESS)
         paths->marked = paths->launches;
+}
+
+/* -- Queues ------------------------------------------------------------------------ */
+
+/* Streams that have had work. The library's own have it with those that they are for. */
+static unsigned used(const struct ag_context *context)
+{
+    return atomic_load(&context->used) + atomic_load(&context->relays) + ag_young_count();
+}
+
+bool ag_context_has_queues(const struct ag_context *context, unsigned more)
+{
+    return used(context) + atomic_load(&context->paths) + more <= context->queues;
+}
+
+bool ag_context_has_branches(const struct ag_context *context, unsigned more)
+{
+    return used(context) + more <= context->queues;
 }
 
 /* -- Taking ----------------------------------------------------------------------- */

@@ -15,6 +15,13 @@
 
 #include "engine/stream.h"
 
+/* Whether so many further paths of graphs have a queue each, beside all streams that are used and
+   other graphs. A stream takes a queue only with its first work (measurements.md). */
+bool ag_context_has_queues(const struct ag_context *context, unsigned more);
+
+/* Whether a graph with so many paths may be launched, once the others have ended. */
+bool ag_context_has_branches(const struct ag_context *context, unsigned more);
+
 /* Before a launch of a trace with branches in its stream, whose context is current. False: its ops
    have to go out one by one. */
 bool ag_paths_take(struct ag_stream *stream, struct ag_trace *trace);
