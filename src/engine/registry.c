@@ -261,7 +261,7 @@ struct ag_stream *ag_stream_begin(CUstream handle, bool ptsz, CUcontext current,
     uint32_t life;
     CUstream name = ag_stream_name(handle, ptsz);
     struct ag_stream *stream = peek(name, current, &life);
-    if (stream == NULL && ag_thread_watch())
+    if (stream == NULL && current != NULL && ag_thread_watch())
         stream = make(name, current, late, &life);
     if (stream != NULL)
         *ag_stream_slot(handle) = (struct ag_found){
