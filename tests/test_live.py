@@ -366,6 +366,7 @@ LIFE = {"children": (0, True), "children_of_a_thread": (0, True), "simple": (0, 
         "forbidden": (0, True), "captures": (0, True),
         "captured_events": (0, True), "passing_events": (0, True), "launched_events": (0, True), "forbidden_events": (0, True),
         "awaited_events": (0, True), "completed_events": (0, True), "timed_events": (0, True), "scattered_events": (0, True),
+        "lost_events": (0, True),
         "plugins": (0, True)}
 CONTEXT = ("contexts", "devices", "back_and_forth", "current", "reset", "modules", "attributes")
 
@@ -393,6 +394,8 @@ def life(scenario, seed, **options):
     if scenario == "setter_beside":
         env["AUTOGRAPH_TRACE_MIN_LENGTH"] = 4  # what is flushed goes out op by op
         env["AGSIM_SETTERS_PASS"] = 1  # as the program needs it
+    if scenario == "lost_events":
+        env.update(HELD, AGSIM_LAUNCH_US=1000)
     subjects = {"beside": "live_beside", "events": "live_event", **dict.fromkeys(CONTEXT, "live_context")}
     program = compiled.program(subjects.get(scenario, subjects.get(scenario.rpartition("_")[2], "live_life")))
     return helpers.run([program, scenario], env=env, status=LIFE[scenario][0], **options)

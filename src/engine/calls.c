@@ -10,6 +10,7 @@
 #include "engine/fork.h"
 #include "engine/hot.h"
 #include "engine/issuer.h"
+#include "engine/limbo.h"
 #include "engine/observe.h"
 #include "engine/op.h"
 #include "engine/settle.h"
@@ -336,22 +337,33 @@ bool ag_engine_event(const struct ag_event_call *call)
     return held;
 }
 
+/* False: a graph may still name the event. */
+static bool forget(CUevent event, const struct ag_event_users *users)
+{
+    bool all = true;
+    for (unsigned i = 0; !users->many && i < users->count; i++)
+        all &= ag_execs_forget_event(users->stream[i], event);
+    for (struct ag_stream *stream = users->many ? ag_stream_all() : NULL; stream != NULL;
+         stream = stream->place.next)
+        all &= ag_execs_forget_event(stream, event);
+    return all;
+}
+
 bool ag_engine_event_destroy(CUevent event)
 {
     CUcontext current;
-    struct ag_stream *users[AG_EVENT_USERS];
+    struct ag_event_users users;
     bool later = ag_event_outlives(event);
-    bool many;
-    unsigned count = ag_event_forget(event, users, &many);
-    if (count == 0 || atomic_load(&ag_hold_bans) > atomic_load(&ag_pauses) ||
-        ag_context_refused(&current))
+    ag_event_forget(event, &users);
+    bool able =
+        atomic_load(&ag_hold_bans) <= atomic_load(&ag_pauses) && !ag_context_refused(&current);
+    if (able)
+        ag_limbo_settle();
+    if (users.count == 0)
         return later;
-    if (ag_aside_waits()) /* as the driver's call will; a graph that is being made may name it */
+    if (able && ag_aside_waits()) /* as the driver's call will; a graph in the making may name it */
         ag_aside_settle(NULL);
-    while (!many && count > 0)
-        ag_execs_forget_event(users[--count], event);
-    for (struct ag_stream *stream = many ? ag_stream_all() : NULL; stream != NULL;
-         stream = stream->place.next)
-        ag_execs_forget_event(stream, event);
-    return later;
+    if (able && forget(event, &users))
+        return later;
+    return ag_limbo_add(event, users.context, later) || later;
 }

@@ -30,6 +30,7 @@ struct event {
     bool shared;                      /* with another process */
     bool untimed;                     /* it was created so, and the library saw that */
     const struct ag_context *context; /* of its last record */
+    const struct ag_context *home;    /* of its users */
     struct place recorder;            /* has its record */
     struct ag_stream *by;             /* see ag_event_known */
     unsigned branch;
@@ -255,6 +256,7 @@ static void note_record(struct event *event, struct ag_stream *stream, unsigned 
 static void note_user(struct event *event, struct ag_stream *stream)
 {
     unsigned i = 0;
+    event->home = stream->id.context;
     while (event->users[i] != stream) {
         if (event->users[i] == NULL) {
             event->users[i] = stream;
@@ -300,10 +302,9 @@ uint32_t ag_event_depth(CUevent handle, const struct ag_stream *stream)
     return depth;
 }
 
-unsigned ag_event_forget(CUevent handle, struct ag_stream *users[AG_EVENT_USERS], bool *many)
+void ag_event_forget(CUevent handle, struct ag_event_users *users)
 {
-    unsigned count = 0;
-    *many = false;
+    *users = (struct ag_event_users){.count = 0};
     struct bucket *bucket = enter(handle);
     struct event *before = NULL, *event = bucket->first;
     while (event != NULL && event->handle != handle) {
@@ -315,16 +316,16 @@ unsigned ag_event_forget(CUevent handle, struct ag_stream *users[AG_EVENT_USERS]
             before->next = event->next;
         else
             bucket->first = event->next;
-        while (count < AG_EVENT_USERS && event->users[count] != NULL) {
-            users[count] = event->users[count];
-            count++;
+        while (users->count < AG_EVENT_USERS && event->users[users->count] != NULL) {
+            users->stream[users->count] = event->users[users->count];
+            users->count++;
         }
-        *many = event->many;
+        users->many = event->many;
+        users->context = event->home;
         free(event);
         atomic_fetch_sub(&events_known, 1);
     }
     leave(bucket);
-    return count;
 }
 
 /* The next bucket that is not empty, locked; NULL: there is none. `last`: the one before, or NULL.

@@ -72,10 +72,17 @@ uint32_t ag_event_depth(CUevent event, const struct ag_stream *stream);
    that answer. */
 void ag_event_distrust(const struct ag_context *context);
 
-/* The event is being destroyed. `users` gets streams whose graphs may name it: those that have held
-   a record of it or a wait for it, as many as there is room for. Returns how many these are. *many:
-   there are others. */
+/* The streams whose graphs may name an event: those that have held a record of it or a wait for
+   it. */
 enum { AG_EVENT_USERS = 4 };
-unsigned ag_event_forget(CUevent event, struct ag_stream *users[AG_EVENT_USERS], bool *many);
+struct ag_event_users {
+    struct ag_stream *stream[AG_EVENT_USERS];
+    unsigned count;
+    bool many;                        /* there are others */
+    const struct ag_context *context; /* whose all are */
+};
+
+/* The event is being destroyed. */
+void ag_event_forget(CUevent event, struct ag_event_users *users);
 
 #endif

@@ -168,31 +168,34 @@ CUevent ag_execs_own_event(struct ag_stream *stream, unsigned i)
     return *own;
 }
 
-void ag_execs_replace_event(struct ag_stream *stream, CUevent event)
+bool ag_execs_replace_event(struct ag_stream *stream, CUevent event)
 {
+    bool all = true;
     ag_depth++;
     for (struct ag_trace *trace = stream->execs.traces, *next; trace != NULL; trace = next) {
         next = trace->next;
         if (!trace->events && !trace->ends.asked)
             continue;
         CUevent own = ag_execs_own_event(stream, 0);
-        if (own == NULL)
-            ag_execs_drop(stream, trace);
-        else
-            stream->counters.errors += ag_trace_replace_event(trace, event, own) != CUDA_SUCCESS;
+        CUresult result =
+            own != NULL ? ag_trace_replace_event(trace, event, own) : CUDA_ERROR_NOT_READY;
+        all &= result == CUDA_SUCCESS;
+        stream->counters.errors += own != NULL && result != CUDA_SUCCESS;
     }
     ag_depth--;
+    return all;
 }
 
-void ag_execs_forget_event(struct ag_stream *stream, CUevent event)
+bool ag_execs_forget_event(struct ag_stream *stream, CUevent event)
 {
-    bool pushed;
-    if (!ag_stream_lock_within(stream, AG_PATIENCE_EVENT_NS))
-        return;
-    if (stream->id.live && stream->execs.traces != NULL &&
-        ag_context_enter(stream->id.context, &pushed)) {
-        ag_execs_replace_event(stream, event);
+    bool pushed, all = true;
+    if (!ag_stream_trylock(stream))
+        return false;
+    if (stream->id.live && stream->execs.traces != NULL) {
+        bool entered = ag_context_enter(stream->id.context, &pushed);
+        all = entered && ag_execs_replace_event(stream, event);
         ag_context_leave(pushed);
     }
     ag_stream_unlock(stream);
+    return all;
 }

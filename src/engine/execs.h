@@ -80,15 +80,12 @@ unsigned ag_execs_want_none(struct ag_stream *stream, struct ag_node *wanted[AG_
    it. A wait that has it is given the program's event before a launch. */
 CUevent ag_execs_own_event(struct ag_stream *stream, unsigned i);
 
-/* Gives the stream's execs another event in place of this one. Wants the lock, and the context. */
-void ag_execs_replace_event(struct ag_stream *stream, CUevent event);
+/* Gives the stream's execs another event in place of this one. False: one may still name it. Wants
+   the lock, and the context. */
+bool ag_execs_replace_event(struct ag_stream *stream, CUevent event);
 
-/*
- * Before an event is destroyed: gives the stream's execs another event in its place. Afterwards the
- * driver would refuse to do that, and crash in a launch if the node is a wait (driver 580). If
- * another thread keeps the stream's lock for a millisecond its execs stay as they are: they are
- * made anew when the driver refuses them. Takes the lock itself.
- */
-void ag_execs_forget_event(struct ag_stream *stream, CUevent event);
+/* Before an event is destroyed: gives the stream's execs another event in its place. False: one may
+   still name it, or another thread has the stream's lock. Takes the lock itself. */
+bool ag_execs_forget_event(struct ag_stream *stream, CUevent event);
 
 #endif

@@ -16,6 +16,7 @@
 #include "engine/handle.h"
 #include "engine/issuer.h"
 #include "engine/late.h"
+#include "engine/limbo.h"
 #include "engine/observe.h"
 #include "engine/outstanding.h"
 #include "engine/query.h"
@@ -285,6 +286,8 @@ static void context_kill(struct ag_context *context)
             atomic_fetch_add(&ag_context_errors, 1);
         ag_aside_settle(context); /* while it has its name */
     } while (!ag_stream_forget_context(context) && ++times < AG_PATIENCE_FORGET);
+    ag_limbo_settle();
+    ag_limbo_forget(context);
     if (entered)
         ag_context_leave(pushed);
     ag_event_distrust(context);

@@ -7,7 +7,7 @@ engine_sources = \
 	src/engine/eager.h src/engine/engine.h src/engine/enter.c src/engine/enter.h src/engine/event.c src/engine/event.h \
 	src/engine/execs.c src/engine/execs.h src/engine/facts.c src/engine/facts.h src/engine/failure.c src/engine/failure.h src/engine/fetch.c src/engine/fetch.h src/engine/fetch_image.S src/engine/find.c src/engine/find.h \
 	src/engine/fork.c src/engine/fork.h src/engine/grow.c src/engine/guests.c src/engine/guests.h src/engine/handle.c src/engine/handle.h src/engine/hold.c src/engine/hold.h src/engine/hot.c \
-	src/engine/hot.h src/engine/issuer.c src/engine/issuer.h src/engine/kernel.c src/engine/late.c src/engine/late.h src/engine/learnt.c src/engine/learnt.h src/engine/left.c src/engine/left.h \
+	src/engine/hot.h src/engine/issuer.c src/engine/issuer.h src/engine/kernel.c src/engine/late.c src/engine/late.h src/engine/learnt.c src/engine/learnt.h src/engine/left.c src/engine/left.h src/engine/limbo.c src/engine/limbo.h \
 	src/engine/life.c src/engine/lock.c src/engine/lock.h src/engine/make.c src/engine/make.h src/engine/memory.c \
 	src/engine/memory.h src/engine/observe.c src/engine/observe.h src/engine/op.c src/engine/op.h src/engine/pace.c \
 	src/engine/pace.h src/engine/outstanding.c src/engine/outstanding.h src/engine/passing.c src/engine/paths.c src/engine/paths.h src/engine/poll.c src/engine/pool.c src/engine/query.c src/engine/query.h src/engine/pinned.c src/engine/pinned.h src/engine/read.c src/engine/registry.c \

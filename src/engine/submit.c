@@ -15,6 +15,7 @@
 #include "engine/guests.h"
 #include "engine/hot.h"
 #include "engine/issuer.h"
+#include "engine/limbo.h"
 #include "engine/make.h"
 #include "engine/observe.h"
 #include "engine/pace.h"
@@ -179,8 +180,10 @@ static __attribute__((noinline)) void release(struct ag_stream *stream, CUstream
     for (unsigned i = 0; i < seq->free_count; i++)
         ag_failure_refused(stream, ag_real.cuMemFreeAsync(seq->frees[i], target), "freeing memory");
     for (unsigned i = 0; i < seq->gone_count; i++) {
-        if (entered)
-            ag_execs_replace_event(stream, seq->gone[i]);
+        bool all = entered && ag_execs_replace_event(stream, seq->gone[i]);
+        if (ag_limbo_submitted(seq->gone[i]) ||
+            (!all && ag_limbo_add(seq->gone[i], stream->id.context, false)))
+            continue;
         ag_failure_note(stream, ag_aside_destroy_event(stream->id.context, seq->gone[i]),
                         "destroying an event");
     }

@@ -412,6 +412,56 @@ static void scattered_events(void)
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
+static _Atomic uint32_t launched;
+
+/* Each launch takes some time (AGSIM_LAUNCH_US). */
+static void *launches(void *arg)
+{
+    OK(cuCtxSetCurrent(ctx));
+    for (uint32_t i = 0; i < 60; i++) {
+        OK(launch_mix(buffer[0], N, i, stream_of[0]));
+        launched++;
+    }
+    return arg;
+}
+
+/* Events that a graph of the stream records are destroyed where that graph cannot be changed: while
+   another thread launches there, or a stream captures. The graphs go with their context. */
+static void lost_events(void)
+{
+    for (unsigned way = 0; way < 2; way++) {
+        CUgraph graph;
+        CUevent event[2];
+        pthread_t thread;
+        CUstream s = stream_of[0] = made(CU_STREAM_NON_BLOCKING);
+        CUstream other = made(CU_STREAM_NON_BLOCKING);
+        for (unsigned i = 0; i < 2; i++)
+            OK(cuEventCreate(&event[i], CU_EVENT_DISABLE_TIMING));
+        for (uint32_t step = 0; step < STEPS / 2; step++) {
+            body(s, buffer[0], step);
+            for (unsigned i = 0; i < 2; i++)
+                OK(cuEventRecord(event[i], s));
+            body(s, buffer[0], 7);
+            OK(cuStreamSynchronize(s));
+        }
+        if (way == 0)
+            CHECK(pthread_create(&thread, NULL, launches, NULL) == 0);
+        else
+            OK(cuStreamBeginCapture(other, CU_STREAM_CAPTURE_MODE_RELAXED));
+        while (way == 0 && launched < 10)
+            sched_yield();
+        OK(cuEventDestroy(event[0]));
+        if (way == 0)
+            CHECK(pthread_join(thread, NULL) == 0);
+        else
+            OK(cuStreamEndCapture(other, &graph));
+        OK(cuEventDestroy(event[1]));
+    }
+    show_all("lost_events");
+    OK(cuDevicePrimaryCtxReset(dev));
+    exit(0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"captured_events", captured_events},
@@ -425,6 +475,7 @@ int main(int argc, char **argv)
                                           {"stepped_events", stepped_events},
                                           {"completed_events", completed_events},
                                           {"scattered_events", scattered_events},
+                                          {"lost_events", lost_events},
                                           {NULL, NULL}};
     run(all, argc, argv);
     show_all(argv[1]);
