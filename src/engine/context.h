@@ -233,7 +233,9 @@ extern _Atomic bool ag_many_devices;
 /* The most device memory that execs have taken in one context at any time, KiB. */
 extern _Atomic long ag_most_graph_memory;
 
-extern _Atomic int ag_program_execs;       /* live graph execs of the program's own */
+/* Graph execs of the program's own: live ones, and destroyed ones whose launches may still run. */
+extern _Atomic int ag_program_execs;
+extern _Atomic int ag_program_execs_gone;  /* of these, the destroyed ones */
 extern _Atomic unsigned ag_context_errors; /* errors that belong to no stream */
 
 #endif

@@ -310,9 +310,10 @@ bool ag_engine_limit_repeats(CUlimit limit, size_t value);
 void ag_engine_stack_begins(void);
 void ag_engine_stack_ends(bool changed);
 
-/* After the program has instantiated (+1) or destroyed (-1) a graph exec of its own. The library
-   then makes fewer: a context has few execs. */
-void ag_engine_program_execs(int change);
+/* After the program has instantiated a graph exec of its own: the library then makes fewer, since a
+   context has few. And after it has destroyed one, whose launches may still run. */
+void ag_engine_program_made_exec(void);
+void ag_engine_program_destroyed_exec(void);
 
 /* The program is told the flags of the current context: hides one that execs of the library's own
    have set (driver 580), as long as the program has made no execs, and has set no flags itself. */

@@ -57,6 +57,7 @@ static void grow(void)
 {
     if (!all_idle())
         return;
+    atomic_fetch_sub(&ag_program_execs, atomic_exchange(&ag_program_execs_gone, 0));
     destroy_buried();
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next) {
         bool pushed;

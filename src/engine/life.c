@@ -162,11 +162,15 @@ void ag_engine_capture_ended(CUstream handle, bool ptsz)
     ag_stream_unlock(stream);
 }
 
-void ag_engine_program_execs(int change)
+void ag_engine_program_made_exec(void)
 {
-    atomic_fetch_add(&ag_program_execs, change);
-    if (change > 0)
-        ag_engine_flags_set();
+    atomic_fetch_add(&ag_program_execs, 1);
+    ag_engine_flags_set();
+}
+
+void ag_engine_program_destroyed_exec(void)
+{
+    atomic_fetch_add(&ag_program_execs_gone, 1);
 }
 
 /* -- Flags of contexts ---------------------------------------------------------- */

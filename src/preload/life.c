@@ -228,6 +228,6 @@ AG_DOOR CUresult ag_door_cuGraphExecDestroy(CUgraphExec exec)
     ag_memory_changed();
     CUresult result = AG_REAL(cuGraphExecDestroy)(exec);
     if (active("cuGraphExecDestroy") && result == CUDA_SUCCESS)
-        ag_engine_program_execs(-1);
+        ag_engine_program_destroyed_exec();
     return result;
 }

@@ -168,6 +168,29 @@ static void joined_read(void)
     }
 }
 
+/* -- Graphs of the program's own ----------------------------------------------------------- */
+
+enum { OWN = 20 };
+
+/* They are destroyed before they have run, and their memory goes when they have. */
+static void own_grow(void)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+    OK(cuStreamBeginCapture(host, CU_STREAM_CAPTURE_MODE_RELAXED));
+    OK(launch_mix(buffer[0], N, 1, host));
+    OK(cuStreamEndCapture(host, &graph));
+    OK(fill(2, host));
+    for (int i = 0; i < OWN; i++) {
+        OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+        OK(cuGraphLaunch(exec, host));
+        OK(cuGraphExecDestroy(exec));
+    }
+    grow();
+    set_word(word, 2);
+    OK(cuGraphDestroy(graph));
+}
+
 /* -- All --------------------------------------------------------------------------------- */
 
 static void prepare(void (*scenario)(void))
@@ -201,6 +224,7 @@ SCENARIO(relay_grow)
 SCENARIO(guest_read)
 SCENARIO(guest_grow)
 SCENARIO(joined_read)
+SCENARIO(own_grow)
 
 int main(int argc, char **argv)
 {
@@ -209,6 +233,7 @@ int main(int argc, char **argv)
                                   {"guest_read", guest_read_},
                                   {"guest_grow", guest_grow_},
                                   {"joined_read", joined_read_},
+                                  {"own_grow", own_grow_},
                                   {NULL, NULL}},
         argc, argv);
     return 0;
