@@ -349,20 +349,25 @@ static bool forget(CUevent event, const struct ag_event_users *users)
     return all;
 }
 
-bool ag_engine_event_destroy(CUevent event)
+/* Whether graphs can be changed: no capture is about, and no graph is in the making that nobody
+   waits for. */
+static bool can_change(void)
 {
     CUcontext current;
+    return atomic_load(&ag_hold_bans) <= atomic_load(&ag_pauses) && !ag_aside_waits() &&
+           !ag_context_refused(&current);
+}
+
+bool ag_engine_event_destroy(CUevent event)
+{
     struct ag_event_users users;
     bool later = ag_event_outlives(event);
     ag_event_forget(event, &users);
-    bool able =
-        atomic_load(&ag_hold_bans) <= atomic_load(&ag_pauses) && !ag_context_refused(&current);
-    if (able)
-        ag_limbo_settle();
     if (users.count == 0)
         return later;
-    if (able && ag_aside_waits()) /* as the driver's call will; a graph in the making may name it */
-        ag_aside_settle(NULL);
+    bool able = can_change();
+    if (able)
+        ag_limbo_settle();
     if (able && forget(event, &users))
         return later;
     return ag_limbo_add(event, users.context, later) || later;

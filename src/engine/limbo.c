@@ -68,7 +68,8 @@ static bool is_free(const struct late *one)
 {
     bool all = true;
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next)
-        all &= ag_execs_forget_event(stream, one->event);
+        if (__atomic_load_n(&stream->id.context, __ATOMIC_RELAXED) == one->context)
+            all &= ag_execs_forget_event(stream, one->event);
     return all;
 }
 

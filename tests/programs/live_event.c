@@ -456,6 +456,7 @@ static void lost_events(void)
         else
             OK(cuStreamEndCapture(other, &graph));
         OK(cuEventDestroy(event[1]));
+        OK(cuCtxSynchronize());
     }
     show_all("lost_events");
     OK(cuDevicePrimaryCtxReset(dev));
