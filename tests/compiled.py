@@ -42,11 +42,15 @@ def program(name, *arguments, source=None):
     return output
 
 
+# For a library to preload. A sanitizer's runtime may call it, so it has no sanitizer. Programs that use no
+# driver find none, so it needs none: a compiler asks for the driver unless it is told not to (seen with gcc and
+# sanitizers).
+PRELOADED = ("-shared", "-fno-sanitize=all", "-Wl,--as-needed")
+
+
 def clock(name="own_clock"):
-    """A library to preload, with a clock that is the program's own. A sanitizer's runtime calls it, so it
-    has no sanitizer."""
-    return str(program(f"{name}.so", "-shared", "-fno-sanitize=all", "-Wl,--as-needed",
-                       source=f"{name}_preload"))
+    """A library to preload, with a clock that is the program's own."""
+    return str(program(f"{name}.so", *PRELOADED, source=f"{name}_preload"))
 
 
 @functools.lru_cache(maxsize=None)
@@ -61,4 +65,4 @@ def text(code, *arguments):
 
 def same_number():
     """A library to preload, with which each process has one number, as in containers."""
-    return str(text("#include <unistd.h>\npid_t getpid(void) { return 7; }\n", "-shared"))
+    return str(text("#include <unistd.h>\npid_t getpid(void) { return 7; }\n", *PRELOADED))

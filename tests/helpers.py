@@ -83,6 +83,11 @@ def sanitizer_runtime():
 NO_LEAK_CHECK = {"ASAN_OPTIONS": "detect_leaks=0"}
 
 
+def preloads(*libraries):
+    """LD_PRELOAD for these: paths, or None. A sanitizer's runtime comes first."""
+    return ":".join(str(library) for library in (sanitizer_runtime(), *libraries) if library)
+
+
 # -- Running programs -----------------------------------------------------------
 
 # No duels, and graphs need not pay: the simulated driver launches as fast as it replays.
@@ -104,7 +109,7 @@ def environment(preload=True, sim=True, env=None, clock=None):
         paths = [str(sim_dir()), os.environ.get("LD_LIBRARY_PATH")]
         result["LD_LIBRARY_PATH"] = ":".join(p for p in paths if p)
     if preload:
-        result["LD_PRELOAD"] = ":".join(p for p in (sanitizer_runtime(), str(library()), clock) if p)
+        result["LD_PRELOAD"] = preloads(library(), clock)
         if sim:
             result["AGSIM_LIBRARY"], result["AGSIM_STRICT"] = own_calls(), str(strict_file())
     for key, value in (env or {}).items():

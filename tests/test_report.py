@@ -204,7 +204,7 @@ def test_nobody_chooses_what_is_written_over_on_the_way(tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("theirs")
     done = report({"AUTOGRAPH_REPORT": tmp_path / "r", "VICTIM": victim,
-                   "LD_PRELOAD": compiled.text(GUESSED, "-shared")})
+                   "LD_PRELOAD": helpers.preloads(compiled.text(GUESSED, *compiled.PRELOADED))})
     assert done.stderr == "" and json.loads((tmp_path / "r").read_text())["ops"]["total"] == 1000
     assert victim.read_text() == "theirs"
     (link,) = set(os.listdir(tmp_path)) - {"r", "victim"}
@@ -214,7 +214,7 @@ def test_nobody_chooses_what_is_written_over_on_the_way(tmp_path):
 @pytest.mark.parametrize("same", [False, True], ids=["own", "equal"])
 def test_many_processes_write_one(tmp_path, same):
     """In containers that share a folder processes have equal numbers. The last one's report is there, whole."""
-    env = {"AUTOGRAPH_REPORT": tmp_path / "r", "LD_PRELOAD": compiled.same_number() if same else ""}
+    env = {"AUTOGRAPH_REPORT": tmp_path / "r", "LD_PRELOAD": helpers.preloads(compiled.same_number() if same else None)}
     env = helpers.environment(False, False, env)
     for _ in range(helpers.by_scale(4, 8, 16)):
         processes = [subprocess.Popen([PROBE, "report"], env=env, stdout=subprocess.DEVNULL,
