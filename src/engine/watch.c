@@ -113,7 +113,7 @@ static uint64_t spent(void)
 static void keep(bool last)
 {
     static struct ag_counters counters;
-    static uint64_t rests; /* looks that are left out */
+    static uint64_t rests = 1; /* looks that are left out; the first one comes at the beginning */
     if (last || !keeps || (rests != 0 && rests-- != 0))
         return;
     uint64_t before = spent();

@@ -68,7 +68,6 @@ static inline CUresult launch_mix(CUdeviceptr buf, uint32_t n, uint32_t k, CUstr
     return cuLaunchKernel(mix, 1, 1, 1, n, 1, 1, 0, s, args, NULL);
 }
 
-/* Of one block, for cuLaunchKernelEx. */
 /* What the stream holds goes out: so many questions in a row are a barrier. */
 static inline void kick(CUstream s)
 {
@@ -76,6 +75,7 @@ static inline void kick(CUstream s)
         (void)cuStreamQuery(s);
 }
 
+/* Of one block, for cuLaunchKernelEx. */
 static inline CUlaunchConfig one_block(unsigned threads, CUlaunchAttribute *attrs, unsigned count,
                                        CUstream s)
 {
