@@ -70,8 +70,7 @@ static unsigned long told(const char *name)
     return strtoul(place + strlen(before), NULL, 10);
 }
 
-/* Whether the report tells of so many kernels of this thread, whatever it knows of the other one.
- */
+/* Whether the report tells of so many kernels of this thread; it may know all of the other one. */
 static bool is_told(const char *name, unsigned long ops)
 {
     unsigned long both = told(name);
