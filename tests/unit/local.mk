@@ -3,8 +3,8 @@
 
 UNIT_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 
-check_PROGRAMS += tests/unit/probe tests/unit/test_aside tests/unit/test_duel tests/unit/test_fork tests/unit/test_function tests/unit/test_known tests/unit/test_left tests/unit/test_lock tests/unit/test_lock_membarrier tests/unit/test_log \
-	tests/unit/test_pace tests/unit/test_recorder tests/unit/test_shape tests/unit/test_trace
+check_PROGRAMS += tests/unit/probe tests/unit/test_aside tests/unit/test_duel tests/unit/test_fork tests/unit/test_function tests/unit/test_guests tests/unit/test_known tests/unit/test_left tests/unit/test_lock tests/unit/test_lock_membarrier tests/unit/test_log \
+	tests/unit/test_pace tests/unit/test_recorder tests/unit/test_shape tests/unit/test_trace tests/unit/test_turns
 
 tests_unit_probe_SOURCES = tests/unit/probe.c $(config_sources) $(observe_sources)
 tests_unit_probe_CPPFLAGS = $(UNIT_CPPFLAGS) $(AG_CONFIG_CPPFLAGS) $(INIH_CPPFLAGS)
@@ -23,6 +23,10 @@ tests_unit_test_fork_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_function_SOURCES = tests/unit/test_function.c tests/unit/test.h src/graph/function.c src/trace/op.c src/graph/setting.c src/graph/shape.c \
 	src/observe/patience.c
 tests_unit_test_function_CPPFLAGS = $(UNIT_CPPFLAGS)
+
+tests_unit_test_guests_SOURCES = tests/unit/test_guests.c tests/unit/test.h src/engine/guests.c src/engine/hot.c \
+	src/engine/lock.c src/observe/patience.c
+tests_unit_test_guests_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_left_SOURCES = tests/unit/test_left.c tests/unit/test.h src/engine/left.c src/engine/hot.c \
 	src/engine/thread.c
@@ -57,3 +61,7 @@ tests_unit_test_shape_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_trace_SOURCES = tests/unit/test_trace.c tests/unit/test.h \
 	src/trace/known.c src/trace/op.c src/trace/recorder.c src/trace/tree.c
 tests_unit_test_trace_CPPFLAGS = $(UNIT_CPPFLAGS)
+
+tests_unit_test_turns_SOURCES = tests/unit/test_turns.c tests/unit/test.h src/engine/clock.c src/engine/hot.c \
+	src/engine/turns.c
+tests_unit_test_turns_CPPFLAGS = $(UNIT_CPPFLAGS)
