@@ -15,9 +15,6 @@ import helpers
 from test_profile import Profile
 from test_watch import wait_for
 
-pytestmark = pytest.mark.skipif(bool(helpers.config()["sanitize"]),
-                                reason="a sanitizer has descriptors of its own, and makes a loop slow")
-
 STATUS = {"killed": -9}
 CLEAN = dict.fromkeys(["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"])
 
