@@ -10,6 +10,7 @@ observe_sources = \
 	src/observe/live.c src/observe/live.h \
 	src/observe/log.c src/observe/log.h \
 	src/observe/name.c src/observe/name.h \
+	src/observe/object.c src/observe/object.h \
 	src/observe/target.c src/observe/target.h \
 	src/observe/observer.c src/observe/observer.h src/observe/patience.c src/observe/patience.h src/observe/thread.c src/observe/thread.h \
 	src/observe/profile.c src/observe/profile.h \

@@ -65,7 +65,8 @@ class Built:
         return [*PRELOAD.glob("*.c"), *PRELOAD.glob("*.S"),
                 *(PRELOAD / "arch" / self.machine).glob("*.S"),
                 helpers.SOURCE / "src/driver/driver.c", helpers.SOURCE / "src/config/cuda.c",
-                helpers.SOURCE / "src/config/initial.c", helpers.SOURCE / "src/engine/hot.c"]
+                helpers.SOURCE / "src/config/initial.c", helpers.SOURCE / "src/engine/hot.c",
+                helpers.SOURCE / "src/observe/object.c"]
 
     def include(self):
         return [f"-I{helpers.SOURCE}/src", f"-I{helpers.SOURCE}/include", f"-I{helpers.build_dir()}/src"]

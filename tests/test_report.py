@@ -460,6 +460,18 @@ def test_call_sites_name_the_program():
     assert inner["offset"] == symbols["read_back"] + inner["symbol_offset"]
 
 
+@pytest.mark.skipif(bool(helpers.config()["sanitize"]), reason="a sanitizer's own functions stand between")
+def test_call_sites_do_not_wait_for_a_library_that_begins():
+    """Its constructor waits for a thread that makes such calls, and the loader holds a lock meanwhile."""
+    plugin = compiled.program("observe_constructor.so", "-shared", "-DCONSTRUCTOR", source="observe_constructor")
+    done = helpers.run_logged([compiled.program("observe_constructor"), plugin],
+                              env={"AUTOGRAPH_REPORT_CALLSITES": 1, "AUTOGRAPH_TRACE_UNROLL": 12,
+                                   "AUTOGRAPH_TRACE_MIN_LENGTH": 2, "AGSIM_STRICT": None})
+    assert done.stdout == "while it begins: done\n"
+    symbols = {site["frames"][0]["symbol"] for site in done.report["callsites"]}
+    assert {"first_read_back", "later_read_back"} <= symbols
+
+
 def test_each_nth_call_is_sampled():
     every, tenth = (sum(s["samples"] for s in cuts({"AUTOGRAPH_REPORT_CALLSITES": n})["callsites"])
                     for n in (1, 10))

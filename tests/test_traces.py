@@ -51,6 +51,7 @@ LEFT_OUT = {
     "door_deep": "wants libraries", "door_lookup": "has a driver of its own", "door_several": "has a driver of its own",
     "door_threads": "has a driver of its own", "hooked": "patches functions", "pointers": "wants libraries",
     "live_sandbox": "may not write a file", "observe_closes": "is traced by its own test",
+    "observe_constructor": "wants a library",
     "observe_ends": "looks for a descriptor that the trace file has",
     "observe_launcher": "only starts others", "observe_live": "goes on until its input ends",
     "observe_signal": "launches nothing",

@@ -2,12 +2,13 @@
 /* Samples of the program's stacks. */
 #include "observe/callsite.h"
 
-#include <dlfcn.h>
 #include <execinfo.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "config/config.h"
+#include "config/program.h"
+#include "observe/object.h"
 #include "observe/strings.h"
 
 enum {
@@ -36,45 +37,90 @@ void ag_callsite_count(const char *function)
         ag_site_wanted = function;
 }
 
-/* Whether the address lies in this library, the driver or the runtime. */
-static bool is_cuda(const Dl_info *info)
+/* -- Naming addresses ---------------------------------------------------------- */
+
+/* A stack: of each call, where it lies. */
+struct walk {
+    uintptr_t call[DEPTH];
+    enum { NOWHERE, CUDA, ELSEWHERE } in[DEPTH]; /* NOWHERE: in no object, or in this library */
+    int depth;
+};
+
+static bool is_cuda(const struct ag_object *object)
 {
-    Dl_info own;
-    const char *slash = strrchr(info->dli_fname, '/');
-    const char *name = slash ? slash + 1 : info->dli_fname;
-    return (dladdr((void *)ag_callsite_sample, &own) && own.dli_fbase == info->dli_fbase) ||
-           strncmp(name, "libcuda.so", 10) == 0 || strncmp(name, "libcudart.so", 12) == 0;
+    return ag_object_is_named(object, "libcuda.so") || ag_object_is_named(object, "libcudart.so");
 }
 
-static void resolve(struct ag_callsite *site)
+/* Called for each object that is loaded. */
+static int find_calls(struct dl_phdr_info *info, size_t size, void *context)
 {
-    for (unsigned i = 0; i < site->frames; i++) {
-        Dl_info info;
-        uintptr_t address = (uintptr_t)site->address[i];
-        if (!dladdr(site->address[i], &info))
-            continue;
-        site->frame[i].module = ag_keep(info.dli_fname);
-        site->frame[i].offset = address - (uintptr_t)info.dli_fbase;
-        if (info.dli_sname) {
-            site->frame[i].symbol = ag_keep(info.dli_sname);
-            site->frame[i].symbol_offset = address - (uintptr_t)info.dli_saddr;
+    (void)size;
+    struct walk *walk = context;
+    struct ag_object object;
+    bool read = false;
+    for (int i = 0; i < walk->depth; i++)
+        if (ag_object_has(info, walk->call[i]) && (read || ag_object_read(info, &object))) {
+            read = true;
+            walk->in[i] = is_cuda(&object) ? CUDA : ELSEWHERE;
         }
-    }
+    return 0;
+}
+
+/* The program itself has no name for the loader. */
+static const char *path_of(const struct ag_object *object)
+{
+    char path[AG_PATH_MAX];
+    if (*object->path != '\0')
+        return ag_keep(object->path);
+    ag_program_path(path, sizeof path);
+    return ag_keep(path);
+}
+
+static void name_frame(struct ag_frame *frame, const struct ag_object *object, uintptr_t call)
+{
+    const ElfW(Sym) *symbol = ag_object_around(object, call);
+    frame->module = path_of(object);
+    frame->offset = call - object->base;
+    if (symbol == NULL)
+        return;
+    frame->symbol = ag_keep(object->strings + symbol->st_name);
+    frame->symbol_offset = frame->offset - symbol->st_value;
+}
+
+static int name_frames(struct dl_phdr_info *info, size_t size, void *context)
+{
+    (void)size;
+    struct ag_callsite *site = context;
+    struct ag_object object;
+    for (unsigned i = 0; i < site->frames; i++)
+        if (ag_object_has(info, (uintptr_t)site->address[i]) && ag_object_read(info, &object)) {
+            ag_object_count(&object);
+            name_frame(&site->frame[i], &object, (uintptr_t)site->address[i]);
+        }
+    return 0;
+}
+
+/* -- Samples ------------------------------------------------------------------- */
+
+/* The program's innermost calls. */
+static void take_stack(struct ag_callsite *site)
+{
+    void *stack[DEPTH];
+    struct walk walk = {.depth = backtrace(stack, DEPTH)};
+    for (int i = 0; i < walk.depth; i++)
+        /* A return address may be the first byte behind its function. */
+        walk.call[i] = (uintptr_t)stack[i] - 1;
+    dl_iterate_phdr(find_calls, &walk);
+    for (int i = 0; i < walk.depth && site->frames < AG_SITE_FRAMES; i++)
+        if (walk.in[i] == ELSEWHERE || (walk.in[i] == CUDA && site->frames != 0))
+            site->address[site->frames++] = (const void *)walk.call[i];
 }
 
 __attribute__((noinline)) void ag_callsite_sample(void)
 {
     struct ag_callsite found = {.function = ag_site_wanted, .samples = 1};
-    void *stack[DEPTH];
-    int depth = backtrace(stack, DEPTH);
     ag_site_wanted = NULL;
-    for (int i = 0; i < depth && found.frames < AG_SITE_FRAMES; i++) {
-        Dl_info info;
-        /* A return address may be the first byte behind its function. */
-        const void *call = (const char *)stack[i] - 1;
-        if (dladdr(call, &info) && !(found.frames == 0 && is_cuda(&info)))
-            found.address[found.frames++] = call;
-    }
+    take_stack(&found);
     pthread_mutex_lock(&lock);
     struct ag_callsite *site = sites;
     while (site < sites + site_count &&
@@ -86,7 +132,7 @@ __attribute__((noinline)) void ag_callsite_sample(void)
     pthread_mutex_unlock(&lock);
     if (known || found.frames == 0)
         return;
-    resolve(&found);
+    dl_iterate_phdr(name_frames, &found);
     pthread_mutex_lock(&lock);
     if (site_count < SITES)
         sites[site_count++] = found; /* twice, if two threads come at once: no harm */

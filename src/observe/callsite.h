@@ -3,7 +3,9 @@
  * Where the program makes the calls that stand in the way: a sample of their stacks.
  *
  * Nothing is looked at unless report.callsites asks for it. Stacks are walked and symbols looked up
- * without any lock of the library's held, since that may take the dynamic loader's.
+ * without any lock of the library's held. A constructor may wait for the thread that is sampled,
+ * and the loader holds a lock while the constructor runs. So dladdr(), which takes that lock, is
+ * not called. The unwinder takes no lock, or that of dl_iterate_phdr() (object.h).
  */
 #ifndef AG_CALLSITE_H
 #define AG_CALLSITE_H
@@ -13,7 +15,7 @@
 /* The driver function whose call by this thread is to be sampled; NULL: none. */
 extern _Thread_local const char *ag_site_wanted __attribute__((tls_model("initial-exec")));
 
-/* Loads what walking a stack needs, before any lock is held. */
+/* Loads what walking a stack needs, before any lock is held: that takes the loader's lock. */
 void ag_callsite_prepare(void);
 
 /* A call of `function` (constant) has cut a sequence: each N-th is wanted. */

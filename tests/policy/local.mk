@@ -39,7 +39,7 @@ CLEANFILES += tests/policy/play $(POLICY_OBJECTS)
 
 # The doors, with an engine that writes down what they ask.
 POLICY_DOORS = $(filter src/preload/% src/driver/% src/config/libautograph_la-cuda.lo src/config/libautograph_la-initial.lo \
-	src/engine/libautograph_la-hot.lo,$(libautograph_la_OBJECTS))
+	src/engine/libautograph_la-hot.lo src/observe/libautograph_la-object.lo,$(libautograph_la_OBJECTS))
 
 tests/policy/recorder.so: tests/policy/record.c $(POLICY_DOORS)
 	@$(MKDIR_P) tests/policy
