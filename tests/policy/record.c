@@ -766,6 +766,8 @@ void ag_log(enum ag_log_level level, const char *format, ...)
 void ag_watch_start(void) {}
 void ag_watch_stop(void) {}
 void ag_watch_child(void) {}
+void ag_range_before_fork(void) {}
+void ag_range_behind_fork(void) {}
 
 /* -- Process -------------------------------------------------------------------------------- */
 
