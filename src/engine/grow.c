@@ -16,6 +16,7 @@
 #include "engine/issuer.h"
 #include "engine/make.h"
 #include "engine/outstanding.h"
+#include "engine/query.h"
 #include "engine/staging.h"
 #include "engine/young.h"
 
@@ -28,7 +29,9 @@ static bool all_idle(void)
 }
 
 /* Loads the kernel for read-backs if they want it in the current context. It launches in the legacy
-   stream, so no capture begins meanwhile. */
+   stream, and waits there: so no capture begins meanwhile, and the stream has no work. A copy from
+   pageable memory may be there that the host has not waited for, though nobody follows the stream.
+ */
 static void fetch(void)
 {
     struct ag_context *context = ag_context_peek(ag_context_current());
@@ -36,7 +39,8 @@ static void fetch(void)
         return;
     atomic_fetch_add(&ag_capture_breakers, 1);
     ag_depth++;
-    CUresult result = ag_captures_about() ? CUDA_ERROR_NOT_READY : ag_aside_fetch(context);
+    bool idle = ag_query_is_idle(CU_STREAM_LEGACY); /* and nothing captures */
+    CUresult result = idle ? ag_aside_fetch(context) : CUDA_ERROR_NOT_READY;
     ag_depth--;
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
         atomic_fetch_add(&ag_context_errors, 1);
