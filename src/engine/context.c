@@ -370,7 +370,8 @@ void ag_context_leave_execs(struct ag_context *context, struct ag_running *runni
 
 bool ag_context_settle_execs(struct ag_context *context)
 {
-    return ag_left_has_settled(&context->leavings, atomic_load(&context->execs_behind)) &&
+    return atomic_load(&context->running) != 0 &&
+           ag_left_has_settled(&context->leavings, atomic_load(&context->execs_behind)) &&
            ag_context_have_run(context, &context->left_execs);
 }
 

@@ -104,7 +104,8 @@ void ag_execs_clear(struct ag_stream *stream)
             ag_context_keep_exec(stream->id.context, &execs->running, trace->length);
         stream->counters.errors += destroy(stream, trace) != CUDA_SUCCESS;
     }
-    ag_context_leave_execs(stream->id.context, &execs->running);
+    if (ag_context_any_run(&execs->running))
+        ag_context_leave_execs(stream->id.context, &execs->running);
     (void)ag_context_settle_execs(stream->id.context);
     for (unsigned i = 0; i < AG_BRANCHES && execs->own[i] != NULL; i++) {
         stream->counters.errors +=
