@@ -629,6 +629,99 @@ def test_source_has_no_leftovers():
     assert os.path.getsize(EXPECTED)
 
 
+# A kernel waits for a word, and another one is behind it, in a queue. What copies the word tells whether it does so
+# before the word is set.
+HELD_UP = """
+    #include "sim_test.h"
+    #include <pthread.h>
+    static volatile uint32_t *w;
+    static CUdeviceptr from;
+    static CUstream first;
+    static void *release(void *arg)
+    {
+        usleep(300000);
+        set_word(&w[0], 1);
+        return arg;
+    }
+    static void hold_up(void)
+    {
+        pthread_t thread;
+        w = host_words(8);
+        from = (CUdeviceptr)(uintptr_t)w;
+        OK(cuStreamCreate(&first, CU_STREAM_NON_BLOCKING));
+        OK(launch_word(spin, w, 1, first));
+        OK(cuLaunchKernel(nop, 1, 1, 1, 1, 1, 1, 0, first, NULL, NULL));
+        CHECK(!pthread_create(&thread, NULL, release, NULL));
+    }"""
+
+DEALT = HELD_UP + """
+    int main(void)
+    {
+        CUstream s[7];
+        start();
+        hold_up();
+        for (unsigned i = 0; i < 7; i++) {
+            uint32_t n = 1;
+            CUdeviceptr to = from + 4 * (i + 1);
+            void *args[] = {&to, &from, &n};
+            OK(cuStreamCreate(&s[i], CU_STREAM_NON_BLOCKING));
+            OK(cuLaunchKernel(word_copy, 1, 1, 1, 1, 1, 1, 0, s[i], args, NULL));
+        }
+        OK(cuCtxSynchronize());
+        for (unsigned i = 0; i < 7; i++)
+            printf("%u", get_word(&w[i + 1]));
+        return 0;
+    }"""
+
+
+def test_streams_that_share_a_queue_are_dealt_out_by_a_seed():
+    """With AGSIM_QUEUES: of four queues the legacy stream, which is made first, and three more have one each."""
+    program = compiled.text(DEALT)
+    shared = {seed: helpers.run(program, preload=False, env={"CUDA_DEVICE_MAX_CONNECTIONS": 4, "AGSIM_QUEUES": seed}
+                                ).stdout for seed in range(5)}
+    assert shared.pop(0) == "0001000", "in turn"
+    assert all(line.startswith("00") for line in shared.values()) and len(set(shared.values())) > 2
+
+
+KEPT = HELD_UP + """
+    int main(void)
+    {
+        CUstream s, idle;
+        CUgraph graph;
+        CUgraphExec exec;
+        CUgraphNode node;
+        uint32_t n = 1;
+        CUdeviceptr to;
+        void *args[] = {&to, &from, &n};
+        CUDA_KERNEL_NODE_PARAMS params = {.gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1,
+                                          .blockDimY = 1, .blockDimZ = 1, .kernelParams = args};
+        start();
+        OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+        OK(cuStreamCreate(&idle, CU_STREAM_NON_BLOCKING));
+        OK(cuLaunchKernel(nop, 1, 1, 1, 1, 1, 1, 0, idle, NULL, NULL));
+        OK(cuCtxSynchronize());
+        OK(cuGraphCreate(&graph, 0));
+        hold_up();
+        params.func = word_copy;
+        for (unsigned i = 1; i < 3; i++) {
+            to = from + 4 * i;
+            OK(cuGraphAddKernelNode(&node, graph, NULL, 0, &params));
+        }
+        OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+        OK(cuGraphLaunch(exec, s));
+        OK(cuStreamSynchronize(s));
+        printf("%u%u", get_word(&w[1]), get_word(&w[2]));
+        return 0;
+    }"""
+
+
+@pytest.mark.parametrize("queues, seed, copied", [(4, 0, "00"), (3, 0, "11"), (4, 1, "11"), (5, 1, "00")])
+def test_an_idle_stream_may_keep_its_queue(queues, seed, copied):
+    """From a path of a graph, with AGSIM_QUEUES. Else only work that is left takes one."""
+    env = {"CUDA_DEVICE_MAX_CONNECTIONS": queues, "AGSIM_QUEUES": seed}
+    assert helpers.run(compiled.text(KEPT), preload=False, env=env).stdout == copied
+
+
 LATE = """
     #include "sim_test.h"
     int main(void)

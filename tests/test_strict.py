@@ -9,7 +9,8 @@ import strict
 
 # What a program does that plays the library, and what is told of that.
 KINDS = {"instantiate": "quiet", "create": "quiet", "unpin": "quiet", "load": "load", "synchronize": "wait",
-         "fill": "room", "upload": "extra", "beside": "alone", "fetch": "fetch", "later": "fetch", "chain": "chain"}
+         "fill": "room", "upload": "extra", "beside": "alone", "fetch": "fetch", "later": "fetch", "chain": "chain",
+         "queues": "queues"}
 
 
 def told(scenario, tmp_path, *ordered):

@@ -12,7 +12,7 @@
 
 #include "agsim.h"
 
-enum { N = 32, ROOM = 1024, EXECS = 32, MOST_STREAMS = 40 };
+enum { N = 32, ROOM = 1024, EXECS = 32, MOST_STREAMS = 40, QUEUES = 8 };
 
 static CUstream at_work, other;
 static CUdeviceptr buffer[3];
@@ -44,9 +44,11 @@ static void begin(void)
         OK(cuCtxSynchronize());
 }
 
-static CUgraph graph_of(CUfunction f, void **args)
+/* Kernels side by side. */
+static CUgraphExec exec_wide(unsigned paths, CUfunction f, void **args)
 {
     CUgraph graph;
+    CUgraphExec exec;
     CUgraphNode node;
     CUDA_KERNEL_NODE_PARAMS params = {.func = f,
                                       .gridDimX = 1,
@@ -57,15 +59,15 @@ static CUgraph graph_of(CUfunction f, void **args)
                                       .blockDimZ = 1,
                                       .kernelParams = args};
     OK(cuGraphCreate(&graph, 0));
-    OK(cuGraphAddKernelNode(&node, graph, NULL, 0, &params));
-    return graph;
+    for (unsigned i = 0; i < paths; i++)
+        OK(cuGraphAddKernelNode(&node, graph, NULL, 0, &params));
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    return exec;
 }
 
 static CUgraphExec exec_of(CUfunction f, void **args)
 {
-    CUgraphExec exec;
-    OK(cuGraphInstantiateWithFlags(&exec, graph_of(f, args), 0));
-    return exec;
+    return exec_wide(1, f, args);
 }
 
 static void instantiate(void)
@@ -198,6 +200,19 @@ static void chain(void)
     set_word(word, 1);
 }
 
+/* Streams that have had kernels keep their queues; ordered: others have none. */
+static void queues(void)
+{
+    CUgraphExec exec = exec_wide(QUEUES / 2, nop, NULL);
+    for (unsigned i = 0; i < QUEUES / 2; i++) {
+        CUstream s = made(CU_STREAM_NON_BLOCKING);
+        if (!ordered)
+            OK(cuLaunchKernel(nop, 1, 1, 1, 1, 1, 1, 0, s, NULL, NULL));
+    }
+    OK(cuCtxSynchronize());
+    OK(cuGraphLaunch(exec, other));
+}
+
 static const struct scenario {
     const char *name;
     void (*run)(void);
@@ -212,6 +227,7 @@ static const struct scenario {
                  {"fetch", fetch},
                  {"later", fetch_first},
                  {"chain", chain},
+                 {"queues", queues},
                  {NULL, NULL}};
 
 /* All kernels are loaded. */

@@ -40,6 +40,9 @@
  *   CUDA_DEVICE_MAX_CONNECTIONS=N  the queues that a context's streams share (8, at most 32): in
  *                           each the operations begin in the order of submission; so many
  *                           nodes of a graph run at once
+ *   AGSIM_QUEUES=N          streams that share queues do so at random, by this seed, not in turn; and
+ *                           a stream that has once had work keeps its queue from paths of graphs
+ *                           (0)
  *   AGSIM_STACK=1           a call uses as much of its caller's stack as on a GPU (stack.c)
  *   AGSIM_IPC=1             other processes may open the device's memory (cuIpcGetMemHandle)
  *   AGSIM_MPS=1             the device says that it is shared by MPS

@@ -201,16 +201,54 @@ static bool has_work(const struct stream *s)
     return op != NULL;
 }
 
-/* Queues that streams have, with that of the launch, and the paths of other graphs. */
-static unsigned queues_taken(const struct exec *e, const struct stream *s)
+static unsigned paths_of(const struct shape *shape, bool fewest)
 {
-    unsigned n = 1;
-    for (const struct stream *t = s->ctx->streams; t; t = t->next_in_ctx)
-        n += t != s && has_work(t);
-    for (const struct exec *o = NULL; (o = obj_next(OBJ_EXEC, (void *)o));)
-        if (o != e && o->ctx == s->ctx && o->last_stream && o->last_stream->completed < o->last_seq)
-            n += o->plan->shape->paths > 1 ? o->plan->shape->paths : 0;
+    return fewest ? shape->fewest : shape->paths;
+}
+
+/* Paths of graphs that have been launched and not ended, each graph's once. Their execs may be gone
+   by now. */
+static unsigned paths_taken(const struct ctx *ctx, const struct shape *but, bool fewest)
+{
+    static uint64_t look;
+    unsigned n = 0;
+    look++;
+    for (const struct stream *t = ctx->streams; t; t = t->next_in_ctx)
+        for (const struct op *op = t->head; op; op = op->next) {
+            struct shape *shape = op->work.kind == WORK_GRAPH ? op->work.graph.plan->shape : NULL;
+            if (!shape || shape == but || shape->look == look)
+                continue;
+            shape->look = look;
+            n += shape->paths > 1 ? paths_of(shape, fewest) : 0;
+        }
     return n;
+}
+
+/* Queues that are needed where that graph is launched, with the launch's own. */
+static unsigned queues_needed(const struct shape *shape, const struct stream *s,
+                              bool (*has_queue)(const struct stream *), bool fewest)
+{
+    unsigned n = 1 + paths_of(shape, fewest) + paths_taken(s->ctx, shape, fewest);
+    for (const struct stream *t = s->ctx->streams; t; t = t->next_in_ctx)
+        n += t != s && has_queue(t);
+    return n;
+}
+
+static bool has_worked(const struct stream *s)
+{
+    return s->worked;
+}
+
+/* As has_work, but that a driver may leave a stream the queue that it once had. */
+static bool keeps_queue(const struct stream *s)
+{
+    return s->worked || has_work(s);
+}
+
+unsigned branches_lack(const struct shape *shape, const struct stream *s)
+{
+    unsigned n = shape->paths > 1 ? queues_needed(shape, s, has_worked, true) : 0;
+    return n > sim.connections ? n - sim.connections : 0;
 }
 
 /* The last operation that has not begun. */
@@ -228,8 +266,10 @@ static const struct op *last_waiting(const struct stream *s)
 unsigned branches_behind(const struct exec *e, const struct stream *s, struct dep *deps)
 {
     const struct op *op;
-    unsigned paths = e->plan->shape->paths, n = 0;
-    if (paths <= 1 || queues_taken(e, s) + paths <= sim.connections)
+    const struct shape *shape = e->plan->shape;
+    unsigned n = 0;
+    if (shape->paths <= 1 ||
+        queues_needed(shape, s, sim.deal ? keeps_queue : has_work, false) <= sim.connections)
         return 0;
     for (struct stream *t = s->ctx->streams; t; t = t->next_in_ctx)
         if (t != s && (op = last_waiting(t)))

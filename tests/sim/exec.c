@@ -462,7 +462,7 @@ static CUresult launch(const struct exec *e, struct stream *s, struct work *w)
     }
     unsigned n = branches_behind(e, s, deps);
     struct dep last = {.stream = e->last_stream, .seq = e->last_seq};
-    strict_launch(s, &last);
+    strict_launch(s, e->plan->shape, &last);
     if (e->last_stream)
         deps[n++] = last;
     CUresult r = stream_enqueue(s, w, deps, n);

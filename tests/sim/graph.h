@@ -43,8 +43,10 @@ CUresult params_from_work(struct node *n, CUgraphNodeParams *p);
 /* The shape of an exec, shared by all its plans. */
 struct shape {
     unsigned refs, nnodes, nedges;
-    bool chain;     /* each node but the last leads to the next one, and nowhere else */
-    unsigned paths; /* chains that it falls into */
+    bool chain;      /* each node but the last leads to the next one, and nowhere else */
+    unsigned paths;  /* chains that it falls into */
+    unsigned fewest; /* of these, by any choice */
+    uint64_t look;   /* the last look at running graphs that has seen it (branches.c) */
     struct shape_edge {
         unsigned from, to;
         CUgraphEdgeData data;
@@ -83,6 +85,9 @@ unsigned plan_events(const struct plan *p); /* records and waits, with those of 
 /* What a launch in the stream comes behind since it finds no queue for each path (branches.c):
    places for it, as many as the context has streams. Returns their number. */
 unsigned branches_behind(const struct exec *e, const struct stream *s, struct dep *deps);
+/* Queues that a launch of such a graph in the stream lacks, even if it has as few paths as can be:
+   a path shares one. */
+unsigned branches_lack(const struct shape *shape, const struct stream *s);
 void plan_execute(struct stream *s, struct work *launch); /* unlocked; branches.c */
 CUresult plan_update(struct plan **p, const struct graph *g, bool priorities,
                      CUgraphExecUpdateResultInfo *info);

@@ -71,6 +71,37 @@ static unsigned count_paths(const struct shape *s)
     return paths;
 }
 
+/* Finds the node behind `i` on its path; one that has it may take another. before[to]: the node
+   before that, plus 1. */
+static bool takes_next(const struct shape *s, unsigned i, unsigned *before, bool *seen)
+{
+    for (unsigned e = s->first[i]; e < s->first[i + 1]; e++) {
+        unsigned to = s->edges[e].to;
+        if (seen[to])
+            continue;
+        seen[to] = true;
+        if (!before[to] || takes_next(s, before[to] - 1, before, seen)) {
+            before[to] = i + 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Paths that are enough, however the driver chooses them. */
+static unsigned count_fewest(const struct shape *s)
+{
+    unsigned *before = calloc(s->nnodes + 1, sizeof *before), paths = s->nnodes;
+    bool *seen = malloc(s->nnodes + 1);
+    for (unsigned i = 0; before && seen && i < s->nnodes; i++) {
+        memset(seen, 0, s->nnodes);
+        paths -= takes_next(s, i, before, seen);
+    }
+    free(seen);
+    free(before);
+    return paths;
+}
+
 static struct shape *shape_new(const struct graph *g)
 {
     struct shape *s = calloc(1, sizeof *s);
@@ -101,6 +132,7 @@ static struct shape *shape_new(const struct graph *g)
     for (unsigned i = 0; s->chain && i < s->nedges; i++)
         s->chain = s->edges[i].from == i && s->edges[i].to == i + 1;
     s->paths = count_paths(s);
+    s->fewest = s->paths > 1 ? count_fewest(s) : s->paths;
     return s;
 }
 

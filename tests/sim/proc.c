@@ -312,6 +312,7 @@ CUresult sim_cuInit(unsigned flags)
         sim.room_entries = (unsigned)sim_env_number("AGSIM_ROOM", 1024);
         sim.late_us = (unsigned)sim_env_number("AGSIM_LATE", 0);
         sim.connections = connections();
+        sim.deal = sim_env_number("AGSIM_QUEUES", 0);
         sim.lazy = sim_env_number("AGSIM_LAZY", 0) != 0;
         sim.events_by_handle = sim_env_number("AGSIM_HANDLES", 0) != 0;
         sim.setters_pass = sim_env_number("AGSIM_SETTERS_PASS", 0) != 0;

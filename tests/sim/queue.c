@@ -639,6 +639,7 @@ static CUresult enqueue(struct stream *s, struct work *w, const struct dep *deps
     op->surplus = 0;
     op->due = sim.late_us ? machine_ns() + sim.late_us * 1000ull : 0;
     number_markers(op);
+    s->worked |= w->kind == WORK_KERNEL || w->kind == WORK_GRAPH;
     strict_enqueued(op);
     if (q)
         queue_append(q, op);

@@ -190,6 +190,7 @@ struct sim {
     unsigned room_entries;          /* operations that a stream takes before a launch blocks */
     unsigned late_us;               /* after which an operation begins that nobody waits for */
     unsigned connections;           /* queues of a context */
+    uint64_t deal;         /* by which streams are dealt out to them at random; 0: in turn */
     bool setters_pass;     /* setters of functions do not wait for launches that wait for room */
     bool events_by_handle; /* an event with the handle of a destroyed one is taken for that */
     bool reuse;            /* memory that another stream gives back is there, behind that */
@@ -473,6 +474,7 @@ struct stream {
     unsigned flags;
     int priority;
     bool destroyed;  /* gone for the program; the slot waits for the work */
+    bool worked;     /* it has had kernels */
     unsigned number; /* in the log */
     struct stream *next_in_ctx;
     struct op *head, *tail;
@@ -556,7 +558,7 @@ void strict_load(void);  /* likewise, for a kernel that it loads */
 void strict_wait(struct stream *s, uint64_t seq); /* it waits for a stream or an event */
 void strict_alone(const struct ctx *ctx);
 void strict_room(const struct stream *s, const struct work *w);
-void strict_launch(struct stream *s, const struct dep *last);
+void strict_launch(struct stream *s, const struct shape *shape, const struct dep *last);
 void strict_enqueued(struct op *op);
 
 /* -- Log (log.c) -- */

@@ -11,6 +11,14 @@ static unsigned streams_made;
 static pthread_key_t thread_key;
 static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 
+/* No two streams share one while there is another. */
+static unsigned next_queue(struct ctx *ctx)
+{
+    unsigned n = ctx->placed++;
+    return n >= sim.connections && sim.deal ? sim_random(&sim.deal) % sim.connections
+                                            : n % sim.connections;
+}
+
 struct stream *stream_new(struct ctx *ctx, enum stream_kind kind, unsigned flags, int priority)
 {
     struct stream *s = obj_new(OBJ_STREAM);
@@ -22,7 +30,7 @@ struct stream *stream_new(struct ctx *ctx, enum stream_kind kind, unsigned flags
     s->priority = priority;
     s->number = kind == STREAM_LEGACY ? 0 : ++streams_made;
     s->random = (sim.seed + 1) * 0x9e3779b97f4a7c15u ^ (s->number + 1) * 0xd1342543de82ef95u;
-    s->queue = &ctx->queues[ctx->placed++ % sim.connections];
+    s->queue = &ctx->queues[next_queue(ctx)];
     s->next_in_ctx = ctx->streams;
     ctx->streams = s;
     return s;

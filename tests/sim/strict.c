@@ -33,6 +33,9 @@
  * have taken it. The device leaves its room to other contexts by turns.
  *
  * chain: an exec is launched behind its last launch, in a stream that does not come behind that.
+ *
+ * queues: a graph with branches is launched, and too few queues of the device are free. A path then
+ * shares the queue of a stream, whose work may wait for the host.
  */
 #include "sim.h"
 
@@ -322,9 +325,20 @@ void strict_room(const struct stream *s, const struct work *w)
         tell("extra", text);
 }
 
-/* A graph is launched, behind its last launch. */
-void strict_launch(struct stream *s, const struct dep *last)
+/* Streams that are idle may get such work before the graph has ended. */
+static void strict_queues(const struct stream *s, const struct shape *shape)
 {
+    char text[WORDS];
+    unsigned lack = listens() ? branches_lack(shape, s) : 0;
+    snprintf(text, sizeof text, " %u paths lack %u queues", shape->fewest, lack);
+    if (lack)
+        tell("queues", text);
+}
+
+/* A graph is launched, behind its last launch. */
+void strict_launch(struct stream *s, const struct shape *shape, const struct dep *last)
+{
+    strict_queues(s, shape);
     if (last->stream && last->stream->completed < last->seq && !is_behind(s, last->stream))
         tell_if_work("chain", &(struct scope){.what = BESIDE, .stream = s});
 }
