@@ -242,6 +242,97 @@ def test_programs_watch_and_wait_for_the_host(bench):
     assert sum(s.name == "gate" for s in all_of) > 50
 
 
+def test_each_order_is_drawn_and_all_at_once():
+    names = {"CUDA_DEVICE_MAX_CONNECTIONS", "AGSIM_QUEUES", "AGSIM_LAZY", "AGSIM_LATE", "AGSIM_ROOM", "AGSIM_REUSE",
+             "AGSIM_HANDLES", "AGSIM_SETTERS_PASS"}
+    drawn = [names & fuzzing.setting(number).keys() for number in range(400)]
+    assert 20 < drawn.count(names) < 80
+    assert all(0 < sum(name in one for one in drawn if one != names) < 300 for name in names)
+    assert all(not names & fuzzing.setting(number, gpu=True).keys() - {"CUDA_DEVICE_MAX_CONNECTIONS"}
+               for number in range(100))
+
+
+# -- Threads ---------------------------------------------------------------------
+
+TURNS = """
+program threads=3 mode=2
+context
+lane how=2 thread=0
+lane how=2 thread=1
+lane how=2 thread=2
+lane how=2
+turns n=40 lane=0 other=3 {
+  on thread=1 {
+    kernel lane=1 k=7
+  }
+  kernel lane=0 k=3 vary=1
+  exchange lane=3 other=0 k=5
+  exchange lane=0 other=1 k=6
+}
+"""
+
+# The thread's 50th launch in its default stream is the last before it ends.
+LEAVES = """
+program threads=2
+context
+lane how=3 thread=1 more=1
+loop n=3 {{
+  on thread=1 {{
+    loop n=50 {{
+      kernel lane=0 k=3 vary=1
+    }}
+  }}
+  leave thread=2 how={how} mode={mode}
+}}
+"""
+
+
+def swapping(program, repeat=5):
+    """What a right library, and one that holds a launch back until the thread's next, make of a program."""
+    swap = helpers.build_dir() / "tests" / "fuzz" / "libswap.so"
+    return [fuzzing.Bench(library=library).rate(program, [fuzzing.setting(0)], repeat)[1] for library in (None, swap)]
+
+
+def test_threads_take_turns():
+    """So a launch that one holds back comes behind another one's."""
+    assert swapping(TURNS) == ["", "difference"]
+
+
+@pytest.mark.parametrize("how", range(3))
+@pytest.mark.parametrize("mode", range(2))
+def test_a_thread_leaves_work_behind(how, mode):
+    """And takes a launch with it that it holds back."""
+    assert swapping(LEAVES.format(how=how, mode=mode)) == ["", "difference"]
+
+
+@pytest.mark.parametrize("how", range(3))
+@pytest.mark.parametrize("mode", range(2))
+def test_a_context_ends_with_work_in_it(how, mode):
+    assert swapping(f"program mode={mode}\ncontext\nlane how=2\nloop n=4 {{\n  loop n=60 {{\n"
+                    f"    kernel k=3 vary=1\n  }}\n  reset how={how}\n  kernel k=2\n}}\n")[0] == ""
+
+
+def test_programs_end_threads_and_contexts(bench):
+    """In each way, and threads take turns in many programs."""
+    all_of = list(statements(sum((programs.parse(bench.program(seed)) for seed in range(1, 400)), [])))
+    assert sum(s.name == "turns" for s in all_of) > 30
+    for name, field, values in (("leave", "how", 3), ("leave", "mode", 2), ("reset", "how", 3), ("fill", "how", 3)):
+        assert {s.fields.get(field, 0) for s in all_of if s.name == name} == set(range(values))
+
+
+# -- Kernels that need the whole device --------------------------------------------
+
+@pytest.mark.parametrize("how", range(3))
+def test_a_kernel_that_needs_the_device_ends(bench, tmp_path, how):
+    """With others that wait for the host beside it, and streams that share queues."""
+    file = tmp_path / "p.prog"
+    file.write_text("program\ncontext\nlane how=2\nlane how=2\n"
+                    f"loop n=60 {{\n  gate lane=1 n=20\n  fill how={how} n=50 other=1\n  kernel k=3\n}}\n")
+    for env in ({}, {"CUDA_DEVICE_MAX_CONNECTIONS": 1, "AGSIM_LATE": 200}):
+        plain, preload = bench.both([file], {**fuzzing.setting(0), **env})
+        assert plain.lines() == preload.lines() and len(plain.lines()) == 1 and not preload.findings()
+
+
 def test_says_where_a_text_is_wrong(bench, tmp_path):
     file = tmp_path / "p.prog"
     file.write_text("program\ncontext\nlane\nkernel lane=x\n")

@@ -51,6 +51,7 @@
     X(cuDeviceGetCount)                                                                            \
     X(cuDevicePrimaryCtxRetain)                                                                    \
     X(cuDevicePrimaryCtxRelease)                                                                   \
+    X(cuDevicePrimaryCtxReset)                                                                     \
     X(cuCtxCreate)                                                                                 \
     X(cuCtxDestroy)                                                                                \
     X(cuCtxSetCurrent)                                                                             \

@@ -198,7 +198,7 @@ static int parts_of(struct thread *t, struct lane *from, const struct statement 
         struct lane *l = NULL;
         if (one->kind == S_BRANCH) {
             if (one->lane < 0 || one->lane >= w->nlanes || &w->lane[one->lane] == from ||
-                (t->par && w->lane[one->lane].thread != t->index))
+                !may_use(t, &w->lane[one->lane]))
                 continue;
             l = &w->lane[one->lane];
         }
@@ -282,7 +282,7 @@ void fork_run(struct thread *t, const struct statement *s)
     if (s->lane < 0 || s->lane >= w->nlanes || captures(t) != 0)
         return;
     struct lane *from = &w->lane[s->lane];
-    if ((t->par && from->thread != t->index) || from->fork.open)
+    if (!may_use(t, from) || from->fork.open)
         return;
     int parts = parts_of(t, from, s, part);
     t->statement = s;

@@ -121,8 +121,7 @@ static void calm(struct generator *g, int percent)
     g->weight[S_LOOP] = g->weight[S_ON] = 0;
 }
 
-/* What the generator aside remembers beyond that. */
-static void forget(struct generator *g, struct generator *other)
+void generator_forget(const struct generator *g, struct generator *other)
 {
     for (int i = g->bodies; i < other->bodies; i++)
         program_free(other->body[i]);
@@ -145,7 +144,7 @@ void forks_add(struct generator *g, struct place at, struct statement **body)
         end = &(*end)->next;
     *end = *body;
     *body = s;
-    forget(g, &other);
+    generator_forget(g, &other);
 }
 
 /* Steps that are forks and nothing else come again as often as those of real programs. */
@@ -163,6 +162,6 @@ struct statement *forks_phase(struct generator *g)
     int most = 600 / (1 + cost(s->body));
     s->n = ONE_OF(&other, 40, 80, 160);
     s->n = s->n < most ? s->n : most;
-    forget(g, &other);
+    generator_forget(g, &other);
     return s;
 }

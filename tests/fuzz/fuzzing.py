@@ -186,6 +186,26 @@ class Side:
 
 # -- Many seeds -------------------------------------------------------------------
 
+def orders(chance, gpu):
+    """What may happen in other orders than usual: each now and then, and all of it in one chunk of ten. (AGSIM_EARLY
+    is none: on the simulated driver the kernels of these programs do not wait for the one before.)"""
+    adverse = [
+        # Fewer queues of the device than there are streams, which share them in any way.
+        (0.5, {"CUDA_DEVICE_MAX_CONNECTIONS": chance.randint(1, 4)}),
+        (0.5, {"AGSIM_QUEUES": chance.randint(1, 1 << 30)}),
+        # What waits in the driver for running kernels. As many streams are free as there are queues: a relay is made
+        # only while one is left, and must not be the stream too many (docs/semantics.md, "Known gaps").
+        (0.5, {"AGSIM_LAZY": 1, "AGSIM_GRAPH_FREE": 31, "AGSIM_STREAMS_FREE": 8}),
+        # Nothing runs before a thread waits for it, and a launch may wait for room.
+        (0.1, {"AGSIM_LATE": chance.choice([200, 2000]), "AGSIM_ROOM": chance.choice([300, 1024])}),
+        # Memory that one stream is about to give back is another one's; a graph takes an event for a destroyed one;
+        # what sets something of a function passes launches that wait for room.
+        (0.25, {"AGSIM_REUSE": 1}), (0.25, {"AGSIM_HANDLES": 1}), (0.25, {"AGSIM_SETTERS_PASS": 1})]
+    at_once = chance.random() < 0.1
+    drawn = [what for share, what in adverse if chance.random() < share or at_once]
+    return {k: v for what in drawn for k, v in what.items() if not gpu or k.startswith("CUDA_")}
+
+
 def setting(number, gpu=False):
     """Delays and the library's options for the chunk of that number; half of them have defaults, but
     that graphs need not pay: the programs repeat little."""
@@ -195,10 +215,6 @@ def setting(number, gpu=False):
         result |= {"AGSIM_SEED": number * 10, "AGSIM_DEVICES": 2,
                    "AGSIM_DELAY_US": chance.choice([0, 0, 5]),
                    "PRELOAD_DELAY_US": chance.choice([0, 5, 20])}
-        # What waits in the driver for running kernels. As many streams are free as there are queues: a relay is made
-        # only while one is left, and must not be the stream too many (docs/semantics.md, "Known gaps").
-        if chance.random() < 0.5:
-            result |= {"AGSIM_LAZY": 1, "AGSIM_GRAPH_FREE": 31, "AGSIM_STREAMS_FREE": 8}
     if chance.random() < 0.5:
         options = {"TRACE_HOT": [2, 3, 5], "TRACE_UNROLL": [2, 8, 64, 128],
                    "TRACE_MAX_LENGTH": [4, 16, 128], "TRACE_MEMORY": [256, 16384],
@@ -209,12 +225,9 @@ def setting(number, gpu=False):
                    "TRACE_DUEL": ["true", "false"], "GRAPH_CREDIT_MS": [1, 1000000],
                    "GRAPH_SHAPES": ["true", "true", "false"]}
         result.update({f"AUTOGRAPH_{k}": chance.choice(v) for k, v in options.items()})
-    if chance.random() < 0.5:  # fewer queues of the device than there are streams
-        result["CUDA_DEVICE_MAX_CONNECTIONS"] = chance.randint(1, 4)
     if not gpu and chance.random() < 0.25:  # so slow that duels come soon, and are lost
         result |= {"AGSIM_GRAPH_LAUNCH_US": 200, "AUTOGRAPH_TRACE_DUEL": "true"}
-    if not gpu and chance.random() < 0.1:  # nothing runs before a thread waits for it, and a launch may wait for room
-        result |= {"AGSIM_LATE": chance.choice([200, 2000]), "AGSIM_ROOM": chance.choice([300, 1024])}
+    result |= orders(chance, gpu)
     if number % 8 == 3:  # sequences are known: those of this chunk, and of chunks before
         result[PROFILE] = "profile"
     return result

@@ -34,6 +34,7 @@
     X(ACCESS, 0)                                                                                   \
     X(WATCH, 0)                                                                                    \
     X(GATE, 0)                                                                                     \
+    X(FILL, 0)                                                                                     \
     X(LOOP, 40)                                                                                    \
     X(IF, 50)                                                                                      \
     X(ON, 12)
@@ -77,6 +78,15 @@ int cost(const struct statement *list)
             break;
         case S_GATE:
             sum += 1 + s->n / 2;
+            break;
+        case S_FILL:
+            sum += 20 + s->n / 2;
+            break;
+        case S_TURNS:
+            sum += s->n * (8 + body);
+            break;
+        case S_LEAVE:
+            sum += 30;
             break;
         case S_RELOAD:
         case S_WATCH:
@@ -284,6 +294,12 @@ static void op_fill(struct generator *g, struct statement *s)
     case S_GATE:
         s->n = ONE_OF(g, 20, 20, 200, 200, 2000);
         break;
+    case S_FILL:
+        s->how = below(g, FILLS);
+        s->n = s->how == FILL_WAITS ? ONE_OF(g, 20, 20, 200, 500) : 0;
+        s->other = below(g, g->lanes);
+        values(g, s);
+        break;
     case S_ACCESS:
         s->how = chance(g, 30);
         s->n = between(g, 1, 3);
@@ -378,6 +394,27 @@ struct statement *one(struct generator *g, struct place at, int lane, int kind)
     return s;
 }
 
+/* A thread ends, or a context; NULL: mostly none does. */
+static struct statement *end_of_life(struct generator *g, struct place at)
+{
+    struct generator other = beside(g);
+    struct statement *s = NULL;
+    other.random *= 31;
+    if (at.thread >= 0 || at.capture)
+        return NULL;
+    if (g->threads > 1 && chance(&other, 15)) {
+        s = statement_new(S_LEAVE);
+        s->thread = 2 + below(&other, g->threads); /* the first is always at work */
+        s->how = below(&other, 3);
+        s->mode = below(&other, 2);
+    } else if (chance(&other, 2)) {
+        s = statement_new(S_RESET);
+        s->n = below(&other, g->contexts);
+        s->how = below(&other, 3);
+    }
+    return s;
+}
+
 /*
  * A barrier that comes now and then, and so finds a trace begun: whatever interrupts it must see
  * the ops that are held.
@@ -397,7 +434,9 @@ struct statement *interruption(struct generator *g, struct place at, int lane)
         kind = S_ACCESS;
     if (kind == S_CAPTURE && at.capture)
         kind = S_KERNEL;
-    s->body = one(g, at, lane, kind);
+    s->body = end_of_life(g, at);
+    if (s->body == NULL)
+        s->body = one(g, at, lane, kind);
     return s;
 }
 
@@ -473,6 +512,7 @@ static void character(struct generator *g)
     g->shapes = ONE_OF(&other, 0, 20, 80, 100);
     g->weight[S_ACCESS] = ONE_OF(&other, 0, 0, 0, 2, 10);
     g->weight[S_GATE] = ONE_OF(&other, 0, 0, 0, 0, 4, 12);
+    g->weight[S_FILL] = ONE_OF(&other, 0, 0, 0, 0, 0, 0, 4, 12);
     if (g->weight[S_ACCESS] != 0) { /* ops that use such memory */
         g->weight[S_MEMSET] += base[S_MEMSET];
         g->weight[S_COPY] += base[S_COPY];
@@ -538,6 +578,38 @@ static struct statement *watch_phase(struct generator *g)
     return loop;
 }
 
+/* Threads take turns to use one or two lanes; NULL in most programs. */
+static struct statement *turns_phase(struct generator *g, int budget)
+{
+    struct generator other = *g;
+    other.random ^= 0xa0761d6478bd642fu;
+    if (g->threads == 1 || !chance(&other, 50))
+        return NULL;
+    struct place at = {.thread = -1, .loops = 1, .depth = 1};
+    struct statement *s = statement_new(S_TURNS), **end = &s->body;
+    s->lane = below(&other, other.lanes);
+    s->other = chance(&other, 60) ? below(&other, other.lanes) : s->lane;
+    for (int i = 0; i < g->threads; i++) {
+        struct place own = {.thread = i, .loops = 1, .depth = 1};
+        struct statement *on = *end = statement_new(S_ON);
+        on->thread = i;
+        on->body = block(&other, own, between(&other, 0, 5), any_lane(&other, &own));
+        end = &on->next;
+    }
+    for (int i = between(&other, 1, 8); i > 0; i--) {
+        int lane = chance(&other, 60) ? s->lane : chance(&other, 60) ? s->other : -1;
+        *end = any(&other, at, lane < 0 ? any_lane(&other, &at) : lane);
+        if (((*end)->kind == S_EXCHANGE || (*end)->kind == S_PASS) && chance(&other, 60))
+            (*end)->other = (*end)->lane == s->lane ? s->other : s->lane;
+        end = &(*end)->next;
+    }
+    int most = budget / (8 + cost(s->body));
+    s->n = ONE_OF(&other, 10, 25, 60);
+    s->n = s->n < most ? s->n : most < 1 ? 1 : most;
+    generator_forget(g, &other);
+    return s;
+}
+
 /* In processes of their own other contexts are current: once a launch was made without one, the
    library reads nothing back in its process. */
 struct statement *program_generate(uint64_t seed)
@@ -568,11 +640,14 @@ struct statement *program_generate(uint64_t seed)
         if (chance(&g, 4)) {
             *end = statement_new(S_RESET);
             (*end)->n = below(&g, g.contexts);
-            (*end)->how = below(&g, 2);
+            (*end)->how = below(&g, 3);
             end = &(*end)->next;
         }
     }
     *end = forks_phase(&g);
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = turns_phase(&g, budget);
     while (*end != NULL)
         end = &(*end)->next;
     *end = watch_phase(&g);

@@ -91,6 +91,9 @@ struct statement *one(struct generator *g, struct place at, int lane, int kind);
 
 struct statement *interruption(struct generator *g, struct place at, int lane);
 
+/* Frees what a generator remembers beyond another one, of which it was a copy. */
+void generator_forget(const struct generator *g, struct generator *other);
+
 /* forks.c: declares lanes for branches at *end; adds to a step's body; makes a loop, or NULL. */
 struct statement **forks_declare(struct generator *g, const struct statement *program,
                                  struct statement **end);

@@ -11,7 +11,7 @@ static void launch(struct thread *t, struct lane *l)
 {
     struct world *w = t->world;
     for (int i = 0; i < w->nlanes; i++)
-        if (l->joined & 1u << i && t->par && w->lane[i].thread != t->index)
+        if (l->joined & 1u << i && !may_use(t, &w->lane[i]))
             return; /* captured before PAR, with a lane that is another thread's now */
     for (int i = 0; i < w->nlanes; i++)
         if (l->joined & 1u << i)

@@ -4,7 +4,7 @@
 FUZZ_C_FILES = tests/fuzz/access.c tests/fuzz/api.c tests/fuzz/fork.c tests/fuzz/forks.c tests/fuzz/generate.c \
 	tests/fuzz/graph.c tests/fuzz/kernels.c \
 	tests/fuzz/main.c tests/fuzz/ops.c tests/fuzz/order.c tests/fuzz/run.c \
-	tests/fuzz/shape.c tests/fuzz/text.c tests/fuzz/times.c tests/fuzz/watch.c tests/fuzz/world.c
+	tests/fuzz/shape.c tests/fuzz/text.c tests/fuzz/threads.c tests/fuzz/times.c tests/fuzz/turns.c tests/fuzz/watch.c tests/fuzz/world.c
 FUZZ_H_FILES = tests/fuzz/api.h tests/fuzz/generate.h tests/fuzz/kernels.h tests/fuzz/program.h tests/fuzz/world.h
 FUZZ_OBJECTS = $(FUZZ_C_FILES:.c=.o)
 FUZZ_COMPILE = $(CC) -I$(top_srcdir)/tests $(CUDA_CPPFLAGS) -std=gnu11 -Wall -Wextra -fPIE \

@@ -133,9 +133,7 @@ static bool ordered_by_legacy(const struct lane *a, const struct lane *b)
            a->kind != LANE_NONBLOCKING && b->kind != LANE_NONBLOCKING;
 }
 
-/* Whether a kernel of `to` may wait for one of `from` that is launched behind it, and nothing that
-   anybody does in between waits for kernels. */
-static bool may_wait_ahead(const struct thread *t, const struct lane *from, const struct lane *to)
+bool order_may_wait_ahead(const struct thread *t, const struct lane *from, const struct lane *to)
 {
     bool same =
         from->kind == to->kind && (from->kind == LANE_LEGACY ||
@@ -188,7 +186,7 @@ bool order_edge(struct thread *t, struct lane *from, struct lane *to, int how)
 {
     bool failed = false;
     if (from->capturing || (how == EDGE_LEGACY && !ordered_by_legacy(from, to)) ||
-        (how == EDGE_DEVICE && !may_wait_ahead(t, from, to)))
+        (how == EDGE_DEVICE && (t->world->fills || !order_may_wait_ahead(t, from, to))))
         how = EDGE_EVENT;
     if (how == EDGE_LEGACY)
         return true;
@@ -361,7 +359,7 @@ void order_run(struct thread *t, struct lane *l, const struct statement *s)
 {
     struct lane *other = t->world->lane + s->other;
     if (s->kind == S_EXCHANGE || s->kind == S_PASS) {
-        if (s->other < 0 || s->other >= t->world->nlanes || (t->par && other->thread != t->index))
+        if (s->other < 0 || s->other >= t->world->nlanes || !may_use(t, other))
             return;
         if (s->kind == S_PASS)
             pass(t, l, other, s);

@@ -92,7 +92,8 @@
     /* memory is mapped for the lane, the first time; then access to it is taken, and given back;  \
        how: 1 it may still be read; n: bits of the two halves that it is for */                    \
     X(ACCESS, "access", false)                                                                     \
-    /* context n is destroyed and made again, with all that is in it */                            \
+    /* context n is destroyed and made again, with all that is in it; how: 1 nobody looks before,  \
+       2 nor is a primary one released, but reset */                                               \
     X(RESET, "reset", false)                                                                       \
     /* the lane's work goes on in the BRANCH blocks in it, side by side; how: 1 their statements   \
        take turns; n: enum twist; mode: 1 no values pass to the branches */                        \
@@ -105,7 +106,16 @@
        words; other: a lane for what acts elsewhere */                                             \
     X(WATCH, "watch", false)                                                                       \
     /* a kernel that waits for the host, which comes n microseconds later */                       \
-    X(GATE, "gate", false)
+    X(GATE, "gate", false)                                                                         \
+    /* a kernel that needs the whole device; how: enum fill; n: microseconds; other: a lane */     \
+    X(FILL, "fill", false)                                                                         \
+    /* n times the threads run the ON blocks in it at the same time, and take turns to do the rest \
+       of it; lane, other: lanes that are nobody's, but whose turn it is */                        \
+    X(TURNS, "turns", true)                                                                        \
+    /* the thread ends, the 1st is 1, and another one takes its place; how: 0 its default streams  \
+       have been waited for, 1 an event orders them, 2 the host waits behind; mode: 1 meanwhile    \
+       others go on */                                                                             \
+    X(LEAVE, "leave", false)
 
 enum statement_kind {
 #define X(id, name, block) S_##id,
@@ -250,6 +260,14 @@ enum watch {
     WATCH_EVENT_QUERY,
     WATCH_WRITE, /* it writes there, behind its wait */
     WATCHES
+};
+
+/* How long a kernel keeps all other kernels from the device. */
+enum fill {
+    FILL_WORKS, /* as long as it takes */
+    FILL_WAITS, /* until the host comes, microseconds later */
+    FILL_READS, /* in lane `other`, until the host has got a copy by the lane */
+    FILLS
 };
 
 /* What else happens to a fork's events and streams, once the branches have begun. */

@@ -125,6 +125,9 @@ static void lane_statement(struct thread *t, const void *of)
     case S_GATE:
         gate_run(t, l, s);
         break;
+    case S_FILL:
+        fill_run(t, l, s);
+        break;
     case S_EXCHANGE:
     case S_PASS:
     case S_SYNC:
@@ -149,7 +152,7 @@ static void on_lane(struct thread *t, const struct statement *s)
     if (s->lane < 0 || s->lane >= w->nlanes)
         return;
     const struct lane *l = &w->lane[s->lane];
-    if (t->par && l->thread != t->index)
+    if (!may_use(t, l))
         return;
     if (captures(t) != 0 && !l->capturing && s->kind != S_KERNEL && s->kind != S_MEMSET &&
         s->kind != S_EXCHANGE)
@@ -180,6 +183,12 @@ void run(struct thread *t, const struct statement *list)
         case S_PAR:
             par(t, s);
             break;
+        case S_TURNS:
+            turns_run(t, s);
+            break;
+        case S_LEAVE:
+            leave_run(t, s);
+            break;
         case S_FORK:
             fork_run(t, s);
             break;
@@ -191,7 +200,7 @@ void run(struct thread *t, const struct statement *list)
             break;
         case S_RESET:
             if (!t->par && captures(t) == 0 && w->forks == 0)
-                context_reset(t, s->n, s->how != 1);
+                context_reset(t, s->n, s->how);
             break;
         default:
             on_lane(t, s);

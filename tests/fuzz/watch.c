@@ -76,8 +76,19 @@ void gates_end(struct world *w)
     pthread_join(w->gates.thread, NULL);
 }
 
+/* A kernel that waits for the word, in so many blocks of 1,024 threads. */
+static void wait_for_word(struct thread *t, struct lane *l, int word, uint32_t value,
+                          unsigned blocks)
+{
+    CUdeviceptr at = word_address(l, word);
+    void *params[] = {&at, &value};
+    t->world->ops++;
+    MUST(t, l->api->cuLaunchKernel(l->context->wait, blocks, 1, 1, blocks > 1 ? 1024 : 1, 1, 1, 0,
+                                   l->stream, params, NULL));
+}
+
 /* More than there is room for are none. */
-void gate_run(struct thread *t, struct lane *l, const struct statement *s)
+static void gate(struct thread *t, struct lane *l, const struct statement *s, unsigned blocks)
 {
     struct gates *gates = &t->world->gates;
     if (l->capturing)
@@ -88,8 +99,12 @@ void gate_run(struct thread *t, struct lane *l, const struct statement *s)
         gates->list[gates->closed++ % GATES] = (struct gate){l, ++l->gate, s->n};
     pthread_cond_signal(&gates->wake);
     pthread_mutex_unlock(&t->world->lock);
-    t->world->ops++;
-    MUST(t, word_launch(l, l->context->wait, word_address(l, WORD_GATE), l->gate));
+    wait_for_word(t, l, WORD_GATE, l->gate, blocks);
+}
+
+void gate_run(struct thread *t, struct lane *l, const struct statement *s)
+{
+    gate(t, l, s, 1);
 }
 
 /* -- What another thread sees ------------------------------------------------------------ */
@@ -219,7 +234,7 @@ static void watch_job(struct thread *t, const void *of)
     static const int pause[] = {0, 100, 2000};
     struct sight *watch = (struct sight *)(uintptr_t)of;
     struct lane *l = watch->lane;
-    bool before = !acts_at_once(watch->s->how) || watch->s->mode == 0;
+    bool before = !acts_at_once(watch->s->how) || watch->s->mode == 0 || t->world->fills;
     world_enter(t, l->context);
     sleep_us(pause[watch->s->more % 3]);
     if (before)
@@ -270,4 +285,38 @@ void watch_run(struct thread *t, struct lane *l, const struct statement *s)
     look(t, area(l, PINNED_WATCH), (int)words);
     look(t, area(l, PINNED_SEEN), (int)words);
     look(t, watch.seen, (int)words);
+}
+
+/* -- Kernels that need the whole device ------------------------------------------------- */
+
+enum {
+    BLOCKS = 132 * 2
+}; /* of 1,024 threads: the simulated device, and the largest one of today */
+
+/* The copy engine works beside such a kernel, which begins behind all kernels of the lane. */
+static void read_beside(struct thread *t, struct lane *l, struct lane *other)
+{
+    uint32_t *pinned = area(l, PINNED_READ);
+    if (!order_may_wait_ahead(t, l, other) || l->kind == LANE_PER_THREAD)
+        return;
+    record(t, l);
+    MUST(t, other->api->cuStreamWaitEvent(other->stream, l->watched, 0));
+    wait_for_word(t, other, WORD_FILL, ++other->full, BLOCKS);
+    t->world->ops++;
+    MUST(t, l->api->cuMemcpyDtoHAsync(pinned, l->state, BYTES, l->stream));
+    order_wait(t, l, EDGE_HOST);
+    look(t, pinned, BUFFER_WORDS);
+    set_word(other, WORD_FILL, other->full);
+}
+
+void fill_run(struct thread *t, struct lane *l, const struct statement *s)
+{
+    struct statement launch = {.kind = S_KERNEL, .grid = BLOCKS, .block = 1024};
+    struct lane *other = other_lane(t, l, s->other);
+    if (s->how == FILL_WORKS)
+        MUST(t, op_launch(t, l, &launch, l->state, l->a, op_value(t, l, s)));
+    else if (s->how == FILL_WAITS)
+        gate(t, l, s, BLOCKS);
+    else if (other != NULL && captures(t) == 0)
+        read_beside(t, l, other);
 }

@@ -128,6 +128,7 @@ static void lane_make(struct thread *t, struct lane *l)
     for (int i = 0; i < 2; i++)
         MUST(t, call->cuEventCreate(&l->stamp[i], CU_EVENT_DEFAULT));
     MUST(t, call->cuEventCreate(&l->watched, CU_EVENT_DISABLE_TIMING));
+    MUST(t, call->cuEventCreate(&l->left, CU_EVENT_DISABLE_TIMING));
     MUST(t, call->cuMemAlloc(&l->seen, 2 * BYTES));
     MUST(t, l->sync->cuMemsetD32(l->seen, 1, 2 * BUFFER_WORDS));
     fork_make(t, l);
@@ -136,7 +137,7 @@ static void lane_make(struct thread *t, struct lane *l)
     l->slots_used = 0;
     l->flag = 0;
     l->device = 0;
-    l->ticket = l->gate = 0;
+    l->ticket = l->gate = l->full = 0;
     l->watches = 0;
     l->capturing = false;
     l->exec = NULL;
@@ -153,6 +154,7 @@ static void lane_free(struct thread *t, struct lane *l)
     for (int i = 0; i < 2; i++)
         MUST(t, call->cuEventDestroy(l->stamp[i]));
     MUST(t, call->cuEventDestroy(l->watched));
+    MUST(t, call->cuEventDestroy(l->left));
     MUST(t, call->cuMemFree(l->seen));
     fork_free(t, l);
     MUST(t, call->cuModuleUnload(l->own_module));
@@ -223,15 +225,15 @@ static void context_make(struct thread *t, struct context *c)
         read_often(t, call);
 }
 
-static void context_free(struct thread *t, struct context *c)
+static void unload(struct thread *t, struct context *c)
+{
+    MUST(t, api[t->world->route][0].cuModuleUnload(c->module));
+    MUST(t, api[t->world->route][0].cuModuleUnload(c->words));
+}
+
+static void context_end(struct thread *t, struct context *c)
 {
     const struct api *call = &api[t->world->route][0];
-    if (t->world->gpu || c->primary) { /* the context may live on */
-        MUST(t, call->cuModuleUnload(c->module));
-        MUST(t, call->cuModuleUnload(c->words));
-    }
-    if (t->world->gpu)
-        return;
     if (c->primary) {
         MUST(t, call->cuDevicePrimaryCtxRelease(c->device));
     } else {
@@ -239,6 +241,14 @@ static void context_free(struct thread *t, struct context *c)
     }
     c->live = false;
     t->current = NULL;
+}
+
+static void context_free(struct thread *t, struct context *c)
+{
+    if (t->world->gpu || c->primary) /* the context may live on */
+        unload(t, c);
+    if (!t->world->gpu)
+        context_end(t, c);
 }
 
 CUdeviceptr word_address(const struct lane *l, int word)
@@ -286,7 +296,7 @@ static void context_look(struct thread *t, const struct context *c)
             lane_look(t, l);
 }
 
-void context_reset(struct thread *t, int index, bool look)
+void context_reset(struct thread *t, int index, int how)
 {
     struct world *w = t->world;
     struct context *c = &w->context[index];
@@ -298,97 +308,19 @@ void context_reset(struct thread *t, int index, bool look)
             MUST(t, api[w->route][0].cuCtxSynchronize());
         }
     world_enter(t, c);
-    if (look)
+    if (how == 0)
         context_look(t, c);
     if (c->primary) /* releasing it twice would be another program's affair */
         for (struct lane *l = w->lane; l < w->lane + w->nlanes; l++)
             if (l->context == c && l->exec != NULL)
                 MUST(t, l->api->cuGraphExecDestroy(l->exec));
-    context_free(t, c);
+    if (c->primary && how == 2) /* what was retained is still to be released */
+        MUST(t, api[w->route][0].cuDevicePrimaryCtxReset(c->device));
+    else if (c->primary)
+        unload(t, c);
+    context_end(t, c);
     context_make(t, c);
     context_fill(t, c);
-}
-
-/* -- Threads -------------------------------------------------------------- */
-
-/* Does what is asked of the thread until *done. Wants the world's lock. */
-static void serve(struct thread *t, const bool *done)
-{
-    struct world *w = t->world;
-    while (!*done) {
-        if (t->job == NULL) {
-            pthread_cond_wait(&t->wake, &w->lock);
-            continue;
-        }
-        void (*job)(struct thread *, const void *) = t->job;
-        const void *of = t->job_of;
-        t->job = NULL;
-        pthread_mutex_unlock(&w->lock);
-        job(t, of);
-        pthread_mutex_lock(&w->lock);
-    }
-}
-
-static void *thread_main(void *arg)
-{
-    struct thread *t = arg;
-    pthread_mutex_lock(&t->world->lock);
-    serve(t, &t->quit);
-    pthread_mutex_unlock(&t->world->lock);
-    return NULL;
-}
-
-static void called(struct thread *t, const void *of)
-{
-    struct call *call = (struct call *)(uintptr_t)of;
-    int depth = t->depth, trip[MOST_DEPTH];
-    bool par = t->par;
-    memcpy(trip, t->trip, sizeof trip);
-    t->depth = call->depth;
-    memcpy(t->trip, call->trip, sizeof trip);
-    t->par = call->par;
-    call->job(t, call->of);
-    t->par = par;
-    t->depth = depth;
-    memcpy(t->trip, trip, sizeof trip);
-    pthread_mutex_lock(&t->world->lock);
-    call->done = true;
-    pthread_cond_signal(&call->caller->wake);
-    pthread_mutex_unlock(&t->world->lock);
-}
-
-void thread_begin(struct thread *caller, struct call *call, int index)
-{
-    struct world *w = caller->world;
-    struct thread *t = &w->thread[index];
-    call->caller = caller;
-    call->done = false;
-    call->depth = caller->depth;
-    memcpy(call->trip, caller->trip, sizeof call->trip);
-    pthread_mutex_lock(&w->lock);
-    t->job = called;
-    t->job_of = call;
-    pthread_cond_signal(&t->wake);
-    pthread_mutex_unlock(&w->lock);
-}
-
-void thread_end(struct thread *caller, struct call *call)
-{
-    pthread_mutex_lock(&caller->world->lock);
-    serve(caller, &call->done);
-    pthread_mutex_unlock(&caller->world->lock);
-}
-
-void thread_call(struct thread *caller, int index, void (*job)(struct thread *, const void *),
-                 const void *of)
-{
-    if (index == caller->index) {
-        job(caller, of);
-        return;
-    }
-    struct call call = {.job = job, .of = of, .par = caller->par};
-    thread_begin(caller, &call, index);
-    thread_end(caller, &call);
 }
 
 /* -- The whole ------------------------------------------------------------ */
@@ -396,6 +328,14 @@ void thread_call(struct thread *caller, int index, void (*job)(struct thread *, 
 static bool wrong(const char *what)
 {
     fprintf(stderr, "fuzz: %s\n", what);
+    return false;
+}
+
+static bool has(const struct statement *list, enum statement_kind kind)
+{
+    for (; list != NULL; list = list->next)
+        if (list->kind == kind || has(list->body, kind))
+            return true;
     return false;
 }
 
@@ -440,6 +380,7 @@ static bool declare(struct world *w, const struct statement **program)
         }
     }
     *program = s;
+    w->fills = has(s, S_FILL);
     return w->nlanes > 0 || wrong("no lane");
 }
 
@@ -479,11 +420,11 @@ bool world_run(const struct statement *program, bool gpu, bool trace, struct out
     bool declared = declare(w, &program);
     if (declared) {
         pthread_mutex_init(&w->lock, NULL);
+        pthread_cond_init(&w->turned, NULL);
         for (struct thread *t = w->thread; t <= w->thread + w->nthreads; t++) {
             *t = (struct thread){.world = w, .index = (int)(t - w->thread)};
             pthread_cond_init(&t->wake, NULL);
-            if (pthread_create(&t->id, NULL, thread_main, t) != 0)
-                abort();
+            thread_start(t);
         }
         gates_begin(w);
         struct thread caller = {.world = w, .index = -1};
@@ -491,11 +432,7 @@ bool world_run(const struct statement *program, bool gpu, bool trace, struct out
         thread_call(&caller, 0, main_job, program);
         gates_end(w);
         for (struct thread *t = w->thread; t <= w->thread + w->nthreads; t++) {
-            pthread_mutex_lock(&w->lock);
-            t->quit = true;
-            pthread_cond_signal(&t->wake);
-            pthread_mutex_unlock(&w->lock);
-            pthread_join(t->id, NULL);
+            thread_stop(t);
             outcome->hash = hash_mix(outcome->hash, t->hash);
         }
         outcome->hash = hash_mix(outcome->hash, kernel_attributes);

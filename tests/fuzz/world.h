@@ -3,7 +3,7 @@
  * What a fuzz program runs in: contexts, lanes (a stream with memory of its own), threads.
  *
  * No locks but the threads' own: outside PAR one thread runs at a time, and in PAR a thread uses
- * only lanes that it owns.
+ * only lanes that it owns. In TURNS it also uses those that are shared, while it is its turn.
  */
 #ifndef FUZZ_WORLD_H
 #define FUZZ_WORLD_H
@@ -26,7 +26,7 @@ enum pinned {
     PINNED_WORDS, /* single words, below */
     PINNED_AREAS
 };
-enum { WORD_FLAG, WORD_SPIN, WORD_DEVICE, WORD_TIME, WORD_WATCH, WORD_GATE };
+enum { WORD_FLAG, WORD_SPIN, WORD_DEVICE, WORD_TIME, WORD_WATCH, WORD_GATE, WORD_FILL };
 enum { SLOTS = 256 };
 
 struct context {
@@ -73,6 +73,7 @@ struct lane {
     CUevent event[2];
     CUevent stamp[2]; /* with timing, for TIME */
     CUevent watched;  /* for WATCH */
+    CUevent left;     /* for LEAVE */
     CUdeviceptr seen; /* what a copy has seen, and behind that what it is to see */
     unsigned watches; /* so far */
     struct {
@@ -87,6 +88,7 @@ struct lane {
     uint32_t device; /* and to WORD_DEVICE */
     uint32_t ticket; /* to WORD_WATCH */
     uint32_t gate;   /* that a kernel waits for in WORD_GATE */
+    uint32_t full;   /* and in WORD_FILL */
     uint32_t ops;
 
     CUmodule own_module;
@@ -106,8 +108,8 @@ enum { MOST_DEPTH = 16 };
 struct thread {
     struct world *world;
     int index;
-    pthread_t id;
-    uint64_t hash; /* of all return codes and data read, in this thread's order */
+    struct life *life; /* the last one, which goes on */
+    uint64_t hash;     /* of all return codes and data read, in this thread's order */
 
     const struct statement *statement; /* that it does now */
     int away;                          /* of it, where it may be so */
@@ -116,7 +118,8 @@ struct thread {
     unsigned generation; /* of current */
 
     bool may_fail; /* the statement's calls, for want of access */
-    bool par;      /* inside PAR */
+    bool par;      /* inside PAR or TURNS */
+    bool turn;     /* it is its turn */
     int capturing; /* captures of its own inside PAR */
     int depth;
     int trip[MOST_DEPTH]; /* of the loops around, the innermost last */
@@ -125,7 +128,7 @@ struct thread {
     void (*job)(struct thread *, const void *);
     const void *job_of;
     pthread_cond_t wake;
-    bool quit;
+    int busy; /* jobs that it has, one within the other */
 };
 
 /* Kernels that wait for the host, in the order in which it comes; under the world's lock. */
@@ -148,6 +151,7 @@ struct world {
     enum api_route route;
     int nthreads, ncontexts, nlanes;
     bool par_captures;
+    bool fills;    /* it has kernels that need the whole device: none may wait for another kernel */
     int capturing; /* captures under way outside PAR */
     int forks;     /* open ones outside PAR */
     CUlibrary library;
@@ -156,6 +160,9 @@ struct world {
     struct lane lane[MOST_LANES];
     struct thread thread[MOST_THREADS + 1]; /* and the one that sees what others wait for */
     struct gates gates;
+    unsigned shared; /* lanes that TURNS shares, a bit each */
+    unsigned turn;   /* turns that are over; under the lock */
+    pthread_cond_t turned;
     pthread_mutex_t lock;
     _Atomic unsigned long ops; /* that the program issued */
     _Atomic unsigned errors;   /* return codes that no statement asked for */
@@ -174,6 +181,13 @@ bool world_run(const struct statement *program, bool gpu, bool trace, struct out
 static inline int captures(const struct thread *t)
 {
     return t->par ? t->capturing : t->world->capturing;
+}
+
+/* Whether the thread may use the lane now. */
+static inline bool may_use(const struct thread *t, const struct lane *l)
+{
+    bool shared = t->world->shared >> l->index & 1;
+    return !t->par || (shared ? t->turn : l->thread == t->index);
 }
 
 /* -- For statements -------------------------------------------------------- */
@@ -198,7 +212,7 @@ void lane_enter(struct thread *t, const struct lane *l);
 
 void stream_make(struct thread *t, struct lane *l);
 void own_load(struct thread *t, struct lane *l, int variant);
-void context_reset(struct thread *t, int index, bool look);
+void context_reset(struct thread *t, int index, int how);
 
 /* Launches the context's `wait` or `set` in the lane's stream. */
 CUresult word_launch(struct lane *l, CUfunction what, CUdeviceptr word, uint32_t value);
@@ -214,11 +228,21 @@ struct call {
     const void *of;
     bool par;
     struct thread *caller;
+    int index;
     bool done;
     int depth, trip[MOST_DEPTH];
 };
 void thread_begin(struct thread *caller, struct call *call, int index);
 void thread_end(struct thread *caller, struct call *call);
+
+/* It begins, or ends when it has nothing to do. */
+void thread_start(struct thread *t);
+void thread_stop(struct thread *t);
+
+/* Whether it does something, or waits for another thread that does. */
+bool thread_is_busy(struct thread *t);
+/* It ends, and another one goes on with what it does from now on. Waits for its end, or not. */
+void thread_renew(struct thread *t, bool waits);
 
 /* -- Statements ------------------------------------------------------------- */
 
@@ -248,6 +272,9 @@ struct statement shape_now(const struct thread *t, const struct lane *l, const s
 void order_run(struct thread *t, struct lane *l, const struct statement *s);
 /* What `from` has done is done before what `to` does from now on. False: in a broken capture. */
 bool order_edge(struct thread *t, struct lane *from, struct lane *to, int how);
+/* Whether a kernel of `to` may wait for what `from` is given later, and nothing that anybody does
+   in between waits for kernels. */
+bool order_may_wait_ahead(const struct thread *t, const struct lane *from, const struct lane *to);
 /* A record of the event in the lane, and a wait for it, by a thread that can name the stream. */
 void order_record(struct thread *t, struct lane *l, CUevent event);
 void order_await(struct thread *t, struct lane *l, CUevent event);
@@ -259,9 +286,14 @@ void order_wait(struct thread *t, struct lane *l, int how);
 void host_pauses(int us);
 void time_run(struct thread *t, struct lane *l, const struct statement *s);
 
+/* turns.c: threads take turns; one ends. */
+void turns_run(struct thread *t, const struct statement *s);
+void leave_run(struct thread *t, const struct statement *s);
+
 /* watch.c: another thread sees what a copy writes; kernels wait for the host. */
 void watch_run(struct thread *t, struct lane *l, const struct statement *s);
 void gate_run(struct thread *t, struct lane *l, const struct statement *s);
+void fill_run(struct thread *t, struct lane *l, const struct statement *s);
 void gates_begin(struct world *w);
 void gates_end(struct world *w);
 
