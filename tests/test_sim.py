@@ -722,6 +722,53 @@ def test_an_idle_stream_may_keep_its_queue(queues, seed, copied):
     assert helpers.run(compiled.text(KEPT), preload=False, env=env).stdout == copied
 
 
+FULL = """
+    #include "sim_test.h"
+    #include <sched.h>
+    #include "agsim.h"
+    static volatile uint32_t *w;
+    static void fill(const struct agsim_launch *launch, void **params)
+    {
+        (void)launch, (void)params;
+        set_word(&w[1], 1);
+        while (get_word(&w[0]) == 0)
+            sched_yield();
+    }
+    int main(void)
+    {
+        CUmodule module;
+        CUfunction f;
+        CUstream s, kernels, copies;
+        start();
+        w = host_words(4);
+        uint32_t n = 1;
+        CUdeviceptr from = (CUdeviceptr)(uintptr_t)w, to = from + 8;
+        void *args[] = {&to, &from, &n};
+        OK(cuModuleLoadData(&module, agsim_register_kernel("fill", 0, NULL, fill)));
+        OK(cuModuleGetFunction(&f, module, "fill"));
+        OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+        OK(cuStreamCreate(&kernels, CU_STREAM_NON_BLOCKING));
+        OK(cuStreamCreate(&copies, CU_STREAM_NON_BLOCKING));
+        OK(cuLaunchKernel(f, 132 * 2, 1, 1, 1024, 1, 1, 0, s, NULL, NULL));
+        while (get_word(&w[1]) == 0)
+            sched_yield();
+        OK(cuLaunchKernel(word_copy, 1, 1, 1, 1, 1, 1, 0, kernels, args, NULL));
+        OK(cuMemcpyDtoHAsync((void *)&w[3], from, 4, copies));
+        OK(cuStreamSynchronize(copies));
+        usleep(20000); /* in which the kernel would end */
+        EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(kernels));
+        set_word(&w[0], 1);
+        OK(cuStreamSynchronize(kernels));
+        printf("%u%u", get_word(&w[2]), get_word(&w[3]));
+        return 0;
+    }"""
+
+
+def test_no_kernel_runs_beside_one_that_fills_the_device():
+    """But a copy does."""
+    assert helpers.run(compiled.text(FULL), preload=False, env={"AGSIM_DELAY_US": 0}).stdout == "10"
+
+
 LATE = """
     #include "sim_test.h"
     int main(void)
