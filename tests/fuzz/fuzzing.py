@@ -190,8 +190,9 @@ def orders(chance, gpu):
     """What may happen in other orders than usual: each now and then, and all of it in one chunk of ten. (AGSIM_EARLY
     is none: on the simulated driver the kernels of these programs do not wait for the one before.)"""
     adverse = [
-        # Fewer queues of the device than there are streams, which share them in any way.
-        (0.5, {"CUDA_DEVICE_MAX_CONNECTIONS": chance.randint(1, 4)}),
+        # Fewer queues of the device than there are streams, which share them in any way; or about as many as streams and
+        # paths of graphs need, and those of streams that have gone.
+        (0.6, {"CUDA_DEVICE_MAX_CONNECTIONS": chance.choice([1, 2, 3, 4, 6, 7, 10, 14])}),
         (0.5, {"AGSIM_QUEUES": chance.randint(1, 1 << 30)}),
         # What waits in the driver for running kernels. As many streams are free as there are queues: a relay is made
         # only while one is left, and must not be the stream too many (docs/semantics.md, "Known gaps").
