@@ -3,11 +3,11 @@
  * The doors: how calls of the program reach the library. The only part that knows symbol names.
  *
  * A program gets at a driver function in three ways: dlsym(), cuGetProcAddress() and linking. By
- * the first and the last it gets what the driver's symbols say, which is written there when a
- * driver was loaded (libcuda.h); the other finds the real function first. For each function of
- * libcuda the program gets the real one (queries), a C door (ops and life-cycle calls), or a thunk
- * that submits what is held and jumps on (everything else). Whatever does not lie in libcuda is
- * left alone.
+ * the first and the last it gets what the driver's symbols say. That is written there when a driver
+ * was loaded (libcuda.h). The other finds the real function first. In place of a function of
+ * libcuda the program gets a C door (ops and life-cycle calls), or a thunk (all others). A thunk
+ * submits what is held and jumps on. Queries stay what they are, and so does what does not lie in
+ * libcuda.
  *
  * The first function of a libcuda that the program asks for or calls starts everything. Until then,
  * and in a program without CUDA, nothing happens, except that bind.c looks at the name of each
@@ -87,9 +87,8 @@ void ag_bind_show(struct ag_libcuda *libcuda, unsigned shown);
 struct ag_libcuda *ag_bind_found(const void *address, bool certain);
 
 /*
- * The door that the program gets in place of the thunk while there is a trace file, for a function
- * that allocates or frees memory; NULL for other functions. It submits what is held, like the
- * thunk.
+ * The door that the program gets in place of the thunk while there is a trace file. It submits what
+ * is held, like the thunk. NULL for functions that neither allocate nor free memory.
  */
 void *ag_memory_door(unsigned slot);
 

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* agsim.h: what a test program tells the simulated driver about its kernels.
  *
- * A kernel of the simulated driver has the name and the parameter layout that
- * a PTX text gives it (or agsim_register_kernel), and a body in C. The body of
- * the entry NAME is the function agsim_kernel_NAME of the program, exported
- * (link with -rdynamic); the simulator brings a few of its own (kernels.h).
+ * A PTX text, or agsim_register_kernel(), gives a kernel its name and the
+ * layout of its parameters. Its body is C: the function agsim_kernel_NAME that
+ * the program exports (link with -rdynamic). The simulator brings a few kernels
+ * of its own (kernels.h).
  *
  * The environment of a program tells the simulator:
  *   AGSIM_DEVICES=N         devices (1)
  *   AGSIM_SEED=N            of the random pauses and of the order of a graph's nodes (1)
  *   AGSIM_DELAY_US=N        longest pause before an operation (2); 0: none
  *   AGSIM_DRIVER_VERSION=N  an older driver, 12030 for 12.3: newer functions are not there
- *   AGSIM_GRAPH_FREE=N      paths of execs that a context has memory for; one more waits, with
- *                           the driver locked, until all running kernels have ended
- *                           (no limit)
- *   AGSIM_LAZY=1            a library's kernel is loaded when it is first launched or asked
- *                           for, which waits in the same way; so does an exec's node that is
- *                           given a function with local memory, before its first launch
+ *   AGSIM_GRAPH_FREE=N      paths of execs that a context has memory for (no limit). One more
+ * waits, with the driver locked, until all running kernels have ended AGSIM_LAZY=1            a
+ * library's kernel is loaded when it is first launched or asked for, which waits in the same way.
+ * So does an exec's node that is given a function with local memory, before its first launch
  *   AGSIM_STREAMS_FREE=N    creating more streams than so many in a context waits likewise
  *                           (no limit)
  *   AGSIM_EARLY=1           in a graph, kernels behind a programmatic edge do not wait for the
@@ -37,8 +35,8 @@
  *                           comes behind it, or a time is recorded there; else N us after its
  *                           call (0)
  *   AGSIM_ROOM=N            operations that a stream takes before a launch blocks (1024)
- *   CUDA_DEVICE_MAX_CONNECTIONS=N  the queues that a context's streams share (8, at most 32): in
- *                           each the operations begin in the order of submission; so many
+ *   CUDA_DEVICE_MAX_CONNECTIONS=N  the queues that a context's streams share (8, at most 32). In
+ *                           each the operations begin in the order of submission. So many
  *                           nodes of a graph run at once
  *   AGSIM_QUEUES=N          streams that share queues do so at random, by this seed, not in turn; and
  *                           a stream that has once had work keeps its queue from paths of graphs
@@ -51,8 +49,9 @@
  *                           many waits for events have spun in a context that asks for other waits
  *   AGSIM_FAIL=..., AGSIM_CALLER=...  calls that fail, and whose (proc.c)
  *   AGSIM_STRICT=FILE       what AGSIM_LIBRARY does that may wait for the program's work (strict.c)
- *   AGSIM_LIBRARY=...       likewise, the library under test: the log tells its own events' records
- * and two that NVIDIA's driver reads, too (CUDA Programming Guide, "CUDA Environment Variables"):
+ *   AGSIM_LIBRARY=...       that library: the log tells which events' records are its own
+ *
+ * NVIDIA's driver reads two, too (CUDA Programming Guide, "CUDA Environment Variables"):
  *   CUDA_LAUNCH_BLOCKING=1           a kernel's launch returns when the kernel has ended
  *   CUDA_GRAPHS_USE_NODE_PRIORITY=N  all graphs' kernels have their nodes' priorities (1), or those
  *                                    of the stream that the graph is launched in (0)
@@ -87,8 +86,8 @@ typedef void agsim_kernel_fn(const struct agsim_launch *launch, void **params);
 const void *agsim_register_kernel(const char *name, unsigned nparams, const size_t *sizes,
                                   agsim_kernel_fn *body);
 
-/* Called by a kernel's body: the kernel fails with this CUresult, which every later call returns,
- * as after an access to an illegal address (CUDA driver API, CUDA_ERROR_ILLEGAL_ADDRESS). */
+/* Called by a kernel's body: the kernel fails with this CUresult. Every later call returns it, as
+ * after an access to an illegal address (CUDA driver API, CUDA_ERROR_ILLEGAL_ADDRESS). */
 void agsim_fail(int error);
 
 #ifdef __cplusplus

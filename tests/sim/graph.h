@@ -82,8 +82,8 @@ void plan_drop(struct plan *p);
 struct plan_node *plan_writable(struct plan **p, struct node *origin);
 CUresult plan_markers(const struct plan *p, struct stream *s, struct work *launch);
 unsigned plan_events(const struct plan *p); /* records and waits, with those of child graphs */
-/* What a launch in the stream comes behind since it finds no queue for each path (branches.c):
-   places for it, as many as the context has streams. Returns their number. */
+/* What a launch in the stream comes behind since it finds no queue for each path (branches.c).
+   Returns how many of `deps` there are: as many as the context has streams, at most. */
 unsigned branches_behind(const struct exec *e, const struct stream *s, struct dep *deps);
 /* Queues that a launch of such a graph in the stream lacks, even if it has as few paths as can be:
    a path shares one. */

@@ -2,14 +2,14 @@
 /* strict.c: finds calls of the library under test that may wait for the program's work.
  *
  * A program may need its thread, or the driver's lock, for that work to end. So a call of the
- * library's own (AGSIM_LIBRARY) is told where it may wait for work that the program's own call
- * would not wait for, even if the work happens to end. Work is what the program has submitted and
+ * library's own (AGSIM_LIBRARY) is told if it may wait for work for which the program's own call
+ * would not. It is told even if the work happens to end. Work is what the program has submitted and
  * is not done, in any stream. What the library enqueues for itself is none: records of its events
  * and waits for them, and uploads of graphs.
  *
  * AGSIM_STRICT=FILE gets a line for each place: its kind, the driver's function, the library's
- * frames from there up to the door (offsets in the library's file), the thread, and the work.
- * Kinds:
+ * frames, the thread, and the work. Frames are those from there up to the door, as offsets in the
+ * library's file. Kinds:
  *
  * quiet: it waits for all running kernels with the driver locked. That is an exec more than a
  * context has memory for, a stream more than it gives freely, a module, or memory that is freed.
@@ -21,7 +21,7 @@
  *
  * wait: it waits for a stream or an event. The reader knows which calls of the program wait, too.
  *
- * room: it waits for room in a stream where the program's own calls would have found room: the
+ * room: it waits for room in a stream where the program's own calls would have found some. The
  * library has put more entries there than graphs have saved. Or a thread of the library's waits.
  *
  * extra: it waits for room for what the library enqueues for itself. The reader knows which calls
@@ -134,8 +134,8 @@ static size_t tell_stream(char *text, size_t room, const struct stream *s)
                             kernel ? w->kernel.def->name : "");
 }
 
-/* For what the library may have to wait: all kernels; what a stream is behind, up to an operation
-   of it; or what may run beside it. */
+/* For what the library may have to wait. BEHIND: what a stream is behind, up to an operation of it.
+   BESIDE: what may run beside it. */
 struct scope {
     enum { KERNELS, BEHIND, BESIDE } what;
     struct stream *stream;
