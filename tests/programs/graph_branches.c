@@ -15,14 +15,7 @@ static CUgraph graph;
 static CUgraphNode kernel(CUfunction f, void **args, CUgraphNode *behind)
 {
     CUgraphNode node;
-    CUDA_KERNEL_NODE_PARAMS params = {.func = f,
-                                      .gridDimX = 1,
-                                      .gridDimY = 1,
-                                      .gridDimZ = 1,
-                                      .blockDimX = 1,
-                                      .blockDimY = 1,
-                                      .blockDimZ = 1,
-                                      .kernelParams = args};
+    CUDA_KERNEL_NODE_PARAMS params = kernel_node(f, args);
     OK(cuGraphAddKernelNode(&node, graph, behind, behind != NULL, &params));
     return node;
 }
@@ -53,7 +46,7 @@ static void begin(void)
     OK(cuGraphCreate(&graph, 0));
 }
 
-static CUgraphExec made(void)
+static CUgraphExec instantiated(void)
 {
     CUgraphExec exec;
     OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
@@ -68,7 +61,7 @@ static void orders(void)
         for (uint32_t i = 0; i < 3; i++)
             last = mixes(10 * chain + i, i > 0 ? &last : NULL);
     }
-    CUgraphExec exec = made();
+    CUgraphExec exec = instantiated();
     for (int i = 0; i < 200; i++)
         OK(cuGraphLaunch(exec, s));
     OK(cuStreamSynchronize(s));
@@ -83,7 +76,7 @@ static void across(void)
         then = on_word(flag, 2 + i, 1, &then);
         (void)on_word(spin, 3 - i, 1, &then);
     }
-    CUgraphExec exec = made();
+    CUgraphExec exec = instantiated();
     for (int i = 0; i < 50; i++) {
         for (unsigned w = 0; w < 4; w++)
             set_word(word + w, 0);
@@ -111,7 +104,7 @@ static void events(void)
     CUgraphNode apart = await(NULL), behind = await(&record);
     (void)on_word(flag, 2, 1, &apart);
     (void)on_word(flag, 3, 1, &behind);
-    CUgraphExec exec = made();
+    CUgraphExec exec = instantiated();
     for (int i = 0; i < 50; i++) {
         for (unsigned w = 0; w < 4; w++)
             set_word(word + w, 0);
@@ -141,7 +134,7 @@ static void twice(bool in_order)
     OK(cuGraphAddEventRecordNode(&record[0], graph, &first, 1, event));
     const CUgraphNode behind[] = {second, record[0]};
     OK(cuGraphAddEventRecordNode(&record[1], graph, behind, in_order ? 2 : 1, event));
-    OK(cuGraphLaunch(made(), s));
+    OK(cuGraphLaunch(instantiated(), s));
     set_word(word, 1);
     usleep(20000);
     printf("%s\n", cuEventQuery(event) == CUDA_SUCCESS ? "first" : "second");

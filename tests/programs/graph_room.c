@@ -80,14 +80,7 @@ static CUgraphNode add(CUgraph graph, const CUgraphNode *behind, unsigned count)
     CUgraphNode node;
     uint32_t n = 1, k = 3;
     void *args[] = {&at, &n, &k};
-    CUDA_KERNEL_NODE_PARAMS params = {.func = mix,
-                                      .gridDimX = 1,
-                                      .gridDimY = 1,
-                                      .gridDimZ = 1,
-                                      .blockDimX = 1,
-                                      .blockDimY = 1,
-                                      .blockDimZ = 1,
-                                      .kernelParams = args};
+    CUDA_KERNEL_NODE_PARAMS params = kernel_node(mix, args);
     OK(cuGraphAddKernelNode(&node, graph, behind, count, &params));
     return node;
 }

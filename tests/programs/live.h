@@ -29,13 +29,6 @@ static inline void loop(CUstream s, CUdeviceptr at)
         body(s, at, step);
 }
 
-static CUstream made(unsigned flags)
-{
-    CUstream s;
-    OK(cuStreamCreate(&s, flags));
-    return s;
-}
-
 static inline void show(const char *what, CUdeviceptr at)
 {
     uint32_t host[N], sum = 0;

@@ -61,13 +61,6 @@ static void spinning(CUstream s)
     }
 }
 
-static CUstream made(unsigned flags)
-{
-    CUstream s;
-    OK(cuStreamCreate(&s, flags));
-    return s;
-}
-
 static void legacy(void)
 {
     spinning(CU_STREAM_LEGACY);

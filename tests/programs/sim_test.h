@@ -68,11 +68,31 @@ static inline CUresult launch_mix(CUdeviceptr buf, uint32_t n, uint32_t k, CUstr
     return cuLaunchKernel(mix, 1, 1, 1, n, 1, 1, 0, s, args, NULL);
 }
 
+static inline CUstream made(unsigned flags)
+{
+    CUstream s;
+    OK(cuStreamCreate(&s, flags));
+    return s;
+}
+
 /* What the stream holds goes out: so many questions in a row are a barrier. */
 static inline void kick(CUstream s)
 {
     for (unsigned i = 0; i < 4; i++)
         (void)cuStreamQuery(s);
+}
+
+/* A node's kernel. */
+static inline CUDA_KERNEL_NODE_PARAMS kernel_node(CUfunction f, void **args)
+{
+    return (CUDA_KERNEL_NODE_PARAMS){.func = f,
+                                     .gridDimX = 1,
+                                     .gridDimY = 1,
+                                     .gridDimZ = 1,
+                                     .blockDimX = 1,
+                                     .blockDimY = 1,
+                                     .blockDimZ = 1,
+                                     .kernelParams = args};
 }
 
 /* Of one block, for cuLaunchKernelEx. */

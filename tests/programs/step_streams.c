@@ -16,7 +16,7 @@ enum { N = 32, BODY = 8, BUFFERS = 12 };
 static CUdeviceptr buffer[BUFFERS];
 static int step;
 
-static CUstream made(unsigned flags, int priority)
+static CUstream made_with(unsigned flags, int priority)
 {
     CUstream s;
     OK(cuStreamCreateWithPriority(&s, flags, priority));
@@ -37,14 +37,14 @@ static void gone(CUstream s)
 
 static void one(void)
 {
-    CUstream s = made(CU_STREAM_NON_BLOCKING, 0);
+    CUstream s = made_with(CU_STREAM_NON_BLOCKING, 0);
     body(s, 0, BODY);
     gone(s);
 }
 
 static void kinds(void)
 {
-    CUstream s[2] = {made(CU_STREAM_DEFAULT, 0), made(CU_STREAM_NON_BLOCKING, 0)};
+    CUstream s[2] = {made_with(CU_STREAM_DEFAULT, 0), made_with(CU_STREAM_NON_BLOCKING, 0)};
     body(s[0], 0, BODY);
     body(s[1], 1, 2 * BODY);
     gone(s[1]);
@@ -55,7 +55,7 @@ static void crowd(void)
 {
     CUstream s[BUFFERS];
     for (int i = 0; i < BUFFERS; i++)
-        s[i] = made(CU_STREAM_NON_BLOCKING, 0);
+        s[i] = made_with(CU_STREAM_NON_BLOCKING, 0);
     for (int i = 0; i < BUFFERS; i++)
         body(s[i], i, BODY + i);
     for (int i = 0; i < BUFFERS; i++)
@@ -64,7 +64,7 @@ static void crowd(void)
 
 static void priorities(void)
 {
-    CUstream s = made(CU_STREAM_NON_BLOCKING, step % 2 ? -2 : -1);
+    CUstream s = made_with(CU_STREAM_NON_BLOCKING, step % 2 ? -2 : -1);
     uint32_t n = N, k = 5;
     void *args[] = {&buffer[0], &n, &k};
     CUlaunchAttribute attr = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY, .value = {.priority = -1}};
@@ -127,7 +127,7 @@ static void many(void)
     enum { MANY = 4200 };
     static CUstream s[MANY];
     for (int i = 0; i < MANY; i++) {
-        s[i] = made(CU_STREAM_NON_BLOCKING, 0);
+        s[i] = made_with(CU_STREAM_NON_BLOCKING, 0);
         body(s[i], i % BUFFERS, 2);
         OK(cuStreamSynchronize(s[i]));
     }
@@ -157,7 +157,7 @@ static void last(void)
         return;
     }
     if (s == NULL)
-        s = made(CU_STREAM_DEFAULT, 0);
+        s = made_with(CU_STREAM_DEFAULT, 0);
     body(s, 1, BODY + 2);
     OK(cuStreamSynchronize(s));
 }

@@ -27,13 +27,6 @@ static void *release(void *arg)
     return NULL;
 }
 
-static CUstream made(unsigned flags)
-{
-    CUstream s;
-    OK(cuStreamCreate(&s, flags));
-    return s;
-}
-
 /* A kernel that ends with the process's release, in the one stream. */
 static void begin(void)
 {
@@ -50,14 +43,7 @@ static CUgraphExec exec_wide(unsigned paths, CUfunction f, void **args)
     CUgraph graph;
     CUgraphExec exec;
     CUgraphNode node;
-    CUDA_KERNEL_NODE_PARAMS params = {.func = f,
-                                      .gridDimX = 1,
-                                      .gridDimY = 1,
-                                      .gridDimZ = 1,
-                                      .blockDimX = 1,
-                                      .blockDimY = 1,
-                                      .blockDimZ = 1,
-                                      .kernelParams = args};
+    CUDA_KERNEL_NODE_PARAMS params = kernel_node(f, args);
     OK(cuGraphCreate(&graph, 0));
     for (unsigned i = 0; i < paths; i++)
         OK(cuGraphAddKernelNode(&node, graph, NULL, 0, &params));
