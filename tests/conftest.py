@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Finds the build that is tested: $AG_BUILD, or ./build beside the sources. Chooses the tests of the scale
-in force. Says at once what fails, and in the end what was slow."""
+in force. Says at once what fails, and in the end what was slow, and what each file cost."""
 import collections
 import os
 import pathlib
@@ -10,7 +10,9 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-import helpers  # noqa: E402  (needs the path above)
+import budget  # noqa: E402  (needs the path above)
+import draw  # noqa: E402
+import helpers  # noqa: E402
 import scales  # noqa: E402
 
 SLOWEST = 10  # tests to name in the end
@@ -29,15 +31,29 @@ def pytest_configure(config):
             "AG_BUILD (./scripts/check does it all)")
     if not hasattr(config, "workerinput"):  # of several processes, the one that hears of all tests
         config.pluginmanager.register(Results(config))
+        if os.environ.get("AG_SCALE"):  # the others are to know the same
+            files = scales.changed()
+            os.environ["AG_CHANGED"] = "?" if files is None else "\n".join(files)
+
+
+def entries(item):
+    """What lists of tests call a test: its file, and itself with all of its cases."""
+    return item.path.name, f"{item.path.name}::{item.originalname}"
 
 
 def pytest_collection_modifyitems(config, items):
     if not os.environ.get("AG_SCALE"):
         return
-    left_out = scales.left_out(helpers.SCALE)
-    deselected = [item for item in items if left_out & {item.path.name, f"{item.path.name}::{item.originalname}"}]
+    left_out = scales.left_out(helpers.SCALE, scales.changed())
+    tests = collections.defaultdict(list)
+    for item in items:
+        if not left_out & set(entries(item)):
+            tests[entries(item)].append(item)
+    kept = {item for names, cases in tests.items() for item in draw.part(
+        scales.share(names, helpers.SCALE, helpers.config()["sanitize"]), cases, lambda item: item.nodeid)}
+    deselected = [item for item in items if item not in kept]
     if deselected:
-        items[:] = [item for item in items if item not in set(deselected)]
+        items[:] = [item for item in items if item in kept]
         config.hook.pytest_deselected(items=deselected)
 
 
@@ -48,6 +64,18 @@ def strictness():
     helpers.check_strict()
 
 
+def pytest_collection_finish(session):
+    session.cpu = budget.used()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    """Gives the report the CPU seconds since the one before it in this process."""
+    outcome = yield
+    before, item.session.cpu = item.session.cpu, budget.used()
+    outcome.get_result().cpu = item.session.cpu - before
+
+
 class Results:
     """Names a test as soon as it fails, and counts the results of other builds with these.
 
@@ -56,6 +84,7 @@ class Results:
         slow    SECONDS  BUILD: TEST
         passed  BUILD: how many
         skipped BUILD: how many
+        cost    BUILD: CPU seconds and cases
     """
 
     def __init__(self, config):
@@ -65,6 +94,7 @@ class Results:
         self.file = pathlib.Path(os.environ.get("AG_RESULTS") or os.devnull)
         self.others = [line.split("\t") for line in self.file.read_text(encoding="utf-8").splitlines()]
         self.seconds = collections.Counter()
+        self.cpu, self.cases = collections.Counter(), collections.Counter()  # of each file
 
     def add(self, *fields):
         with self.file.open("a", encoding="utf-8") as file:
@@ -72,26 +102,51 @@ class Results:
 
     def note(self, report):
         self.seconds[report.nodeid] += getattr(report, "duration", 0)
+        file = pathlib.Path(report.nodeid.split("::")[0]).name
+        self.cpu[file] += getattr(report, "cpu", 0)
+        self.cases[file] += getattr(report, "when", "") == "call"
         if report.failed:
             self.config.get_terminal_writer().line(f"\nfailed: {report.nodeid}")
             self.add("failed", f"{self.build}: {report.nodeid}")
 
     pytest_runtest_logreport = pytest_collectreport = note
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session):
+        """A file over its budget is a failure of the whole run."""
+        self.budgets = budget.read().get(budget.section(self.build, os.environ.get("AG_SCALE")), {})
+        self.over = budget.over(self.cpu, self.budgets, budget.slowness())
+        if self.over and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        for line in self.over:
+            self.add("failed", f"{self.build}: {line}")
+
     def pytest_terminal_summary(self, terminalreporter):
         slow = [("slow", f"{seconds:.2f}", f"{self.build}: {test}")
                 for test, seconds in self.seconds.most_common(SLOWEST) if seconds >= 0.01]
         counts = [(kind, f"{self.build}: {len(terminalreporter.stats.get(kind, ()))}") for kind in ("passed", "skipped")]
-        for fields in (*slow, *counts):
+        cost = ("cost", f"{self.build}: {sum(self.cpu.values()):.0f} CPU seconds, {sum(self.cases.values())} cases")
+        for fields in (*slow, *counts, cost):
             self.add(*fields)
         terminalreporter.section(f"slowest {SLOWEST} tests")
         slow += [fields for fields in self.others if fields[0] == "slow"]
         for _, seconds, test in sorted(slow, key=lambda fields: -float(fields[1]))[:SLOWEST]:
             terminalreporter.line(f"{seconds:>7} s  {test}")
-        for kind, text in (fields for fields in self.others if fields[0] != "slow"):
+        if os.environ.get("AG_SCALE"):
+            self.costs(terminalreporter, cost)
+        stats = [fields for fields in self.others if fields[0] in ("failed", "passed", "skipped")]
+        for kind, text in [*stats, *(("failed", line) for line in self.over)]:
             count = 1 if kind == "failed" else int(text.split()[-1])
             terminalreporter.stats.setdefault(kind, []).extend(count * [pytest.TestReport(
                 text, ("", None, ""), {}, kind, None, "call")])
+
+    def costs(self, terminalreporter, own):
+        terminalreporter.section("CPU seconds, the budget, and cases of each file")
+        for line in budget.table(self.cpu, self.cases, self.budgets):
+            terminalreporter.line(line)
+        for _, text in [*(fields for fields in self.others if fields[0] == "cost"), own]:
+            terminalreporter.line(text)
+        terminalreporter.line(f"drawn with AG_SEED={draw.SEED}; ./scripts/check --seed N draws other cases")
 
 
 @pytest.fixture(scope="session")

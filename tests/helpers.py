@@ -15,14 +15,14 @@ import strict
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 TIMEOUT = 150  # seconds; a sanitizer makes programs ten times slower, and so does a busy machine
 
-# How much the tests try: AG_SCALE, which scripts/check sets for --quick and --full.
-SCALES = ("quick", "normal", "full")
+# How much the tests try: AG_SCALE, which scripts/check sets for --quick, --full and --night.
+SCALES = ("quick", "normal", "full", "night")
 SCALE = os.environ.get("AG_SCALE") or "normal"
 
 
-def by_scale(quick, normal, full):
+def by_scale(quick, normal, full, night=None):
     """What the scale in force has of these, for example a number of random programs."""
-    return dict(zip(SCALES, (quick, normal, full)))[SCALE]
+    return dict(zip(SCALES, (quick, normal, full, full if night is None else night)))[SCALE]
 
 
 # -- The build ----------------------------------------------------------------

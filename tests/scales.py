@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Which tests a check runs (AG_SCALE: quick, normal or full): all that are not in a list here.
+"""Which tests a check runs (AG_SCALE: quick, normal, full or night).
 
-An entry is a test file, or FILE::TEST with all of the test's cases. Where AG_SCALE is not set, all chosen tests run.
+An entry is a test file, or FILE::TEST with all of the test's cases. What is in no list here runs in each check. Where
+AG_SCALE is not set, all chosen tests run.
 """
+import functools
+import os
+import subprocess
+
+import helpers
 
 # Not in a quick check: what takes many seconds, and has less to say of a change that is half done.
 FROM_NORMAL = {
@@ -43,15 +49,80 @@ FROM_NORMAL = {
     "test_live.py::test_where_it_waits_anywhere_sequences_end_nowhere_else",
 }
 
-# In a full check alone: what measures how programs share a device, and what builds the library once more.
-FROM_FULL = {
+# Not in a normal check either: what finds little for its time.
+FROM_FULL = set()
+
+# At night alone: what measures how programs share a device, and what builds the library once more.
+FROM_NIGHT = {
     "test_build.py::test_two_builds_are_equal",
     "test_packaging.py::test_deb", "test_packaging.py::test_rpm", "test_packaging.py::test_tarball_for_aarch64",
     "test_bench.py::test_calls_beside_a_launch_that_waits_for_room",
     "test_bench.py::test_whole_benchmark",
 }
 
+# Shares of the cases in a normal and in a full check, drawn by a seed (draw.py); at night all run. These are products:
+# each case has something in common with others.
+DRAWN = {
+    "test_branches.py::test_nothing_changes": (0.4, 1),
+    "test_forks.py": (0.5, 1),
+    "test_irregular.py::test_what_differs_costs_no_result_and_no_share": (0.3, 1),
+    "test_patterns.py::test_library_changes_nothing": (0.5, 1),
+    "test_queues.py": (0.5, 1),
+    "test_settings.py::test_nothing_changes": (0.4, 1),
+    "test_traces.py::test_without_graphs_the_work_is_the_same": (0.15, 0.4),
+}
 
-def left_out(scale):
-    """The entries that do not run at this scale."""
-    return {"quick": FROM_NORMAL | FROM_FULL, "normal": FROM_FULL, "full": set()}[scale]
+# Tests of the tests' own tools: at night, and where one of these files or the test itself has changed.
+TOOLS = {
+    "test_applications.py": ("tests/real/",),
+    "test_bench.py": ("tests/bench/",),
+    "test_cudart.py": ("tests/sim/",),
+    "test_frameworks.py": ("tests/frameworks/",),
+    "test_on_gpu.py": ("tests/programs/", "tests/samples/"),
+    "test_real.py": ("tests/real/",),
+    "test_scripts.py": ("scripts/", "tests/conftest.py", "tests/draw.py", "tests/helpers.py", "tests/scales.py"),
+    "test_sim.py": ("tests/sim/",),
+    "test_sim_branches.py": ("tests/sim/",),
+    "test_strict.py": ("tests/strict.py", "tests/sim/"),
+    "test_suites.py": ("tests/real/",),
+}
+
+
+def git(*words):
+    done = subprocess.run(["git", "-C", helpers.SOURCE, *words], capture_output=True, text=True, check=False)
+    return done.stdout.split("\n")[:-1] if done.returncode == 0 else None
+
+
+@functools.lru_cache(maxsize=None)
+def changed():
+    """The files that differ from origin/main, or from the commit before the last one where there is no such branch or
+    nothing differs; None if git cannot say. $AG_CHANGED: what another process has found out."""
+    if "AG_CHANGED" in os.environ:
+        return os.environ["AG_CHANGED"].split("\n") if os.environ["AG_CHANGED"] != "?" else None
+    for base in (git("merge-base", "HEAD", "origin/main"), ["HEAD~1"]):
+        differ = base and git("diff", "--name-only", base[0])
+        if differ:
+            return differ + (git("ls-files", "--others", "--exclude-standard") or [])
+    return None
+
+
+def tools_that_stay(files):
+    """The tests of tools that are left out where these files have changed."""
+    return {test for test, tools in TOOLS.items() if files is not None
+            and not any(file.startswith((f"tests/{test}", *tools)) for file in files)}
+
+
+def left_out(scale, files=None):
+    """The entries that do not run at this scale; `files`: those that have changed, None for all."""
+    lists = {"quick": (FROM_NORMAL, FROM_FULL, FROM_NIGHT), "normal": (FROM_FULL, FROM_NIGHT), "full": (FROM_NIGHT,),
+             "night": ()}[scale]
+    return set().union(*lists, tools_that_stay(files) if scale != "night" else ())
+
+
+def share(entries, scale, sanitized):
+    """How much runs of a test with these entries, its file's and its own: a share of its cases."""
+    found = [DRAWN[entry] for entry in entries if entry in DRAWN]
+    if not found or scale == "night":
+        return 1
+    normal, full = found[-1]
+    return normal if scale != "full" or sanitized else full

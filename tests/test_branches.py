@@ -127,7 +127,7 @@ FOUND = {None: {2037: 1, 319: 6}, "calls": {1921: 2}}
 @pytest.mark.parametrize("calls", FOUND)
 def test_random_steps(calls):
     """Each seed is a step that comes again and again: what it forks and joins is random."""
-    count = helpers.by_scale(60, 240, 1200)
+    count = helpers.by_scale(60, 120, 600, 1200)
     # a stream that did not join stays away, also in steps that follow
     for first, steps in [*FOUND[calls].items(), *((first, 6) for first in range(1, count, 6))]:
         command = [compiled.program("fork_random"), first, steps, *([calls] if calls else [])]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Differential fuzzing: random programs do the same without and with the library.
 
-AG_FUZZ_COUNT says how many programs (10000 at full scale, 2000 at the normal one; 1000 with a
-sanitizer), AG_FUZZ_SEED which is the first (1). What once failed is in fuzz/regressions and is run each time.
+AG_FUZZ_COUNT says how many programs (COUNT has those of each scale), AG_FUZZ_SEED which is the first (1, unless
+AG_SEED draws others). What once failed is in fuzz/regressions and is run each time.
 """
 import os
 import pathlib
@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+import draw
 import helpers
 
 FUZZ = pathlib.Path(__file__).resolve().parent / "fuzz"
@@ -22,9 +23,9 @@ import programs  # noqa: E402
 
 SANITIZED = bool(helpers.config()["sanitize"])
 COUNT = int(os.environ.get("AG_FUZZ_COUNT") or
-            helpers.by_scale(250, *(500, 1000) if SANITIZED else (2000, 10000)))
+            helpers.by_scale(*(100, 200, 500, 2000) if SANITIZED else (250, 1500, 6000, 50000)))
 PARTS = 1 + COUNT // 2500  # of enough programs that some are replayed
-SEED = int(os.environ.get("AG_FUZZ_SEED") or 1)
+SEED = int(os.environ.get("AG_FUZZ_SEED") or 1 + (int(draw.SEED) - 1) * 1_000_000)
 REGRESSIONS = sorted((FUZZ / "regressions").glob("*.prog"))
 
 

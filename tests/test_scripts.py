@@ -2,15 +2,18 @@
 """scripts/setup and scripts/compare, on machines that are made to lack things."""
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 import pytest
 
+import budget
 import helpers
 import scales
 
 SCRIPTS = helpers.SOURCE / "scripts"
+BUILD = helpers.config()["sanitize"] or "plain"
 
 
 @pytest.fixture
@@ -212,15 +215,16 @@ PASSES, FAILS = "def test_passes():\n    pass\n", "def test_fails():\n    assert
 @pytest.fixture(name="tests")
 def tests_of_another_tree(tmp_path):
     """Runs pytest with this tree's conftest.py on files of tests; returns the run and its lines."""
-    def run(scale, **files):
+    def run(scale, env=None, budgets="", **files):
+        (tmp_path / "budget.toml").write_text(budgets)
         shared = {name: (helpers.SOURCE / f"tests/{name}.py").read_text()
-                  for name in ("conftest", "helpers", "scales", "strict")}
+                  for name in ("budget", "conftest", "draw", "helpers", "scales", "strict")}
         for name, text in {**shared, **files}.items():
             (tmp_path / f"{name}.py").write_text(text)
         done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path,
                                "--continue-on-collection-errors", tmp_path], capture_output=True, text=True,
                               env={**os.environ, "AG_RESULTS": str(tmp_path / "results"), "AG_SCALE": scale,
-                                   "AG_BUILD": str(helpers.build_dir())},
+                                   "AG_BUILD": str(helpers.build_dir()), "AG_SEED": "1", "AG_CHANGED": "", **(env or {})},
                               cwd=tmp_path, timeout=helpers.TIMEOUT, check=False)
         return done, done.stdout.splitlines()
     (tmp_path / "results").touch()
@@ -238,38 +242,115 @@ def test_a_failure_is_named_at_once_and_results_are_added_to_those_of_other_buil
     assert lines.index("failed: test_it.py::test_fails") < lines.index("    def test_fails():")
     assert "FAILED thread: tests/test_other.py::test_race" in lines
     slowest = next(number for number, line in enumerate(lines) if "slowest 10 tests" in line)
-    build = helpers.config()["sanitize"] or "plain"
+    build = BUILD
     assert lines[slowest + 1] == " 900.00 s  thread: tests/test_other.py::test_race"
     assert lines[slowest + 2].endswith(f" s  {build}: test_it.py::test_slow")
     assert lines[-1].startswith("2 failed, 43 passed, 7 skipped, 1 error in ")
     added = results.read_text().splitlines()[len(others):]
     assert added[:2] == [f"failed\t{build}: test_broken.py", f"failed\t{build}: test_it.py::test_fails"]
-    assert added[-2:] == [f"passed\t{build}: 2", f"skipped\t{build}: 0"]
+    assert added[-3:-1] == [f"passed\t{build}: 2", f"skipped\t{build}: 0"]
+    assert re.fullmatch(rf"cost\t{build}: \d+ CPU seconds, 3 cases", added[-1])
     assert added[2].startswith("slow\t0.") and added[2].endswith(f"\t{build}: test_it.py::test_slow")
 
 
-@pytest.mark.parametrize("scale, ran", [("quick", "2 passed, 4 deselected"), ("normal", "5 passed, 1 deselected"),
-                                        ("full", "6 passed"), ("", "6 passed")])
-def test_a_scale_leaves_tests_out(tests, tmp_path, scale, ran):
+CASES = "import pytest\n@pytest.mark.parametrize('n', range({}))\ndef test_cases(n):\n    pass\n"
+
+
+def lists(**changes):
+    """scales.py with other lists."""
+    text = (helpers.SOURCE / "tests/scales.py").read_text()
+    return text + "".join(f"\n{name} = {value!r}\n" for name, value in changes.items())
+
+
+@pytest.mark.parametrize("scale, ran", [("quick", "2 passed, 5 deselected"), ("normal", "5 passed, 2 deselected"),
+                                        ("full", "6 passed, 1 deselected"), ("night", "7 passed"), ("", "7 passed")])
+def test_a_scale_leaves_tests_out(tests, scale, ran):
     """By file, or by name with all cases; where no scale is set, all that is chosen runs."""
-    cases = "import pytest\n@pytest.mark.parametrize('n', {})\ndef test_cases(n):\n    pass\n"
-    lists = (helpers.SOURCE / "tests/scales.py").read_text() + (
-        "\nFROM_NORMAL, FROM_FULL = {'test_a.py::test_cases', 'test_b.py'}, {'test_c.py::test_cases'}\n")
-    done, lines = tests(scale, scales=lists, test_a=PASSES + cases.format([1, 2]), test_b=PASSES,
-                        test_c=PASSES + cases.format([1]))
+    chosen = lists(FROM_NORMAL={"test_a.py::test_cases", "test_b.py"}, FROM_FULL={"test_c.py::test_cases"},
+                   FROM_NIGHT={"test_d.py"})
+    done, lines = tests(scale, scales=chosen, test_a=PASSES + CASES.format(2), test_b=PASSES,
+                        test_c=PASSES + CASES.format(1), test_d=PASSES)
     assert done.returncode == 0 and lines[-1].startswith(f"{ran} in "), done.stdout
 
 
-def test_tests_that_a_scale_leaves_out_exist():
-    for entry in scales.left_out("quick"):
+def test_cases_are_drawn_by_the_seed_and_their_names_alone(tests):
+    """Another file beside changes nothing; at night all run."""
+    chosen = lists(DRAWN={"test_a.py::test_cases": (0.1, 0.5)})
+    text = CASES.format(200)
+
+    def ran(scale, seed="1", more="", **files):
+        done, lines = tests(scale, env={"AG_SEED": seed, "PYTEST_ADDOPTS": "-rp"}, scales=chosen,
+                            test_a=text + more, **files)
+        assert done.returncode == 0 and (not scale or f"AG_SEED={seed};" in done.stdout)
+        return set(re.findall(r"PASSED test_a.py::test_cases\[(\d+)\]", done.stdout))
+
+    first = ran("normal")
+    assert 5 < len(first) < 50 and first == ran("normal", test_b=PASSES) == ran("normal", more=f"\n\n{PASSES}")
+    assert first < ran("full") and first != ran("normal", seed="2")
+    assert len(ran("night")) == len(ran("")) == 200
+
+
+def test_a_test_of_a_tool_runs_where_the_tool_has_changed(tests, tmp_path):
+    chosen = lists(TOOLS={"test_a.py": ("tests/tool/",)})
+    for changed, scale, ran in (("src/x.c", "full", 0), ("src/x.c\ntests/tool/y.py", "normal", 1), ("?", "normal", 1),
+                                ("tests/test_a.py", "normal", 1), ("src/x.c", "night", 1), ("src/x.c", "", 1)):
+        (tmp_path / "results").write_text("")
+        _, lines = tests(scale, env={"AG_CHANGED": changed}, scales=chosen, test_a=PASSES, test_b=PASSES)
+        assert lines[-1].startswith(f"{1 + ran} passed"), (changed, scale)
+
+
+def test_what_has_changed_is_what_differs_from_the_main_branch_or_the_last_commit(tmp_path, monkeypatch):
+    """And files that git does not know yet. Without git nothing is known."""
+    def git(*words):
+        subprocess.run(["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True,
+                       capture_output=True)
+
+    def changed():
+        scales.changed.cache_clear()
+        return scales.changed()
+
+    monkeypatch.setattr(helpers, "SOURCE", tmp_path)
+    monkeypatch.setattr(os, "environ", {k: v for k, v in os.environ.items() if k != "AG_CHANGED"})
+    assert changed() is None
+    git("init", "-q")
+    for name in ("a", "b", "c"):
+        (tmp_path / name).touch()
+        git("add", name)
+        git("commit", "-q", "-m", name)
+    assert changed() == ["c"]
+    git("update-ref", "refs/remotes/origin/main", "HEAD~2")
+    (tmp_path / "d").touch()
+    assert changed() == ["b", "c", "d"]
+    git("update-ref", "refs/remotes/origin/main", "HEAD")
+    assert changed() == ["c", "d"]
+    scales.changed.cache_clear()
+
+
+def test_a_file_over_its_budget_is_a_failure(tests, tmp_path):
+    """By what its processes take, too; at night, and where no scale is set, nothing is judged."""
+    burns = ("import subprocess, sys\ndef test_burns():\n    subprocess.run([sys.executable, '-c', "
+             "'import time\\nwhile time.process_time() < 1.2: pass'])\n")
+    for budgets, scale, status in (("[normal]\n\"test_a.py\" = 0\n", "normal", 1), ("[normal]\n\"test_a.py\" = 60\n", "normal", 0),
+                                   ("[normal]\n\"test_a.py\" = 0\n", "night", 0), ("[normal]\n\"test_a.py\" = 0\n", "", 0)):
+        (tmp_path / "results").write_text("")
+        done, lines = tests(scale, budgets=re.sub("normal", budget.section(BUILD, "normal"), budgets), test_a=burns)
+        assert done.returncode == status, done.stdout
+        assert lines[-1].startswith("1 failed, 1 passed in " if status else "1 passed in ")
+        assert ("failed\t" in (tmp_path / "results").read_text()) == bool(status)
+
+
+def test_tests_in_lists_exist():
+    entries = [*scales.left_out("quick"), *scales.DRAWN, *scales.TOOLS]
+    for entry in entries:
         file, _, test = entry.partition("::")
         text = (helpers.SOURCE / "tests" / file).read_text()
         assert f"def {test}(" in text if test else "def test_" in text, entry
+    assert [tool for tools in scales.TOOLS.values() for tool in tools if not (helpers.SOURCE / tool).exists()] == []
 
 
 def test_a_scale_that_does_not_exist(tests):
     done, _ = tests("half")
-    assert done.returncode != 0 and "AG_SCALE=half: give quick, normal, full" in done.stderr
+    assert done.returncode != 0 and "AG_SCALE=half: give quick, normal, full, night" in done.stderr
 
 
 @pytest.fixture(name="tree")
@@ -311,7 +392,7 @@ exit $status
         def run(self, name="check", *arguments, of=("tests of", "failed:"), **env):
             """The status, and what was printed about tests, or lines that begin with `of`."""
             (tmp_path / "made").write_text("")
-            unset = {"AG_CONFIGURE": "", "AG_RESULTS": "", "AG_SCALE": "", "AG_BEGAN": ""}
+            unset = {"AG_CONFIGURE": "", "AG_RESULTS": "", "AG_SCALE": "", "AG_BEGAN": "", "AG_SEED": ""}
             done = subprocess.run([tmp_path / "scripts" / name, *arguments], text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   env={**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
@@ -378,6 +459,7 @@ def test_a_machine_without_clang(tree):
     ([], "normal", "check-programs tests/samples/constant-static"),
     (["--quick"], "quick", "check-programs"),
     (["--quick", "-k", "doors"], "quick", "check-programs"),
+    (["--seed", "3"], "normal", "check-programs tests/samples/constant-static"),
     (["--full", "-k", "doors"], "full", "check-programs tests/samples/constant-static samples"),
     (["-k", "doors"], "none", "check-programs tests/samples/constant-static")])
 def test_what_is_built_and_run_in_the_plain_build_alone(tree, flags, scale, targets):
