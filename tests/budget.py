@@ -54,8 +54,8 @@ def section(build, scale):
 
 def over(costs, budgets, factor):
     """A line for each file that costs too much."""
-    return [f"tests/{file} took {cost:.0f} CPU seconds and may take {budgets[file] * factor:.0f}: draw fewer cases, or raise "
-            f"its budget in tests/{FILE.name}" for file, cost in sorted(costs.items())
+    return [f"tests/{file} took {cost:.0f} CPU seconds and may take {budgets[file] * factor:.0f}: draw fewer cases, "
+            f"or raise its budget in tests/{FILE.name}" for file, cost in sorted(costs.items())
             if file in budgets and cost > MARGIN * budgets[file] * factor]
 
 

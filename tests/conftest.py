@@ -124,7 +124,8 @@ class Results:
     def pytest_terminal_summary(self, terminalreporter):
         slow = [("slow", f"{seconds:.2f}", f"{self.build}: {test}")
                 for test, seconds in self.seconds.most_common(SLOWEST) if seconds >= 0.01]
-        counts = [(kind, f"{self.build}: {len(terminalreporter.stats.get(kind, ()))}") for kind in ("passed", "skipped")]
+        counts = [(kind, f"{self.build}: {len(terminalreporter.stats.get(kind, ()))}")
+                  for kind in ("passed", "skipped")]
         cost = ("cost", f"{self.build}: {sum(self.cpu.values()):.0f} CPU seconds, {sum(self.cases.values())} cases")
         for fields in (*slow, *counts, cost):
             self.add(*fields)

@@ -13,7 +13,7 @@ import helpers
 # Not in a quick check: what takes many seconds, and has less to say of a change that is half done.
 FROM_NORMAL = {
     "test_turns.py", "test_bench.py", "test_budget.py", "test_bypass.py", "test_cost.py", "test_cut.py",
-    "test_descriptors.py", "test_doctor.py", "test_drivers.py", "test_faults.py", "test_format.py",
+    "test_descriptors.py", "test_doctor.py", "test_drivers.py", "test_faults.py",
     "test_inherit.py",
     "test_launch.py", "test_memory.py", "test_newer.py", "test_on_gpu.py", "test_pace.py", "test_packaging.py",
     "test_patterns.py", "test_peers.py", "test_queues.py", "test_real.py", "test_refused.py",
@@ -78,6 +78,7 @@ TOOLS = {
     "test_bench.py": ("tests/bench/",),
     "test_cudart.py": ("tests/sim/",),
     "test_frameworks.py": ("tests/frameworks/",),
+    "test_lint.py": ("tests/lint/", "tests/budget.py", "tests/budget.toml", "tests/scales.py"),
     "test_on_gpu.py": ("tests/programs/", "tests/samples/"),
     "test_real.py": ("tests/real/",),
     "test_scripts.py": ("scripts/", "tests/conftest.py", "tests/draw.py", "tests/helpers.py", "tests/scales.py"),

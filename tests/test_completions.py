@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The completions of the shells: they know what the commands know, and bash's and fish's are tried."""
+"""The completions of bash and fish (tests/lint/manual.py compares them with the commands)."""
 import re
 import shlex
 import shutil
@@ -8,44 +8,9 @@ import subprocess
 import pytest
 
 import helpers
-from commands import autograph, module
 
 HERE = helpers.build_dir() / "completions"
-FILES = {"bash": HERE / "autograph", "zsh": HERE / "_autograph", "fish": HERE / "autograph.fish"}
-COMMANDS = ["", *module("main").COMMANDS]
-
-
-def flags_of(command):
-    out = autograph(*[command][:bool(command)], "--help").stdout
-    return set(re.findall(r"^  (?:-\w, )?--([a-z][a-z-]*)", out, flags=re.M))
-
-
-@pytest.mark.parametrize("shell", FILES)
-def test_they_are_in_step(shell):
-    """Every option of the table and of each command is there; and no other."""
-    text = FILES[shell].read_text()
-    options = set(module("options").table())
-    assert set(re.findall(r"(?<![\w.])(?:%s)\.\w+" % "|".join({o.split(".")[0] for o in options}), text)) == options
-    every = set().union(*map(flags_of, COMMANDS))
-    form = r"^complete.* -l ([a-z-]+)" if shell == "fish" else r"(?<![\w-])--([a-z][a-z-]*)"
-    assert set(re.findall(form, text, re.M)) == every
-    form = {"bash": r"^    %s\) operand=.*$", "zsh": r"^        %s\) shift.*$", "fish": r"^.*__autograph_command %s'.*$"}
-    for command in COMMANDS[1:]:
-        lines = "\n".join(re.findall(form[shell] % command, text, re.M))
-        assert {flag for flag in flags_of(command) if not re.search(rf"(?:--|-l ){flag}\b", lines)} == set()
-
-
-@pytest.mark.parametrize("shell", FILES)
-def test_the_shell_reads_it(shell):
-    if not shutil.which(shell):
-        pytest.skip(f"there is no {shell}")
-    subprocess.run([shell, "-n", FILES[shell]], check=True)
-
-
-def test_shellcheck_finds_nothing():
-    if not shutil.which("shellcheck"):
-        pytest.skip("there is no shellcheck")
-    helpers.tool("shellcheck", "-s", "bash", FILES["bash"])
+FILES = {"bash": HERE / "autograph", "fish": HERE / "autograph.fish"}
 
 
 def split(line):

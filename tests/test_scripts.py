@@ -330,22 +330,13 @@ def test_a_file_over_its_budget_is_a_failure(tests, tmp_path):
     """By what its processes take, too; at night, and where no scale is set, nothing is judged."""
     burns = ("import subprocess, sys\ndef test_burns():\n    subprocess.run([sys.executable, '-c', "
              "'import time\\nwhile time.process_time() < 1.2: pass'])\n")
-    for budgets, scale, status in (("[normal]\n\"test_a.py\" = 0\n", "normal", 1), ("[normal]\n\"test_a.py\" = 60\n", "normal", 0),
-                                   ("[normal]\n\"test_a.py\" = 0\n", "night", 0), ("[normal]\n\"test_a.py\" = 0\n", "", 0)):
+    for seconds, scale, status in ((0, "normal", 1), (60, "normal", 0), (0, "night", 0), (0, "", 0)):
         (tmp_path / "results").write_text("")
-        done, lines = tests(scale, budgets=re.sub("normal", budget.section(BUILD, "normal"), budgets), test_a=burns)
+        budgets = f'[{budget.section(BUILD, "normal")}]\n"test_a.py" = {seconds}\n'
+        done, lines = tests(scale, budgets=budgets, test_a=burns)
         assert done.returncode == status, done.stdout
         assert lines[-1].startswith("1 failed, 1 passed in " if status else "1 passed in ")
         assert ("failed\t" in (tmp_path / "results").read_text()) == bool(status)
-
-
-def test_tests_in_lists_exist():
-    entries = [*scales.left_out("quick"), *scales.DRAWN, *scales.TOOLS]
-    for entry in entries:
-        file, _, test = entry.partition("::")
-        text = (helpers.SOURCE / "tests" / file).read_text()
-        assert f"def {test}(" in text if test else "def test_" in text, entry
-    assert [tool for tools in scales.TOOLS.values() for tool in tools if not (helpers.SOURCE / tool).exists()] == []
 
 
 def test_a_scale_that_does_not_exist(tests):
@@ -369,7 +360,8 @@ def tree_with_fakes(tmp_path):
                                   "printf 'PYTHON = python\\nNVCC = %s\\n' \"${NVCC-nvcc}\" >Makefile\n"
                                   "printf '#!/bin/sh\\necho \"%s\"\\n' \"$*\" >config.status; chmod +x config.status\n")
             self.add("bin/make", '#!/bin/sh\necho "make $*" >>"$MADE"\n'
-                                 'case " $BROKEN " in *" $2 "*) echo no luck; exit 1 ;; esac\n')
+                                 'case " $BROKEN " in *" $2 "*) echo no luck; exit 1 ;; esac\n'
+                                 '[ -z "$FAULT" ] || case $* in *lint) echo "$FAULT"; exit 2 ;; esac\n')
             self.add("bin/python", f'''#!/bin/sh
 [ "$1 $2" = "-c import xdist" ] && exit "${{XDIST:-1}}"
 build=${{AG_BUILD#{tmp_path}/}}
@@ -387,7 +379,7 @@ exit $status
 
         def made(self):
             """The calls of make."""
-            return (tmp_path / "made").read_text().splitlines()
+            return [line for line in (tmp_path / "made").read_text().splitlines() if not line.endswith(" lint")]
 
         def run(self, name="check", *arguments, of=("tests of", "failed:"), **env):
             """The status, and what was printed about tests, or lines that begin with `of`."""
@@ -446,6 +438,14 @@ def test_what_clang_tidy_finds_is_a_failure_of_a_full_check(tree):
     tests = full(parts=["build"]) + full(parts=["build/clang", "build/thread", "build/address"], early=1)
     assert status == 1 and lines == [tests[0], "failed: clang-tidy: see above", *tests[1:]]
     assert tree.run("check", UNTIDY="123")[0] == tree.run("check", "--full", UNTIDY="123", TIDY="19.1.0")[0] == 0
+
+
+@pytest.mark.parametrize("words, status", [([], 1), (["--quick"], 1), (["--full"], 1), (["-k", "doors"], 0)])
+def test_what_lint_finds_is_a_failure_of_each_check(tree, words, status):
+    """The tests run all the same; where one chooses some, they are all that runs."""
+    got, lines = tree.run("check", *words, FAULT="x.c:3: mend it", of=("x.c", "tests of build,", "failed:"))
+    told = [line for line in lines if not line.startswith("tests of")]
+    assert (got, told) == (status, ["x.c:3: mend it", "failed: lint: see above"] * status) and lines[-1:] != told[-1:]
 
 
 def test_a_machine_without_clang(tree):

@@ -2,15 +2,19 @@
 """Environment variables of CUDA that say how work is submitted and reported: docs/semantics.md, and
 src/config/cuda.def, which names those because of which nothing is held."""
 import re
+import sys
 
 import pytest
 
 import compiled
 import helpers
-import test_semantics
+
+sys.path.insert(0, str(helpers.SOURCE / "tests/lint"))
+
+import semantics  # noqa: E402  (needs the path above)
 
 ROWS = [(re.findall(r"`(\w+)`", row[0]), re.findall(r"`([^`]+)`", row[3]))
-        for row in test_semantics.table(test_semantics.PARTS["Environment variables of CUDA"])]
+        for row in semantics.table(semantics.PARTS["Environment variables of CUDA"])]
 NAMED = [name for names, _ in ROWS for name in names]
 FORBIDS = re.findall(r'^AG_CUDA_\w+\((\w+), "(.+)"\)$',
                      (helpers.SOURCE / "src/config/cuda.def").read_text(), flags=re.M)
@@ -87,5 +91,5 @@ def test_document_names_each_variable_once():
     assert len(NAMED) == len(set(NAMED)) and set(dict(FORBIDS)) <= set(NAMED)
     read = re.findall(r'"(CUDA_\w+)"', (helpers.SOURCE / "src/config/cuda.c").read_text())
     assert read and set(read) <= set(NAMED)
-    assert [p for _, proofs in ROWS for p in proofs if not test_semantics.is_there(p)] == []
+    assert [p for _, proofs in ROWS for p in proofs if not semantics.is_there(p)] == []
     assert all(proofs for _, proofs in ROWS)

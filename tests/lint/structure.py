@@ -4,16 +4,15 @@
 
 usage: structure.py
 
-Prints a table for src/ and tests/. tests/test_structure.py holds src/ to the limits. A function is what
-clang-format makes of one: from a line "{" to a line "}". Nothing needs to be installed for this.
+Prints a table for src/ and tests/; complaints() holds src/ to the limits. A function is what clang-format makes
+of one: from a line "{" to a line "}". Nothing needs to be installed for this.
 """
 import collections
 import pathlib
 import re
 
-import includes
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+import c_files
+from complaint import ROOT, at_least, build, complain
 
 MOST_LINES = 60        # of a function, from brace to brace
 MOST_COMPLEXITY = 15   # of a function: its branches, and one
@@ -94,6 +93,34 @@ def writers(files, struct="ag_stream", names=()):
     return found
 
 
+# -- The limits -------------------------------------------------------------------
+
+# Functions and files over a limit, with the reason. A list may only get shorter.
+FUNCTIONS = {}  # by file and name
+LONG_FILES = {}
+
+
+def too_large(found):
+    return [f for f in found if f.lines > MOST_LINES or f.complexity > MOST_COMPLEXITY]
+
+
+def complaints():
+    sources = read("src")
+    doors = {f"src/preload/{p.name}": p.read_text() for p in (build() / "src/preload").glob("*_doors.inc")}
+    for files, number in ((sources, 800), (doors, 200)):
+        found = all_functions(files)
+        yield from at_least(number, found, "src")
+        for f in too_large(found):
+            if (f.file, f.name) not in FUNCTIONS:
+                yield complain(f.file, f"{f.name}() has {f.lines} lines, complexity {f.complexity}; at most {MOST_LINES} "
+                               f"and {MOST_COMPLEXITY}: divide it", f"{f.name}(")
+    for name, lines in long_files(sources).items():
+        if name not in LONG_FILES:
+            yield complain(name, f"{lines} lines; at most {MOST_FILE_LINES}: divide the file")
+    for name in LONG_FILES.keys() - long_files(sources).keys():
+        yield complain("tests/lint/structure.py", f"{name} is short enough: take it out of the list", name)
+
+
 # -- The table --------------------------------------------------------------------
 
 def table(files):
@@ -127,7 +154,7 @@ def main():
     sources = read("src")
     print("== src", *table(sources), *stream_table(sources), sep="\n")
     print("circles by include:")
-    for circle in includes.circles(includes.read(ROOT / "src")):
+    for circle in c_files.circles(c_files.read(ROOT / "src")):
         print(f"  {len(circle):5} {' '.join(sorted(circle))}")
     print("", "== tests", *table(read("tests")), sep="\n")
 

@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: MIT
 """The documents: their length, their links, and whether what they name is there.
 
-A check is a function that takes the name and the text of a page and returns complaints, so that one test can
-show each check a page that is wrong.
+A check is a function that takes the name and the text of a page and returns what is wrong, so that one test can
+show each check a page that is wrong (test_lint.py).
 """
 import fnmatch
 import functools
 import re
 
-import pytest
-
-import helpers
+from complaint import ROOT, at_least, complain
 from commands import autograph
-
-ROOT = helpers.SOURCE
 OURS = ("LICENSES", "completions", "conf", "docs", "include", "man", "packaging", "scripts", "src", "tests", ".ci")
 
 
@@ -42,7 +38,7 @@ READ_BY_USERS = [name for name in PAGES if name in ("README.md", "SECURITY.md")
 INDEXES = ["README.md", "docs/README.md"]
 CODE = [name for name in tree()
         if name.startswith(("src/", "include/", "tests/", "scripts/", "conf/", "man/", ".ci/"))
-        and name != "tests/test_documents.py" and not name.startswith("tests/fuzz/regressions")]
+        and name != "tests/test_lint.py" and not name.startswith("tests/fuzz/regressions")]
 
 
 # -- What a page is made of ---------------------------------------------------------
@@ -230,7 +226,7 @@ def named_files(part):
 def every_flag():
     known = set().union(*map(flags_of, ["", *COMMANDS]))
     scripts = [name for name in tree() if name.startswith(("tests/", "scripts/", "packaging/", ".ci/"))
-               and name != "tests/test_documents.py"]
+               and name != "tests/test_lint.py"]
     configure = read("configure.ac")
     return known.union(*(re.findall(r"--[a-z][a-z-]*", read(name)) for name in [*scripts, "configure.ac"]),
                        (f"--with-{name}" for name in re.findall(r"AC_ARG_WITH\(\[([\w-]+)", configure)),
@@ -358,84 +354,34 @@ def stiff(name, text):
     return [f"'{found[0]}': {each}" for each in said if (found := re.search(STIFF, each, flags=re.I))]
 
 
-# -- The tests ------------------------------------------------------------------
+# -- All pages ------------------------------------------------------------------
 
 CHECKS = [too_long, dead_links, dead_references, left_out, unknown_options, unknown_variables, unknown_commands,
           unknown_flags, unknown_targets, unknown_files, unknown_messages, long_or_nouns, stiff]
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("name", PAGES)
-def test_page(name, check):
-    """The log of changes tells of what is no more."""
-    if name != "CHANGELOG.md" or not check.__name__.startswith("unknown"):
-        assert check(name, read(name)) == []
+def places(wrong):
+    """Where to look in a page for what is wrong: the end of the message, or a word of it."""
+    said = wrong.partition(": ")[2]
+    return [said, " ".join(said.split()[:3]), *sorted(re.findall(r"[^\s\"'()]+", wrong), key=len, reverse=True)[:2]]
 
 
-def test_pages_that_have_a_limit_are_there():
-    assert {*LIMITS, *FOR_CONTRIBUTORS, *INDEXES} <= set(PAGES)
-    assert {*LIMITS} - {*FOR_CONTRIBUTORS} <= {*READ_BY_USERS}
+def of_pages():
+    for name in PAGES:
+        for check in CHECKS:
+            if name != "CHANGELOG.md" or not check.__name__.startswith("unknown"):  # it tells of what is no more
+                for wrong in check(name, read(name)):
+                    yield complain(name, wrong, *([] if check is too_long else places(wrong)))
+    for name in sorted({*LIMITS, *FOR_CONTRIBUTORS, *INDEXES} - set(PAGES)):
+        yield complain(name, "the page is gone: take its name out of tests/lint/documents.py")
 
 
-def test_references_in_code_lead_somewhere():
+def of_references_in_code():
     """Comments, scripts, manual pages and the configuration name pages and their sections."""
-    assert len(CODE) > 200
-    assert {name: wrong for name in CODE if (wrong := dead_references(name, read(name)))} == {}
-
-
-WRONG = [
-    (too_long, "README.md", "a\n" * 136, "136 lines instead of 135 at most"),
-    (too_long, "docs/install.md", "a\n" * 101, "101 lines instead of 100 at most"),
-    (too_long, "docs/results.md", "| a | b |\n" * 1501, "3002 words instead of 3000 at most"),
-    (dead_links, "docs/design.md", "[x](nowhere.md)", "no nowhere.md (nowhere.md)"),
-    (dead_links, "docs/design.md", "[x](../README.md#nothing)", "no section #nothing in ../README.md"),
-    (dead_links, "docs/design.md", "# One\n[x](#two)", "no section #two in docs/design.md"),
-    (dead_links, "docs/design.md", '([x](results.md),\n"No section")',
-     'no section "No section" in results.md'),
-    (dead_references, "src/main.c", "/* see docs/nowhere.md */", "no docs/nowhere.md"),
-    (dead_references, "src/main.c", "/* (docs/results.md,\n * \"No section\") */",
-     'no section "No section" in docs/results.md'),
-    (left_out, "docs/README.md", " ".join(f"[x](../{page})" for page in PAGES if page != "docs/limits.md"),
-     "no link to docs/limits.md"),
-    (unknown_options, "README.md", "`trace.hotter = 3`", "no option trace.hotter"),
-    (unknown_options, "README.md", "    AUTOGRAPH_HOLD_BOUND_MS=3 ./app", "no option AUTOGRAPH_HOLD_BOUND_MS"),
-    (unknown_variables, "README.md", "`AUTOGRAPH_DISABEL=1 ./app`", "nothing reads AUTOGRAPH_DISABEL"),
-    (unknown_commands, "README.md", "`autograph explain ./app`", "no command autograph explain"),
-    (unknown_commands, "README.md", "    $ build/autograph bench --traces -- ./app",
-     "autograph bench has no option --traces"),
-    (unknown_commands, "README.md", "    srun -n 8 autograph --reports ./app", "autograph  has no option --reports"),
-    (unknown_commands, "README.md", "`autograph --reports ./app --mine`", "autograph  has no option --reports"),
-    (unknown_flags, "README.md", "`tests/real/run --laps 3`", "tests/real/run has no option --laps"),
-    (unknown_flags, "README.md", "`benchmark.py --laps 3`", "tests/bench/benchmark.py has no option --laps"),
-    (unknown_flags, "README.md", "use `--no-such-flag`", "nothing has an option --no-such-flag"),
-    (unknown_targets, "README.md", "`make -C build -j4 check-gpus`", "make has no target check-gpus"),
-    (unknown_files, "README.md", "run scripts/nothing", "no scripts/nothing"),
-    (unknown_files, "README.md", "`tests/bench/nobody-static`", "no tests/bench/nobody-static"),
-    (unknown_files, "README.md", "`nothing.c` does it", "no nothing.c"),
-    (unknown_messages, "docs/troubleshooting.md", '| "it is broken" | x |\n| "inih ... not found" | y |',
-     "nothing says: it is broken"),
-    (stiff, "README.md", "The library, of which we speak.", "'of which': The library, of which we speak."),
-    (long_or_nouns, "README.md", "word " * 26, "26 words: " + " ".join(["word"] * 26)),
-    (long_or_nouns, "docs/design.md", "**What** is held goes out.", "'What' is no noun: **What** is held goes out."),
-]
-
-
-@pytest.mark.parametrize("check, name, text, complaint", WRONG,
-                         ids=[f"{check.__name__}-{k}" for k, (check, *_) in enumerate(WRONG)])
-def test_check_finds_what_is_wrong(check, name, text, complaint):
-    assert check(name, text) == [complaint]
-
-
-def test_every_check_is_seen_to_fail():
-    assert {check for check, *_ in WRONG} == set(CHECKS)
-
-
-def test_checks_let_pass_what_is_right():
-    right = ("# One\n[x](#one) [y](https://example.org/z.md) docs/results.md, \"One CPU\"; `trace.hot = 3`\n"
-             "`AUTOGRAPH_TRACE_HOT=5 autograph --set graph.execs=0 ./app --its-own`,\n"
-             "`autograph bench --runs 3 -- ./app`\n    $ make -C build -j2 check-gpu   # --no-flag\n"
-             "`tests/samples/NAME-static`, `tests/unit/test_NAME.c`, `cuda.h`, `report.json`\n")
-    assert [found for check in CHECKS for found in check("docs/design.md", right)] == []
+    yield from at_least(200, CODE, "tests/lint/documents.py")
+    for name in CODE:
+        for wrong in dead_references(name, read(name)):
+            yield complain(name, wrong, *places(wrong))
 
 
 # -- Figures --------------------------------------------------------------------
@@ -479,47 +425,51 @@ def kinds(page):
     return [row for rows in tables(read(page)) for row in rows if "a program like yours" in row]
 
 
-def test_ranges_of_the_kinds_of_programs_are_those_measured():
-    figures = measured()
-    rows = kinds("docs/performance.md")
-    assert len(rows) > 20
+def of_figures():
+    """Ranges of the kinds of programs are those measured; README shows some of them; targets are rounded."""
+    figures, rows = measured(), kinds("docs/performance.md")
+    yield from at_least(20, rows, "docs/performance.md")
     for row in rows:
-        names = re.findall(r"`([^`]+)`", row["measured with"])
-        have = [f"{figure:.1f}x" for name in names for figure in figures[name]]
-        ends = sorted(set(have), key=lambda each: float(each[:-1]))
+        kind, names = row["a program like yours"], re.findall(r"`([^`]+)`", row["measured with"])
+        ends = sorted({f"{figure:.1f}x" for name in names for figure in figures[name]}, key=lambda each: float(each[:-1]))
         wanted = ends[0] if len(ends) == 1 else f"{ends[0]} to {ends[-1]}"
-        assert row["speed-up"] == wanted, (row["a program like yours"], have)
-
-
-def test_readme_says_what_the_page_about_performance_says():
-    """Of the kinds of programs that it shows."""
-    known = {row["a program like yours"]: row["speed-up"] for row in kinds("docs/performance.md")}
-    shown = {row["a program like yours"]: row["speed-up"] for row in kinds("README.md")}
-    assert len(shown) >= 8
-    assert {kind: known.get(kind) for kind in shown} == {k: cell.split(",")[0] for k, cell in shown.items()}
-
-
-def test_comparison_says_what_was_measured():
-    """The targets of graphs by hand, rounded."""
+        if row["speed-up"] != wanted:
+            yield complain("docs/performance.md", f"{kind}: docs/results.md has {wanted}, and not {row['speed-up']}", kind)
+    known = {row["a program like yours"]: row["speed-up"] for row in rows}
+    shown = kinds("README.md")
+    yield from at_least(8, shown, "README.md")
+    for row in shown:
+        kind, speed_up = row["a program like yours"], row["speed-up"].split(",")[0]
+        if known.get(kind) != speed_up:
+            yield complain("README.md", f"{kind}: docs/performance.md has {known.get(kind)}, and not {speed_up}", kind)
     worst = {row["target"].removesuffix(": time / by hand"): numbers(row["worst"])[0]
              for rows in tables(read("docs/results.md")) for row in rows
              if row.get("target", "").endswith(": time / by hand")}
-    shown = {row["loop of N kernels"]: row["time / by hand, worst"]
-             for rows in tables(read("docs/comparison.md")) for row in rows if "loop of N kernels" in row}
-    assert len(shown) >= 5
-    assert {name: f"{worst[name]:.2f}" for name in shown} == shown
+    by_hand = {row["loop of N kernels"]: row["time / by hand, worst"]
+               for rows in tables(read("docs/comparison.md")) for row in rows if "loop of N kernels" in row}
+    yield from at_least(5, by_hand, "docs/comparison.md")
+    for name, cell in by_hand.items():
+        if f"{worst[name]:.2f}" != cell:
+            yield complain("docs/comparison.md", f"{name}: docs/results.md has {worst[name]:.2f}, and not {cell}", cell)
 
 
-def test_packages_of_distributions_are_those_that_setup_installs():
-    named = {word for row in next(rows for rows in tables(read("docs/install.md")) if "packages" in rows[0])
+def of_installation():
+    """The packages are those that setup installs, and all options of configure are there."""
+    page = "docs/install.md"
+    named = {word for row in next(rows for rows in tables(read(page)) if "packages" in rows[0])
              for word in row["packages"].strip("`").split()}
-    assert len(named) >= 12
-    assert {word for word in named if not re.search(rf"(?<!-){word}\b", read("scripts/setup"))} == set()
-
-
-def test_options_of_configure_are_on_the_page_about_installation():
+    yield from at_least(12, named, page)
+    for word in sorted(named):
+        if not re.search(rf"(?<!-){word}\b", read("scripts/setup")):
+            yield complain(page, f"scripts/setup does not install {word}: name it there or leave it out", word)
     given = {f"{kind.lower()}-{name}" for kind, name in
              re.findall(r"AC_ARG_(ENABLE|WITH)\(\[([\w-]+)\]", read("configure.ac"))}
-    page = read("docs/install.md").replace("--disable-", "--enable-")
-    assert len(given) >= 5
-    assert {option for option in given if f"`--{option}" not in page} == set()
+    yield from at_least(5, given, "configure.ac")
+    for option in sorted(given):
+        if f"`--{option}" not in read(page).replace("--disable-", "--enable-"):
+            yield complain(page, f"configure has --{option}: name it")
+
+
+def complaints():
+    for part in (of_pages, of_references_in_code, of_figures, of_installation):
+        yield from part()

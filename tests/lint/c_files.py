@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What C files include, declare and define: for test_includes.py and structure.py."""
+"""What C files include, declare and define: for includes.py and structure.py."""
 import collections
 import re
 

@@ -7,15 +7,14 @@ import fnmatch
 import functools
 import re
 
-import pytest
-
 import helpers
+from complaint import ROOT, at_least, build, complain
 
-DOCUMENT = helpers.SOURCE / "docs/semantics.md"
-TESTS = helpers.SOURCE / "tests"
+PAGE = "docs/semantics.md"
+DOCUMENT = ROOT / PAGE
+TESTS = ROOT / "tests"
 COMPLETE_SINCE = 13000  # CUDA_VERSION; older headers lack functions that the document names
-CLASSIFY = ("These functions are handled correctly. Look at what they do, give them a row in "
-            "src/preload/classes.def (or none: a full barrier), and name them in docs/semantics.md")
+CLASSIFY = "look at what it does, give it a row in src/preload/classes.def (or none: a full barrier), and name it here"
 
 Family = collections.namedtuple("Family", "name patterns kind why proofs")
 
@@ -69,22 +68,8 @@ def families_of(name):
 
 def slots():
     """What the build has made of the CUDA headers and the class table: name to class."""
-    text = (helpers.build_dir() / "src/preload/slots.inc").read_text()
+    text = (build() / "src/preload/slots.inc").read_text()
     return dict(re.findall(r"^AG_SLOT\((\w+), (\w+), ", text, flags=re.M))
-
-
-def test_every_function_belongs_to_one_family():
-    lost = {name: [f.name for f in families_of(name)] for name in slots()
-            if len(families_of(name)) != 1}
-    assert not lost, CLASSIFY
-
-
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
-def test_class_is_that_of_the_class_table(family):
-    members = {name: kind for name, kind in slots().items() if families_of(name) == [family]}
-    assert not {n: k for n, k in members.items() if k != family.kind}, CLASSIFY
-    referred = re.fullmatch(r'(?:.*\. )?See "(.*)" below.*', family.why)
-    assert len(family.why) > 20 if not referred else referred[1] in RULES
 
 
 ANSWERS = {"OP": {"held", "stream first", "passes"}, "QUERY": {"passes"}, "FUNCTION": {"passes"},
@@ -93,38 +78,42 @@ ANSWERS = {"OP": {"held", "stream first", "passes"}, "QUERY": {"passes"}, "FUNCT
            "WRAP": {"stream first", "all first", "passes"}}
 
 
-@pytest.mark.parametrize("call, functions, answer, but", table(PARTS["Everyday calls"]),
-                         ids=[row[0] for row in table(PARTS["Everyday calls"])])
-def test_answer_of_an_everyday_call_is_that_of_its_class(call, functions, answer, but):
-    kinds = [family.kind for name in quoted(functions) for family in families_of(name)]
-    assert len(kinds) == len(quoted(functions)) and all(answer in ANSWERS[kind] for kind in kinds)
-    assert answer != "passes" or but or set(kinds) <= {"QUERY", "WRAP"}
+def of_functions():
+    """Every function belongs to one family, whose class is that of the class table."""
+    for name, kind in slots().items():
+        families = families_of(name)
+        if len(families) != 1:
+            said = ", ".join(f.name for f in families) or "no family"
+            yield complain(PAGE, f"{name} belongs to {said}: {CLASSIFY}")
+        elif kind != families[0].kind:
+            yield complain(PAGE, f"{name} is {kind} in the class table, and {families[0].kind} in \"{families[0].name}\"",
+                           f"| {families[0].name} |")
+    for family in FAMILIES:
+        referred = re.fullmatch(r'(?:.*\. )?See "(.*)" below.*', family.why)
+        if referred[1] not in RULES if referred else len(family.why) <= 20:
+            yield complain(PAGE, f"{family.name}: say why, or name a rule that is there", f"| {family.name} |")
 
 
-def test_every_name_is_a_function():
-    header = f"{helpers.config()['cuda']}/include/cuda.h"
-    with open(header, encoding="utf-8") as text:
-        version = int(re.search(r"^#define CUDA_VERSION (\d+)", text.read(), flags=re.M)[1])
-    if version < COMPLETE_SINCE:
-        pytest.skip("the header is older than the document")
+def of_everyday_calls():
+    """The answer is that of the class."""
+    rows = table(PARTS["Everyday calls"])
+    yield from at_least(5, rows, PAGE)
+    for call, functions, answer, but in rows:
+        kinds = [family.kind for name in quoted(functions) for family in families_of(name)]
+        if len(kinds) != len(quoted(functions)) or not all(answer in ANSWERS[kind] for kind in kinds) or not (
+                answer != "passes" or but or set(kinds) <= {"QUERY", "WRAP"}):
+            yield complain(PAGE, f"{call}: the class of these functions has another answer than {answer}", f"| {call} |")
+
+
+def of_names():
+    """Every name is a function of the headers, if these are as new as the page."""
+    header = open(f"{helpers.config()['cuda']}/include/cuda.h", encoding="utf-8").read()
+    if int(re.search(r"^#define CUDA_VERSION (\d+)", header, flags=re.M)[1]) < COMPLETE_SINCE:
+        return
     plain = {re.sub(r"(_v\d)?(_pt[sd][sz])?$", "", name) for name in slots()}
-    unused = [p for f in FAMILIES for p in f.patterns
-              if p not in slots() and not fnmatch.filter(plain, p)]
-    assert unused == []
-
-
-@pytest.mark.parametrize("name", ["cuNotYet", "cuMemNotYet", "cuMemNotYetAsync", "cuStreamNotYet",
-                                  "cuLaunchNotYet", "cuEventNotYet", "cuCtxNotYet", "cuGraphNotYet",
-                                  "cuMemcpyNotYetAsync", "cuMemPoolNotYet", "cuDeviceNotYet"])
-def test_a_new_function_is_noticed(name):
-    """No pattern is so wide that it would take in what nobody has looked at."""
-    assert families_of(name) == []
-
-
-def test_a_new_version_is_noticed():
-    """It belongs to its family, and is a barrier until it is classified: other classes object."""
-    assert families_of("cuLaunchKernel_v9") == families_of("cuLaunchKernel") != []
-    assert families_of("cuLaunchKernel")[0].kind != "BARRIER"
+    for pattern in (p for f in FAMILIES for p in f.patterns):
+        if pattern not in slots() and not fnmatch.filter(plain, pattern):
+            yield complain(PAGE, f"no function is called {pattern}: take it out", f"`{pattern}`")
 
 
 # -- Proofs -----------------------------------------------------------------------
@@ -158,24 +147,24 @@ def is_there(proof):
     return test[2] in functions and (not test[3] or test[3] in strings)
 
 
-@pytest.mark.parametrize("proofs", [*(f.proofs for f in FAMILIES),
-                                    *(t.partition("*Proved by:*")[2] for t in RULES.values())],
-                         ids=[*(f.name for f in FAMILIES), *RULES])
-def test_proofs_exist(proofs):
-    assert quoted(proofs)
-    assert [p for p in quoted(proofs) if not is_there(p)] == []
+def of_proofs():
+    """Each family and each rule has some, and all that are named exist."""
+    yield from at_least(11, RULES, PAGE)
+    for name, proofs in [*((f.name, f.proofs) for f in FAMILIES),
+                         *((title, text.partition("*Proved by:*")[2]) for title, text in RULES.items())]:
+        if not quoted(proofs):
+            yield complain(PAGE, f"{name}: name a test that proves it", f"| {name} |", f"### {name}")
+        for proof in quoted(proofs):
+            if not is_there(proof):
+                yield complain(PAGE, f"there is no test {proof}", proof)
+    for proof in quoted(PARTS.get("Known gaps", "")):
+        if not is_there(proof):
+            yield complain(PAGE, f"there is no test {proof}", proof)
+    for title, text in RULES.items():
+        if "*The program cannot tell:*" not in text:
+            yield complain(PAGE, f"{title}: say why the program cannot tell", f"### {title}")
 
 
-def test_gaps_name_tests():
-    assert [p for p in quoted(PARTS.get("Known gaps", "")) if not is_there(p)] == []
-
-
-@pytest.mark.parametrize("proof", ["test_none.py::test_x", "test_doors.py::test_none", "fuzz:NONE",
-                                   "test_doors.py::test_disabled[nowhere]", "test_doors.py", "KERNEL"])
-def test_a_missing_proof_is_noticed(proof):
-    assert not is_there(proof)
-
-
-def test_every_rule_says_why():
-    assert len(RULES) > 10
-    assert [t for t, text in RULES.items() if "*The program cannot tell:*" not in text] == []
+def complaints():
+    for part in (of_functions, of_everyday_calls, of_names, of_proofs):
+        yield from part()

@@ -2,10 +2,8 @@
 """What the files of src/ include: the arrows of docs/design.md, "Architecture", and a header for each file."""
 import re
 
-import pytest
-
-import helpers
-from includes import COLLECTIONS, circles, declared, defines, included, read, words
+from c_files import COLLECTIONS, circles, declared, defines, included, read, words
+from complaint import ROOT, at_least, complain
 
 # The folders that files of a folder include, beside their own. Files right in src/ are for all.
 ARROWS = {
@@ -72,74 +70,51 @@ def strangers(files):
 
 # -- The tree -----------------------------------------------------------------
 
-FILES = read(helpers.SOURCE / "src")
+def of_collections(files):
+    for header in COLLECTIONS:
+        folder = [t for n, t in files.items() if n.split("/")[0] == header.split("/")[0] and n.endswith(".c")]
+        symbols = declared(files[header])
+        yield from at_least(20, symbols, f"src/{header}")
+        for symbol in symbols:
+            if not any(defines(t, symbol) for t in folder):
+                yield complain(f"src/{header}", f"no file of the folder defines {symbol}: take it out", symbol)
 
 
-def test_arrows_between_folders():
-    assert len(FILES) > 100
-    assert arrows_back(FILES) == []
+def of_words_that_doors_read(files):
+    """Those of the engine are in one place: in hot.h. Thunks name them, too."""
+    doors = "".join(p.read_text() for ending in ("[chS]", "doors") for p in (ROOT / "src/preload").rglob(f"*.{ending}"))
+    yield from at_least(3, {"ag_listeners", "ag_memory_state", "ag_depth"} & set(words(files["engine/hot.h"])),
+                        "src/engine/hot.h")
+    for name, text in files.items():
+        if re.fullmatch(r"engine/(?!hot).*h", name):
+            for word in words(text):
+                if re.search(rf"\b{word}\b", doors):
+                    yield complain(f"src/{name}", f"doors read {word}: declare it in src/engine/hot.h", word)
 
 
-def test_each_file_includes_its_own_header_first():
-    assert not_first({n: t for n, t in FILES.items() if "/" in n}) == []
+def of_exceptions(files):
+    for name in HEADERS | COLLECTIONS:
+        other = f"{name[:-2]}.{'h' if name.endswith('.c') else 'c'}"
+        if name not in files or other in files:
+            yield complain("tests/lint/includes.py", f"{name} is no exception: take it out of the list", f'"{name}"')
 
 
-def test_headers_declare_what_their_files_define():
-    assert sum(len(declared(t)) for n, t in FILES.items() if n.endswith(".h")) > 300
-    assert strangers(FILES) == []
-
-
-@pytest.mark.parametrize("header", COLLECTIONS)
-def test_a_collection_declares_what_its_folder_defines(header):
-    folder = [t for n, t in FILES.items() if n.split("/")[0] == header.split("/")[0] and n.endswith(".c")]
-    symbols = declared(FILES[header])
-    assert len(symbols) > 20
-    assert [s for s in symbols if not any(defines(t, s) for t in folder)] == []
-
-
-def test_the_words_that_doors_read_are_in_one_place():
-    """Those of the engine: in hot.h. Thunks name them, too."""
-    doors = "".join(p.read_text() for ending in ("[chS]", "doors")
-                    for p in (helpers.SOURCE / "src/preload").rglob(f"*.{ending}"))
-    elsewhere = {w for n, t in FILES.items() if re.fullmatch(r"engine/(?!hot).*h", n) for w in words(t)}
-    assert {"ag_listeners", "ag_memory_state", "ag_depth"} <= set(words(FILES["engine/hot.h"]))
-    assert [w for w in sorted(elsewhere) if re.search(rf"\b{w}\b", doors)] == []
-
-
-def test_no_new_circles():
-    """No file has come to a circle. Where one has left, the list is to be made shorter."""
-    assert circles(FILES) == sorted(CIRCLES, key=sorted)
-
-
-@pytest.mark.parametrize("name", HEADERS | COLLECTIONS)
-def test_exceptions_are_needed(name):
-    assert name in FILES
-    assert f"{name[:-2]}.{'h' if name.endswith('.c') else 'c'}" not in FILES
-
-
-# -- A tree with every mistake ------------------------------------------------
-
-MISTAKES = {
-    "engine/one.h": '#include "engine/two.h"\nvoid ag_one(int a);\nvoid ag_two(void);\nextern _Atomic bool ag_word;\n',
-    "engine/one.c": '#include "config/config.h"\n#include "engine/one.h"\n'
-                    "_Atomic bool ag_word;\nvoid ag_one(int a)\n{\n}\n",
-    "engine/two.h": '/* "engine/one.h" */\nstatic inline int ag_three(void)\n{\n    return ag_four();\n}\n',
-    "engine/two.c": '#include "engine/two.h"\n#include "engine/one.h"\nvoid ag_two(void)\n{\n}\n',
-    "config/config.h": '#include "observe/log.h"\n',
-    "observe/log.h": "struct ag_line {\n    int (*ag_member)(void);\n};\n",
-    "trace/op.h": '#include "engine/two.h"\n',
-    "engine/engine.h": "void ag_engine_five(void);\nvoid ag_engine_six(void);\n",
-    "engine/five.c": '#include "engine/five.h"\nvoid ag_engine_five(void)\n{\n    ag_engine_six();\n}\n',
-    "engine/six.c": '#include "engine/six.h"\nvoid ag_engine_six(void)\n{\n    ag_engine_five();\n}\n',
-}
-
-
-def test_mistakes_are_found(tmp_path):
-    for name, text in MISTAKES.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    files = read(tmp_path)
-    assert sorted(arrows_back(files)) == [("config/config.h", "observe/log.h"), ("trace/op.h", "engine/two.h")]
-    assert not_first(files) == ["engine/one.c"]
-    assert strangers(files) == [("engine/one.h", "ag_two")]
-    assert circles(files) == [{"engine/five", "engine/six"}, {"engine/one", "engine/two"}]
+def complaints():
+    files = read(ROOT / "src")
+    yield from at_least(100, files, "src")
+    yield from at_least(300, [d for n, t in files.items() if n.endswith(".h") for d in declared(t)], "src")
+    for name, header in arrows_back(files):
+        yield complain(f"src/{name}", f"{name.split('/')[0]} does not know {header}: see docs/design.md, \"Architecture\"",
+                       f'"{header}"')
+    for name in not_first({n: t for n, t in files.items() if "/" in n}):
+        yield complain(f"src/{name}", "include its own header first, or name another in tests/lint/includes.py", "#include")
+    for name, symbol in strangers(files):
+        yield complain(f"src/{name}", f"{name[:-2]}.c does not define {symbol}: declare it elsewhere", symbol)
+    for circle in circles(files):
+        if circle not in CIRCLES:
+            yield complain(f"src/{min(circle)}.h", f"these include each other: {', '.join(sorted(circle))}", "#include")
+    for circle in CIRCLES:
+        if circle not in circles(files):
+            yield complain("tests/lint/includes.py", f"the circle of {min(circle)} is gone: take it out of the list")
+    for part in (of_collections, of_words_that_doors_read, of_exceptions):
+        yield from part(files)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""docs/measurements.md and docs/design.md against the code: numbers of the policy, files, options."""
+import re
+
+from complaint import ROOT, at_least, complain
+
+SOURCES = [p for p in (ROOT / "src").rglob("*") if p.suffix in (".c", ".h", ".def")]
+POLICY = (ROOT / "src/policy/policy.def").read_text()
+ONE, BACKOFF = r"AG_POLICY\((AG_\w+), (.+?)", r"AG_BACKOFF\((AG_\w+), (\S+), \d+, [\d <]+"
+NUMBERS = [found for row in (ONE, BACKOFF)
+           for found in re.findall(rf'^{row}, (\w+), "([^"]+)"\)$', POLICY, flags=re.M)]  # a back-off's first
+UNITS = set("""ops replays holds copies looks pairs points times nodes states
+    streams bounds parts factor percent ns KiB""".split())
+OPTIONS = (ROOT / "src/config/options.def").read_text()
+PAGES = {name: (ROOT / "docs" / name).read_text() for name in ("design.md", "measurements.md")}
+ROW = r"^\| `([\w.]+)` \| (\d+) \| .+ \|$"
+ROWS = re.findall(ROW, PAGES["measurements.md"], flags=re.M)
+
+
+def option(name):
+    """The default of an option that is a number."""
+    section, key = name.split(".")
+    found = re.search(rf"^AG_OPT_INT\({section}, {key}, (\d+),", OPTIONS, flags=re.M)
+    return int(found[1])
+
+
+def number(name):
+    """The value of a number of the policy."""
+    values = {n: value for n, value, _, _ in NUMBERS}
+    text = values[name]
+    while re.search(r"[A-Z]", text):
+        text = re.sub(r"\b[A-Z]\w*", lambda m: f"({values[m[0]]})", text)
+    assert re.fullmatch(r"[\d\s()<*/+-]+", text), text
+    return eval(text.replace("/", "//"))  # digits and operators only
+
+
+POLICY_FILE, TABLE = "src/policy/policy.def", "docs/measurements.md"
+
+
+def of_the_table():
+    rows = re.findall(r"^\|", PAGES["measurements.md"].partition("\n| number | value |")[2], flags=re.M)
+    if len(ROWS) != len(rows) - 1:  # below the line of dashes
+        yield complain(TABLE, "a row of the table of numbers is none: write `NAME` | digits | reason",
+                       "| number | value |")
+    yield from at_least(20, ROWS, TABLE)
+    for name, value in ROWS:
+        known = option(name) if "." in name else number(name)
+        if known != int(value):
+            yield complain(TABLE, f"{name} is {known} in the code, and not {value}", f"`{name}`")
+
+
+def of_the_policy():
+    lines = re.findall(r"^AG_(?:POLICY|BACKOFF).*", POLICY, flags=re.M)
+    yield from at_least(30, NUMBERS, POLICY_FILE)
+    for line in lines:
+        if not any(f"({name}," in line for name, *_ in NUMBERS):
+            yield complain(POLICY_FILE, "a number needs a name, a value, a unit and a reason", line)
+    for name, _, unit, _ in NUMBERS:
+        if unit not in UNITS:
+            yield complain(POLICY_FILE, f"{unit} is no unit: take one of tests/lint/design.py", name)
+        elif number(name) is None or [n for n, *_ in NUMBERS].count(name) > 1:
+            yield complain(POLICY_FILE, f"{name} is there twice, or has no value", name)
+    for unit in UNITS - {unit for _, _, unit, _ in NUMBERS}:
+        yield complain("tests/lint/design.py", f"no number has the unit {unit}: take it out", unit)
+    code = "\n".join(p.read_text() for p in SOURCES if p.suffix != ".def")
+    code = re.sub(r"/\*.*?\*/", "", code, flags=re.S)
+    used = set(re.findall(r"\bAG_\w+", code + " ".join(value for _, value, _, _ in NUMBERS)))
+    for name in sorted({name for name, *_ in NUMBERS} - used):
+        yield complain(POLICY_FILE, f"nothing uses {name}: take it out", name)
+
+
+def of_numbers_elsewhere():
+    """Times, and what grows: other constants of these folders are sizes and bits."""
+    for path in SOURCES:
+        if path.parent.name in ("engine", "graph", "policy", "trace"):
+            text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
+            for body in re.findall(r"\benum\b[^{;]*{([^}]*)}", text):
+                for name in re.findall(r"\b([A-Z]\w+)\s*=", body):
+                    if re.search(r"_(NS|US|MS|OPS|FIRST|GROWS|LOOKS|TIMES|PAIRS)$", name):
+                        yield complain(path.relative_to(ROOT), f"{name} is of the policy: move it to {POLICY_FILE}",
+                                       name)
+
+
+def of_names(page):
+    """Sources, options and tests that a page names are there."""
+    text, file = PAGES[page], f"docs/{page}"
+    sources = {p.name for p in SOURCES} | {p.name for p in (ROOT / "src/preload").glob("*")}
+    for name in re.findall(r"`([\w/]+\.(?:c|h|def))`", text):
+        if name.split("/")[-1] not in sources:
+            yield complain(file, f"there is no {name}", name)
+    named = re.findall(r"`((?:general|trace|update|hold|graph|report|log)\.\w+)(?: = [\w.]+)?`", text)
+    yield from at_least(3, named, file)
+    known = {f"{s}.{k}" for s, k in re.findall(r"^AG_OPT_\w+\((\w+), (\w+),", OPTIONS, flags=re.M)}
+    files = {f"{p.parent.name}.{p.suffix[1:]}" for p in SOURCES}
+    for name in named:
+        if name not in known | files and name.rsplit(".")[-1] not in ("c", "h"):
+            yield complain(file, f"there is no option {name}", name)
+    tests = {p.name: p.read_text() for p in (ROOT / "tests").rglob("test_*.py")}
+    for name in re.findall(r"\b(test_\w+\.py)\b", text):
+        if name not in tests:
+            yield complain(file, f"there is no {name}", name)
+    for name in re.findall(r"\b(test_\w+)\b(?!\.py)", text):
+        if f"def {name}(" not in "".join(tests.values()):
+            yield complain(file, f"there is no test {name}", name)
+
+
+def complaints():
+    for part in (of_the_table, of_the_policy, of_numbers_elsewhere):
+        yield from part()
+    for page in PAGES:
+        yield from of_names(page)
