@@ -72,8 +72,15 @@ DRAWN = {
     "test_traces.py::test_without_graphs_the_work_is_the_same": (0.15, 0.4),
 }
 
-# Tests of the tests' own tools: at night, and where one of these files or the test itself has changed.
+# Tests of the tests' own tools: at night, and where one of these files or the file of tests itself has changed.
 TOOLS = {
+    **dict.fromkeys(("test_fuzz.py::test_finds_a_swap_and_shrinks_it", "test_fuzz.py::test_finds_a_forgotten_wait",
+                     "test_fuzz.py::test_finds_a_copy_that_is_late", "test_fuzz.py::test_forks_are_replayed",
+                     "test_fuzz.py::test_programs_do_not_depend_on_chance", "test_fuzz.py::test_text_says_everything",
+                     "test_fuzz.py::test_half_of_the_steps_fork", "test_fuzz.py::test_notices_a_hang_and_a_crash",
+                     "test_fuzz.py::test_half_of_the_ops_change_their_shapes",
+                     "test_fuzz.py::test_programs_watch_and_wait_for_the_host"),
+                    ("tests/fuzz/", "tests/sim/")),
     "test_applications.py": ("tests/real/",),
     "test_bench.py": ("tests/bench/",),
     "test_cudart.py": ("tests/sim/",),
@@ -110,7 +117,7 @@ def changed():
 def tools_that_stay(files):
     """The tests of tools that are left out where these files have changed."""
     return {test for test, tools in TOOLS.items() if files is not None
-            and not any(file.startswith((f"tests/{test}", *tools)) for file in files)}
+            and not any(file.startswith(("tests/" + test.partition("::")[0], *tools)) for file in files)}
 
 
 def left_out(scale, files=None):

@@ -493,7 +493,7 @@ def test_what_a_full_check_needs_is_installed_before_it_tests(tree):
 
 
 def test_tests_run_on_all_processors_where_pytest_can(tree):
-    jobs = f" -n {2 * len(os.sched_getaffinity(0))} "
+    jobs = f" -n {3 * len(os.sched_getaffinity(0))} "
     for xdist, number in (("0", 4), ("1", 0)):
         lines = tree.run("check", "--full", of="arguments", XDIST=xdist)[1]
         assert len(lines) == 4 and sum(jobs in line + " " for line in lines) == number, lines
