@@ -15,7 +15,8 @@
 
 _Atomic unsigned ag_context_errors;
 _Atomic bool ag_many_devices;
-_Atomic int ag_program_execs, ag_program_execs_gone;
+_Atomic int ag_program_execs;
+_Atomic int ag_program_execs_gone;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* innermost */
 static struct ag_context *_Atomic contexts; /* never freed, ctx NULL when dead; writes under lock */

@@ -16,7 +16,7 @@ static struct ag_context *context_of(const struct ag_stream *stream)
 struct ag_stream *ag_stream_find_slow(CUstream handle, bool ptsz, CUcontext current)
 {
     CUstream name = ag_stream_name(handle, ptsz);
-    if (current == NULL && ag_stream_is_default(name))
+    if (current == NULL && (ag_stream_is_default(name) || ag_context_refused(&current)))
         return NULL;
     bool young = ag_young_has(name);
     bool is_new = name == CU_STREAM_LEGACY && ag_stream_peek(handle, ptsz, current) == NULL;

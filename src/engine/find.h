@@ -8,7 +8,8 @@
 /*
  * The state of the stream that a call names, made when it is new; NULL when the engine has no use
  * for it (no memory). For an explicit handle it may be one of another context than `current`. Where
- * no context is current none is made, and a default stream has none.
+ * no context is current none is made, and a default stream has none. In a host function, in which
+ * the driver refuses to submit, no stream has.
  */
 struct ag_stream *ag_stream_find_slow(CUstream handle, bool ptsz, CUcontext current);
 
