@@ -136,10 +136,18 @@ def test_a_program_without_cuda_is_left_alone():
     assert (ours.stdout, ours.stderr) == (plain.stdout, plain.stderr)
 
 
+def configured(where, *arguments, **environment):
+    """Runs configure there. It is told what the build's own configure has found out about tools, headers and libtool:
+    that is most of its time, and does not depend on these arguments."""
+    found = re.findall(r"^((?:ac_cv_(?:prog|path|header)|am_cv|lt_cv)_\w+=.*)$",
+                       (helpers.build_dir() / "config.log").read_text(errors="replace"), flags=re.M)
+    (where / "cache").write_text("".join(f"{line}\n" for line in found))
+    return subprocess.run([helpers.SOURCE / "configure", f"--cache-file={where}/cache", *arguments], cwd=where,
+                          text=True, capture_output=True, timeout=300, check=False, env={**os.environ, **environment})
+
+
 def test_configure_says_what_to_do_without_cuda(tmp_path):
-    configure = helpers.SOURCE / "configure"
-    done = subprocess.run([configure, f"--with-cuda={tmp_path}"], cwd=tmp_path, text=True,
-                          capture_output=True, timeout=300, check=False)
+    done = configured(tmp_path, f"--with-cuda={tmp_path}")
     assert done.returncode != 0
     errors = [line for line in done.stderr.splitlines() if "error:" in line]
     assert len(errors) == 1
@@ -147,10 +155,7 @@ def test_configure_says_what_to_do_without_cuda(tmp_path):
 
 
 def test_configure_says_what_to_do_without_inih(tmp_path):
-    configure = helpers.SOURCE / "configure"
-    done = subprocess.run([configure, f"--with-inih={tmp_path}",
-                           f"--with-cuda={helpers.config()['cuda']}"], cwd=tmp_path, text=True,
-                          capture_output=True, timeout=300, check=False)
+    done = configured(tmp_path, f"--with-inih={tmp_path}", f"--with-cuda={helpers.config()['cuda']}")
     assert done.returncode != 0
     errors = [line for line in done.stderr.splitlines() if "error:" in line]
     assert len(errors) == 1
@@ -194,9 +199,7 @@ def test_configure_takes_the_fortification_that_one_gives(tmp_path):
 
 def configure(where, *arguments, **environment):
     """Configures the sources, and gives the variables of the Makefile."""
-    done = subprocess.run([helpers.SOURCE / "configure", f"--with-cuda={helpers.config()['cuda']}", *arguments],
-                          cwd=where, text=True, capture_output=True, timeout=300, check=False,
-                          env={**os.environ, **environment})
+    done = configured(where, f"--with-cuda={helpers.config()['cuda']}", *arguments, **environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return dict(re.findall(r"^(\w+) = *(.*?) *$", (where / "Makefile").read_text(), flags=re.M))
 

@@ -23,7 +23,7 @@ import programs  # noqa: E402
 
 SANITIZED = bool(helpers.config()["sanitize"])
 COUNT = int(os.environ.get("AG_FUZZ_COUNT") or
-            helpers.by_scale(*(100, 200, 500, 2000) if SANITIZED else (250, 1500, 6000, 50000)))
+            helpers.by_scale(*(100, 200, 500, 2000) if SANITIZED else (250, 2000, 6000, 50000)))
 PARTS = max(1, COUNT // 1000)  # of enough programs that some are replayed
 SEED = int(os.environ.get("AG_FUZZ_SEED") or 1 + (int(draw.SEED) - 1) * 1_000_000)
 REGRESSIONS = sorted((FUZZ / "regressions").glob("*.prog"))
