@@ -2,7 +2,7 @@
 /*
  * graph_room [room BRANCHES NODES | queues BRANCHES GRAPHS [idle]]: what graphs of branches wait
  * for while a kernel of another stream waits for the host. A thread lets that kernel go once a call
- * has waited for LONG_MS.
+ * has been found asleep LOOKS times in a row: on a busy machine a call may be late, but sleeps not.
  *
  * room: how many execs can be made before making one waits, and how many of them can be destroyed
  * before that waits. Each has a fork and a join around branches of so many nodes; one branch is a
@@ -16,13 +16,11 @@
  */
 #include "live.h"
 
-#include <time.h>
-
 enum {
     MOST_BRANCHES = 16,
     MOST = 100,
     MOST_NODES = 128,
-    LONG_MS = 300,
+    LOOKS = 100,
     LAUNCHES = 64,
     TOGETHER = 8,
     SECONDS = 60
@@ -37,25 +35,29 @@ static CUevent ended[MOST_BRANCHES]; /* NULL: graphs record none */
 
 /* -- A call that may wait ----------------------------------------------------------- */
 
-static _Atomic uint64_t began; /* ms; 0: there is none */
+static _Atomic unsigned calls; /* odd within one */
 static _Atomic bool waited;
 
-static uint64_t now_ms(void)
+/* Whether the main thread sleeps. */
+static bool is_asleep(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+    char path[64], text[256] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
+    FILE *file = fopen(path, "r");
+    CHECK(file != NULL && fgets(text, sizeof text, file) != NULL);
+    fclose(file);
+    return strstr(text, ") S ") != NULL;
 }
 
 static void *watch(void *arg)
 {
-    for (;;) {
-        uint64_t since = began;
-        usleep(2000);
-        if (since == 0 || since != began || now_ms() - since < LONG_MS)
+    unsigned call = 0, asleep = 0;
+    for (;; usleep(2000)) {
+        asleep = call == calls && call % 2 == 1 && is_asleep() ? asleep + 1 : 0;
+        call = calls;
+        if (asleep < LOOKS || waited)
             continue;
         waited = true;
-        began = 0;
         set_word(word, awaited);
     }
     return arg;
@@ -64,12 +66,12 @@ static void *watch(void *arg)
 static void call_begins(void)
 {
     waited = false;
-    began = now_ms();
+    calls++;
 }
 
 static bool call_waited(void)
 {
-    began = 0;
+    calls++;
     return waited;
 }
 

@@ -38,13 +38,11 @@
  *   CUDA_DEVICE_MAX_CONNECTIONS=N  the queues that a context's streams share (8, at most 32). In
  *                           each the operations begin in the order of submission. So many
  *                           nodes of a graph run at once
- *   AGSIM_QUEUES=N          streams that share queues do so at random, by this seed, not in turn; and
- *                           a stream that has once had work keeps its queue from paths of graphs
- *                           (0)
- *   AGSIM_STACK=1           a call uses as much of its caller's stack as on a GPU (stack.c)
- *   AGSIM_IPC=1             other processes may open the device's memory (cuIpcGetMemHandle)
- *   AGSIM_MPS=1             the device says that it is shared by MPS
- *   AGSIM_LOG=FILE          what the device executed, a line per operation (log.c)
+ *   AGSIM_QUEUES=N          streams that share queues do so at random, by this seed, not in turn;
+ * and a stream that has once had work keeps its queue from paths of graphs (0) AGSIM_STACK=1 a call
+ * uses as much of its caller's stack as on a GPU (stack.c) AGSIM_IPC=1             other processes
+ * may open the device's memory (cuIpcGetMemHandle) AGSIM_MPS=1             the device says that it
+ * is shared by MPS AGSIM_LOG=FILE          what the device executed, a line per operation (log.c)
  *   AGSIM_CALLS=FILE        how often each function was called, how many calls have failed, and how
  *                           many waits for events have spun in a context that asks for other waits
  *   AGSIM_FAIL=..., AGSIM_CALLER=...  calls that fail, and whose (proc.c)
