@@ -45,11 +45,15 @@ def read(text=None):
     return found
 
 
-def section(build, scale):
-    """The section for a build (plain, clang or a sanitizer) at a scale; None: nothing is judged."""
+def of(build, scale, sections=None):
+    """{file: seconds} for a build (plain, clang or a sanitizer) at a scale; at night, and where none is set, nothing
+    has a budget. What is not in the section "full" has that of "normal"."""
+    sections = read() if sections is None else sections
     if not scale or scale == "night":
-        return None
-    return "full" if scale == "full" and build == "plain" else "normal" if build == "plain" else build.split(",")[0]
+        return {}
+    if build in ("plain", "clang"):
+        return {**sections.get("normal", {}), **(sections.get("full", {}) if scale == "full" else {})}
+    return sections.get(build.split(",")[0], {})
 
 
 def over(costs, budgets, factor):

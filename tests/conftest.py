@@ -114,7 +114,7 @@ class Results:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session):
         """A file over its budget is a failure of the whole run."""
-        self.budgets = budget.read().get(budget.section(self.build, os.environ.get("AG_SCALE")), {})
+        self.budgets = budget.of(self.build, os.environ.get("AG_SCALE"))
         self.over = budget.over(self.cpu, self.budgets, budget.slowness())
         if self.over and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED

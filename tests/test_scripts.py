@@ -332,11 +332,25 @@ def test_a_file_over_its_budget_is_a_failure(tests, tmp_path):
              "'import time\\nwhile time.process_time() < 1.2: pass'])\n")
     for seconds, scale, status in ((0, "normal", 1), (60, "normal", 0), (0, "night", 0), (0, "", 0)):
         (tmp_path / "results").write_text("")
-        budgets = f'[{budget.section(BUILD, "normal")}]\n"test_a.py" = {seconds}\n'
+        budgets = f'[{"normal" if BUILD == "plain" else BUILD.split(",")[0]}]\n"test_a.py" = {seconds}\n'
         done, lines = tests(scale, budgets=budgets, test_a=burns)
         assert done.returncode == status, done.stdout
         assert lines[-1].startswith("1 failed, 1 passed in " if status else "1 passed in ")
         assert ("failed\t" in (tmp_path / "results").read_text()) == bool(status)
+
+
+def test_which_budget_counts():
+    sections = budget.read('# text\n\n[normal]\n"test_a.py" = 5\n"test_b.py" = 6 # why\n[full]\n"test_b.py" = 60\n'
+                           '[address]\n"test_a.py" = 50\n')
+    normal = {"test_a.py": 5, "test_b.py": 6}
+    assert budget.of("plain", "normal", sections) == budget.of("clang", "quick", sections) == normal
+    assert budget.of("plain", "full", sections) == {**normal, "test_b.py": 60}
+    assert budget.of("address,undefined", "full", sections) == {"test_a.py": 50}
+    assert budget.of("plain", "night", sections) == budget.of("plain", "", sections) == {}
+    costs = {"test_a.py": 15.1, "test_b.py": 8.9, "test_new.py": 100}
+    assert budget.over(costs, normal, 2) == ["tests/test_a.py took 15 CPU seconds and may take 10: draw fewer cases, "
+                                             "or raise its budget in tests/budget.toml"]
+    assert budget.over(costs, normal, 2.1) == []
 
 
 def test_a_scale_that_does_not_exist(tests):
