@@ -225,7 +225,7 @@ def test_finds_a_copy_that_is_late(how):
                f"loop n=30 {{\n  watch how={how} mode=1 n=2 other=1\n}}\n")
     for late, what in (({}, ""), ({"FUZZ_LATE": 1}, "difference")):
         bench = fuzzing.Bench(library=swap if late else None, env=late)
-        assert bench.rate(program, [fuzzing.setting(0)], repeat=3 if late else 10)[1] == what
+        assert bench.rate(program, [fuzzing.setting(0)], repeat=10)[1] == what
 
 
 def test_a_gate_opens_by_itself(bench, tmp_path):
