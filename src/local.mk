@@ -25,7 +25,7 @@ observe_sources = \
 # With "exec" in the name it is installed like a library.
 autographexecdir = $(libdir)/autograph
 autographexec_LTLIBRARIES = libautograph.la
-libautograph_la_SOURCES = src/glibc.c src/glibc.h src/sanitize.h \
+libautograph_la_SOURCES = src/glibc.c src/glibc.h src/mutant.h src/sanitize.h \
 	$(preload_sources) $(driver_sources) $(engine_sources) $(config_sources) $(observe_sources)
 
 AG_CONFIG_CPPFLAGS = -DAG_SYSCONFDIR='"$(sysconfdir)"'

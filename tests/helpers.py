@@ -32,7 +32,8 @@ def build_dir():
 
 
 def library():
-    return build_dir() / ".libs" / "libautograph.so"
+    """The library under test: the built one, unless AG_LIBRARY names another."""
+    return pathlib.Path(os.environ.get("AG_LIBRARY") or build_dir() / ".libs" / "libautograph.so")
 
 
 def sim_dir():

@@ -18,6 +18,7 @@
 #include "engine/submit.h"
 #include "engine/watchdog.h"
 #include "graph/function.h"
+#include "mutant.h"
 #include "observe/callsite.h"
 #include "policy/policy.h"
 
@@ -143,7 +144,7 @@ static void order_before(const struct ag_stream *before, const struct ag_context
             atomic_load_explicit(&stream->seq.held, memory_order_acquire) == 0 ||
             (context != NULL && context_of(stream) != context))
             continue;
-        if (goes_before(stream, kind))
+        if (goes_before(stream, kind) && !AG_MUTANT(legacy_unordered))
             flush(stream, AG_REASON_LEGACY);
         else if (all || shares(stream))
             flush_within(stream, AG_REASON_QUEUE, AG_PATIENCE_NS);

@@ -7,6 +7,7 @@
 #include "engine/issuer.h"
 #include "engine/query.h"
 #include "engine/young.h"
+#include "mutant.h"
 
 /* -- One stream ----------------------------------------------------------------- */
 
@@ -14,9 +15,10 @@
 static const struct ag_stream *holder(const struct ag_stream *stream)
 {
     const struct ag_stream *host = ag_guests_host(stream);
-    if (atomic_load(&stream->seq.held) != 0)
+    if (atomic_load(&stream->seq.held) != 0 && !AG_MUTANT(held_is_done))
         return stream;
-    return host != NULL && atomic_load(&host->seq.held) != 0 ? host : NULL;
+    bool hosted = host != NULL && !AG_MUTANT(hosted_is_done);
+    return hosted && atomic_load(&host->seq.held) != 0 ? host : NULL;
 }
 
 bool ag_outstanding_is_submitted(const struct ag_stream *stream)
@@ -31,8 +33,9 @@ static bool is_idle(const struct ag_stream *stream)
     bool pushed, idle = false;
     ag_depth++;
     if (named && ag_context_enter(stream->id.context, &pushed)) {
-        idle = (!stream->relay.used || ag_query_is_idle(stream->relay.stream)) &&
-               ag_query_is_idle(stream->id.handle);
+        bool relayed = stream->relay.used && !AG_MUTANT(relayed_is_done);
+        idle = (!relayed || ag_query_is_idle(stream->relay.stream)) &&
+               (ag_query_is_idle(stream->id.handle) || AG_MUTANT(running_is_done));
         ag_context_leave(pushed);
     }
     ag_depth--;
