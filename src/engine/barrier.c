@@ -88,14 +88,15 @@ static void flush_one(struct ag_stream *stream, enum ag_reason reason, int ns)
 /* Whether the call may give work to a stream that nobody counts. */
 static bool is_strange(enum ag_reason reason, int ns)
 {
-    return reason != AG_REASON_HOST_WAIT && ns == AS_LONG_AS_IT_TAKES;
+    return !AG_MUTANT(strange_calls_pass) && reason != AG_REASON_HOST_WAIT &&
+           ns == AS_LONG_AS_IT_TAKES;
 }
 
 /* What a guest holds is in its host's sequence. */
 static void flush_within(struct ag_stream *stream, enum ag_reason reason, int ns)
 {
     struct ag_stream *host = ag_guests_host(stream);
-    if (UNLIKELY(host != NULL))
+    if (UNLIKELY(host != NULL) && !AG_MUTANT(barrier_leaves_host))
         flush_one(host, reason, ns);
     if (is_strange(reason, ns))
         ag_guests_forget(stream);
@@ -131,6 +132,8 @@ static bool shares(const struct ag_stream *stream)
 static bool goes_before(const struct ag_stream *stream, enum ag_stream_kind kind)
 {
     enum ag_stream_kind of = kind_of(stream);
+    if (kind == AG_STREAM_LEGACY ? AG_MUTANT(legacy_alone) : AG_MUTANT(blocking_alone))
+        return false;
     return kind == AG_STREAM_LEGACY ? of == AG_STREAM_BLOCKING || of == AG_STREAM_PER_THREAD
                                     : of == AG_STREAM_LEGACY;
 }
@@ -144,9 +147,9 @@ static void order_before(const struct ag_stream *before, const struct ag_context
             atomic_load_explicit(&stream->seq.held, memory_order_acquire) == 0 ||
             (context != NULL && context_of(stream) != context))
             continue;
-        if (goes_before(stream, kind) && !AG_MUTANT(legacy_unordered))
+        if (goes_before(stream, kind))
             flush(stream, AG_REASON_LEGACY);
-        else if (all || shares(stream))
+        else if ((all || shares(stream)) && !AG_MUTANT(queues_alone))
             flush_within(stream, AG_REASON_QUEUE, AG_PATIENCE_NS);
     }
 }
@@ -244,6 +247,8 @@ void ag_engine_barrier_attach(CUstream handle, bool ptsz)
 void ag_engine_barrier_wait(CUstream handle, bool ptsz, enum ag_reason reason)
 {
     ag_engine_barrier_stream(handle, ptsz, reason);
+    if (AG_MUTANT(wait_leaves_others))
+        return;
     if (!ag_watchdog_watches()) /* this thread holds nothing either, and has hundreds perhaps */
         return;
     for (struct ag_stream *stream = NULL; (stream = ag_stream_next_touched(stream)) != NULL;)
@@ -331,6 +336,8 @@ bool ag_barrier_last(void)
    submits, and not where another thread is at it. */
 void ag_engine_barrier_event(CUevent event, enum ag_reason reason)
 {
+    if (AG_MUTANT(event_wait_leaves_held))
+        return;
     if (atomic_load(&ag_event_streams) != 0)
         (void)ag_event_settle(event, false, reason);
     (void)barrier(reason, 0);
@@ -347,7 +354,7 @@ void ag_engine_barrier_load(CUfunction func)
             atomic_load(&ag_pauses) || /* nothing is held, or may be asked */
         ag_function_find(func, current) != NULL)
         return;
-    if (ag_anything_held())
+    if (ag_anything_held() && !AG_MUTANT(load_leaves_held))
         ag_engine_barrier_most(AG_REASON_BARRIER);
     if (current == NULL)
         return;

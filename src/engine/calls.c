@@ -16,6 +16,7 @@
 #include "engine/settle.h"
 #include "engine/staging.h"
 #include "engine/turns.h"
+#include "mutant.h"
 #include "observe/callsite.h"
 
 typedef bool describer(struct ag_stream *stream, struct ag_described *to, const void *call);
@@ -155,7 +156,7 @@ static bool may_change_device(const struct ag_copy_call *call)
 
 bool ag_engine_copy(const struct ag_copy_call *call)
 {
-    if (atomic_load(&ag_many_devices) &&
+    if (atomic_load(&ag_many_devices) && !AG_MUTANT(devices_unordered) &&
         ag_stream_name(call->stream, call->ptsz) == CU_STREAM_LEGACY && may_change_device(call) &&
         ag_anything_held())
         ag_order_behind_all(ag_stream_peek(CU_STREAM_LEGACY, false, ag_context_current()));
@@ -193,7 +194,7 @@ bool ag_engine_value(const struct ag_value_call *call)
 {
     if (waits(call) && atomic_load(&ag_hold_bans) != 0)
         atomic_store(&ag_graphs_wait, true);
-    if (waits(call) && atomic_load(&ag_listeners) != 0)
+    if (waits(call) && atomic_load(&ag_listeners) != 0 && !AG_MUTANT(word_wait_leaves_held))
         ag_order_behind_all(ag_stream_peek(call->stream, call->ptsz, ag_context_current()));
     CUcontext current = ag_engine_current(call->stream);
     struct ag_stream *stream = ag_enter_op(call->stream, call->ptsz, current);
@@ -223,7 +224,7 @@ static void end_at_event(struct ag_stream *stream, const struct ag_event_call *c
     bool open = stream->recorder.cursor->depth != 0;
     if (known->serial != 0 && !linked && UNLIKELY(!note(stream, call, open)) && open)
         ag_stream_end(stream, true, AG_REASON_EVENT);
-    if (call->wait || !known->timed)
+    if (call->wait || !known->timed || AG_MUTANT(time_is_held))
         return;
     ag_stream_end(stream, true, AG_REASON_EVENT);
     ag_sequence_be_curious(stream, stream->id.live); /* the host often waits next */
@@ -258,7 +259,8 @@ static enum ag_outcome visit(struct ag_stream *stream, const struct ag_event_cal
 static bool describe(struct ag_stream *stream, const struct ag_event_call *call, CUcontext current,
                      struct ag_event_known *known, struct ag_described *op)
 {
-    bool good = known->context == stream->id.context && ag_op_is_eligible(stream, current);
+    bool mine = known->context == stream->id.context || AG_MUTANT(contexts_mixed);
+    bool good = mine && ag_op_is_eligible(stream, current);
     known->serial = good ? known->serial : 0;
     bool described = ag_describe_event(op, call, known->serial);
     if (UNLIKELY(!described) && !call->wait)

@@ -11,6 +11,7 @@
 #include "engine/facts.h"
 #include "engine/thread.h"
 #include "graph/trace.h"
+#include "mutant.h"
 #include "policy/policy.h"
 
 _Atomic unsigned ag_context_errors;
@@ -152,6 +153,8 @@ bool ag_context_place(struct ag_context *context)
 bool ag_context_reserve(struct ag_context *context)
 {
     unsigned placed = atomic_load(&context->placed);
+    if (AG_MUTANT(relays_take_no_queue))
+        return true;
     while (placed < context->queues)
         if (atomic_compare_exchange_weak(&context->placed, &placed, placed + 1))
             return true;
@@ -294,6 +297,8 @@ bool ag_context_take_exec(struct ag_context *context, uint32_t ops, unsigned pat
     execs[is_long] += taken ? paths : 0;
     if (!*grows && execs[0] - grown[0] > context->shorts)
         context->shorts = execs[0] - grown[0];
+    if (taken && *grows && AG_MUTANT(not_made_counts))
+        grown[is_long]++;
     if (taken)
         context->memory += ag_exec_kb(ops);
     if (context->memory > atomic_load(&ag_most_graph_memory))
@@ -316,7 +321,8 @@ void ag_context_made_exec(struct ag_context *context, uint32_t ops, bool grows)
     if (!grows && others > context->sure)
         context->sure = others;
     grown[is_long] +=
-        grows && (is_long ? made[1] + context->sure > free : others > 0 && made[1] + others > free);
+        grows && (AG_MUTANT(unsure_grows) || is_long ? made[1] + context->sure > free
+                                                     : others > 0 && made[1] + others > free);
     pthread_mutex_unlock(&lock);
 }
 

@@ -8,6 +8,7 @@
 #include "engine/stream.h"
 #include "graph/attribute.h"
 #include "graph/setting.h"
+#include "mutant.h"
 #include "policy/policy.h"
 
 _Static_assert(sizeof(struct ag_shape) == AG_SHAPE_WORDS * sizeof(uint32_t),
@@ -91,6 +92,7 @@ bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *ca
     if (!describe_attributes(to, call, &allowed) ||
         !ag_setting_number(function, call->shape.shared, allowed.limited, &number))
         return false;
+    number = AG_MUTANT(settings_alike) ? 0 : number;
     to->op.shape[AG_KERNEL_FLAGS] |= number << AG_KERNEL_SETTING;
     bool free = ag_opt.graph_shapes && !function->kept && allowed.shapes;
     to->op.free = free ? AG_KERNEL_FREE : 0;
@@ -255,8 +257,10 @@ static bool resolve(struct ag_described *to, struct ag_answers **answers)
             return false;
         to->upload = (const void *)src;
     }
+    host = host && !AG_MUTANT(allocations_alike);
     arguments->dst_buffer = host ? dst_buffer : 0;
     arguments->src_buffer = host ? src_buffer : 0;
+    host = type != CU_MEMORYTYPE_DEVICE;
     p->srcMemoryType = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
     p->dstMemoryType = CU_MEMORYTYPE_DEVICE;
     p->srcHost = host ? (const void *)src : NULL;

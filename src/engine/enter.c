@@ -8,6 +8,7 @@
 #include "engine/issuer.h"
 #include "engine/sequence.h"
 #include "engine/submit.h"
+#include "mutant.h"
 
 /* -- Young streams --------------------------------------------------------------- */
 
@@ -39,7 +40,7 @@ bool ag_enter_young_slow(CUstream handle, bool ptsz, CUcontext current)
         young = begin_young(handle, current);
     if (young == NULL || !ag_young_op(young, handle, &behind))
         return false;
-    if (behind)
+    if (behind && !AG_MUTANT(young_passes_legacy))
         ag_order_before_unknown(handle, ptsz, current);
     return true;
 }

@@ -9,6 +9,7 @@
 #include "engine/hot.h"
 #include "engine/issuer.h"
 #include "graph/node.h"
+#include "mutant.h"
 #include "observe/callsite.h"
 
 enum {
@@ -112,7 +113,7 @@ static void tell(const struct event *event, bool all, struct ag_event_known *kno
                 (is_open(&event->recorder) || !ag_issuer_are_many());
     bool room = all || place_of(event, NULL) != AG_EVENT_WAITERS;
     known->context = event->context;
-    known->serial = !event->shared && room ? event->serial : 0;
+    known->serial = (!event->shared || AG_MUTANT(shared_is_held)) && room ? event->serial : 0;
     known->by = seen ? event->by : NULL;
     known->branch = event->branch;
     known->life = event->life;
@@ -128,10 +129,11 @@ unsigned ag_event_holders(CUevent handle, bool all, struct ag_stream *holders[AG
     *known = (struct ag_event_known){.timed = event == NULL || !event->untimed};
     if (event != NULL)
         tell(event, all, known);
-    if (event != NULL && is_open(&event->recorder) && is_due(event->recorder.stream))
+    if (event != NULL && is_open(&event->recorder) && is_due(event->recorder.stream) &&
+        !AG_MUTANT(wait_passes_record))
         holders[count++] = event->recorder.stream;
     for (unsigned i = 0; event != NULL && all && i < AG_EVENT_WAITERS; i++) {
-        if (!is_open(&event->waiters[i]))
+        if (AG_MUTANT(record_passes_waits) || !is_open(&event->waiters[i]))
             continue;
         known->awaited = true;
         if (is_due(event->waiters[i].stream))
@@ -344,6 +346,8 @@ static struct bucket *enter_next(struct bucket *last)
 void ag_event_distrust(const struct ag_context *context)
 {
     struct bucket *bucket = NULL;
+    if (context == NULL && AG_MUTANT(captured_is_held))
+        return;
     while ((bucket = enter_next(bucket)) != NULL) {
         for (struct event *event = bucket->first; event != NULL; event = event->next)
             if (context == NULL || event->context == context)

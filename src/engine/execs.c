@@ -9,6 +9,7 @@
 #include "engine/paths.h"
 #include "engine/query.h"
 #include "graph/variant.h"
+#include "mutant.h"
 #include "policy/policy.h"
 
 void ag_execs_add(struct ag_stream *stream, struct ag_trace *trace)
@@ -79,7 +80,7 @@ void ag_execs_drop(struct ag_stream *stream, struct ag_trace *trace)
     *link = trace->next;
     stream->paths.placed -= trace->placed;
     ag_node_set_trace(trace->leaf, ag_variant_leave(trace));
-    if (trace->paths == 1 &&
+    if (trace->paths == 1 && !AG_MUTANT(destroyed_leaves_room) &&
         !ag_execs_have_run(stream)) /* others are destroyed when they have run */
         ag_context_keep_exec(stream->id.context, &stream->execs.running, trace->length);
     ag_failure_note(stream, destroy(stream, trace), "destroying a trace");
@@ -175,7 +176,7 @@ bool ag_execs_replace_event(struct ag_stream *stream, CUevent event)
     ag_depth++;
     for (struct ag_trace *trace = stream->execs.traces, *next; trace != NULL; trace = next) {
         next = trace->next;
-        if (!trace->events && !trace->ends.asked)
+        if ((!trace->events && !trace->ends.asked) || AG_MUTANT(event_stays_in_exec))
             continue;
         CUevent own = ag_execs_own_event(stream, 0);
         CUresult result =

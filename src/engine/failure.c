@@ -3,6 +3,7 @@
 #include "engine/failure.h"
 
 #include "engine/engine.h"
+#include "mutant.h"
 #include "observe/log.h"
 
 void ag_failure_note_slow(struct ag_stream *stream, CUresult result, const char *what)
@@ -17,6 +18,8 @@ bool ag_failure_refused(struct ag_stream *stream, CUresult result, const char *w
         return false;
     ag_failure_note(stream, result, what);
     int none = CUDA_SUCCESS;
+    if (AG_MUTANT(refusal_untold))
+        return true;
     if (atomic_compare_exchange_strong(&stream->id.context->refused, &none, (int)result))
         atomic_fetch_add(&ag_refused, 1);
     return true;
@@ -25,7 +28,8 @@ bool ag_failure_refused(struct ag_stream *stream, CUresult result, const char *w
 void ag_failure_spoil(struct ag_stream *stream, struct ag_node *node)
 {
     struct ag_refusals *refusals = &stream->refusals;
-    node->bad |= AG_BAD;
+    if (!AG_MUTANT(refused_is_held))
+        node->bad |= AG_BAD;
     refusals->until = stream->counters.ops + ag_backoff_next(&refusals->again, AG_BAD_OPS);
 }
 

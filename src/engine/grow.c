@@ -19,11 +19,13 @@
 #include "engine/query.h"
 #include "engine/staging.h"
 #include "engine/young.h"
+#include "mutant.h"
 
 static bool all_idle(void)
 {
     atomic_fetch_add(&ag_capture_breakers, 1);
-    bool all = !ag_captures_about() && !ag_outstanding_in_context(NULL, NULL);
+    bool all = !ag_captures_about() &&
+               (!ag_outstanding_in_context(NULL, NULL) || AG_MUTANT(grows_beside_work));
     atomic_fetch_sub(&ag_capture_breakers, 1);
     return all;
 }
@@ -83,6 +85,10 @@ void ag_engine_waited(void)
 {
     if (!all_idle()) /* mostly; and nobody has to wait for the look */
         return;
+    if (AG_MUTANT(grows_beside_threads)) {
+        grow();
+        return;
+    }
     ag_issuer_grows();
     grow();
     ag_issuer_has_grown();

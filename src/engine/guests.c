@@ -10,6 +10,7 @@
 #include "engine/pinned.h"
 #include "engine/query.h"
 #include "engine/sequence.h"
+#include "mutant.h"
 #include "policy/policy.h"
 
 void ag_guests_forget_all(void)
@@ -47,6 +48,8 @@ static void come_before(struct ag_stream *stream, struct ag_stream *other, uint6
 /* Whether their kinds allow it: only events order the guest's work with the host's. */
 static bool have_kinds(const struct ag_stream *host, const struct ag_stream *guest)
 {
+    if (AG_MUTANT(kinds_mixed))
+        return true;
     if (guest->id.kind == AG_STREAM_NONBLOCKING)
         return host->id.kind == AG_STREAM_NONBLOCKING || host->id.kind == AG_STREAM_LEGACY;
     return guest->id.kind == AG_STREAM_BLOCKING && host->id.kind == AG_STREAM_BLOCKING;
@@ -126,8 +129,9 @@ static enum standing stands(struct ag_stream *stream, const struct ag_stream *ho
         struct ag_waited_for waited;
         stream = step_behind(stream, first, &waited);
         if (stream == NULL)
-            return UNKNOWN;
-        if (waited.within == host && waited.number == host->seq.number && waited.depth != 0)
+            return AG_MUTANT(guest_unordered) ? BEFORE : UNKNOWN;
+        if (waited.within == host && waited.number == host->seq.number && waited.depth != 0 &&
+            !AG_MUTANT(guest_within))
             standing = WITHIN;
         if (stream == host || ag_guests_host(stream) == host)
             return standing;
@@ -170,7 +174,7 @@ static bool has_priority(struct ag_stream *stream)
 static bool have_one_priority(struct ag_stream *host, struct ag_stream *guest)
 {
     if (has_priority(host) && has_priority(guest))
-        return host->visit.priority == guest->visit.priority;
+        return host->visit.priority == guest->visit.priority || AG_MUTANT(priorities_mixed);
     stay_away(&guest->visit);
     return false;
 }
@@ -373,7 +377,7 @@ static void wait_for(struct ag_stream *host, CUstream handle, CUevent event)
    a wait and a record at least, which take no place there. */
 void ag_guests_replayed(struct ag_stream *host, const struct ag_trace *trace)
 {
-    for (unsigned i = 1; i < trace->ends.branches; i++) {
+    for (unsigned i = 1; i < trace->ends.branches && !AG_MUTANT(guest_goes_on); i++) {
         const struct ag_step *last = &trace->step[trace->ends.last[i]];
         wait_for(host, host->hosting.guest[i].handle,
                  last->own != 0 ? trace->ends.own[last->own - 1] : ag_node_event(last->node));

@@ -27,6 +27,7 @@
 #include "engine/young.h"
 #include "graph/function.h"
 #include "graph/setting.h"
+#include "mutant.h"
 #include "observe/callsite.h"
 #include "observe/log.h"
 #include "observe/patience.h"
@@ -60,7 +61,7 @@ static void stream_goes(struct ag_stream *stream)
     if (captures)
         ag_stream_kill(stream);
     else
-        ag_stream_vacate(stream, left);
+        ag_stream_vacate(stream, AG_MUTANT(graphs_inherited_at_once) ? 0 : left);
 }
 
 /* The next stream of that name is another one. The calling thread sees that by the name alone. */
@@ -129,9 +130,10 @@ void ag_engine_capture_prepare(CUstream handle, bool ptsz)
     (void)ag_stream_find(handle, ptsz, ag_context_current()); /* known from now on: see begun */
     atomic_fetch_add(&ag_captures_beginning, 1);
     uint64_t slept = 0;
-    while (atomic_load(&ag_capture_breakers) != 0 && ag_patience_lasts(&slept, AG_PATIENCE_LONG_NS))
+    while (atomic_load(&ag_capture_breakers) != 0 && !AG_MUTANT(capture_waits_for_nobody) &&
+           ag_patience_lasts(&slept, AG_PATIENCE_LONG_NS))
         continue;
-    if (atomic_load(&ag_listeners) != 0)
+    if (atomic_load(&ag_listeners) != 0 && !AG_MUTANT(capture_leaves_held))
         ag_engine_barrier_all(AG_REASON_CAPTURE);
 }
 
@@ -265,7 +267,7 @@ static void forget_functions(uint32_t retired)
 static void functions_gone(const struct ag_functions *which)
 {
     AG_NOTE(ag_note_functions_changed());
-    forget_functions(ag_functions_retire(which));
+    forget_functions(AG_MUTANT(functions_stay) ? 0 : ag_functions_retire(which));
     AG_CALLSITE();
 }
 
@@ -412,7 +414,7 @@ void ag_engine_stack_begins(void)
 void ag_engine_stack_ends(bool changed)
 {
     const struct ag_context *context = ag_context_peek(ag_context_current());
-    if (changed && context != NULL)
+    if (changed && context != NULL && !AG_MUTANT(stack_stays))
         (void)each_stream(drop_traces, context);
     atomic_fetch_sub(&ag_hold_bans, 1);
     AG_CALLSITE();
@@ -504,7 +506,7 @@ void ag_engine_leave(void)
         return;
     atomic_fetch_add(&ag_hold_bans, 1);
     bool past = interrupted();
-    if (!ag_watchdog_flush(AG_REASON_EXIT) || past)
+    if ((!AG_MUTANT(exit_leaves_held) && !ag_watchdog_flush(AG_REASON_EXIT)) || past)
         ag_depth++;
     ag_watchdog_stop();
 }

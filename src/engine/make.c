@@ -24,6 +24,7 @@
 #include "graph/node.h"
 #include "graph/setting.h"
 #include "graph/variant.h"
+#include "mutant.h"
 #include "observe/log.h"
 #include "observe/verbose.h"
 #include "policy/policy.h"
@@ -68,13 +69,13 @@ static enum room take_exec(struct ag_stream *stream, struct ag_node *leaf, bool 
 {
     struct ag_context *context = stream->id.context;
     uint32_t ops = leaf->depth, copied = copies(leaf);
-    unsigned paths = ag_fork_paths(leaf);
+    unsigned paths = AG_MUTANT(paths_count_once) ? 1 : ag_fork_paths(leaf);
     if (paths > 1 &&
         !ag_context_has_branches(context, paths)) { /* shorter ones have fewer, maybe */
         ag_pace_bound(stream, ops * (paths - 1) / paths);
         return NO_ROOM;
     }
-    if (copied > AG_MOST_COPIES) {
+    if (copied > AG_MOST_COPIES && !AG_MUTANT(many_copies)) {
         ag_pace_bound(stream, ops * AG_MOST_COPIES / copied);
         return NO_ROOM;
     }
@@ -155,6 +156,8 @@ static bool prepare_events(struct ag_stream *stream, const struct ag_node *leaf)
 static CUresult complete(struct ag_stream *stream, struct ag_trace **trace)
 {
     CUresult result = ag_aside_instantiate(stream->id.context, *trace);
+    if (result == CUDA_SUCCESS && AG_MUTANT(making_takes_a_place))
+        result = ag_real.cuEventRecord(ag_execs_own_event(stream, 0), stream->id.handle);
     if (result == CUDA_SUCCESS)
         return result;
     if (result != CUDA_ERROR_NOT_READY) /* or it is not ours */
@@ -228,9 +231,9 @@ static bool needs_setter(const struct ag_node *leaf)
 
 static void try_to_make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
-    if ((ag_aside_others() && needs_setter(leaf)) || !ag_fork_is_whole(leaf) ||
-        ag_relay_is_needed(stream) || ag_aside_waits() || ag_captures_about() ||
-        ag_query_captures(stream->id.handle))
+    if ((ag_aside_others() && needs_setter(leaf)) ||
+        (!ag_fork_is_whole(leaf) && !AG_MUTANT(branches_unjoined)) || ag_relay_is_needed(stream) ||
+        ag_aside_waits() || ag_captures_about() || ag_query_captures(stream->id.handle))
         return;
     CUstreamCaptureMode mode;
     if (!ag_query_relax(&mode))
@@ -255,7 +258,7 @@ static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 
 void ag_make(struct ag_stream *stream, struct ag_node *leaf)
 {
-    make(stream, leaf, false);
+    make(stream, leaf, AG_MUTANT(grows_without_wait));
 }
 
 void ag_make_wanted(struct ag_stream *stream)

@@ -7,6 +7,7 @@
 
 #include "driver/driver.h"
 #include "engine/hot.h"
+#include "mutant.h"
 
 enum { LOG2_ANSWERS = 6 };
 
@@ -106,7 +107,8 @@ static const struct answer *known(struct ag_answers *answers, CUdeviceptr addres
 {
     *state = atomic_load(&ag_memory_state);
     struct answer *answer = answers != NULL ? place_of(answers, address, *state) : NULL;
-    bool holds = answer != NULL && answer->address == address && answer->state == *state;
+    bool holds = answer != NULL && answer->address == address &&
+                 (answer->state == *state || AG_MUTANT(answers_stay));
     return holds ? answer : NULL;
 }
 
@@ -123,8 +125,11 @@ static void remember(struct ag_answers **answers, struct answer *fresh, uint64_t
 
 static CUmemorytype type_of(const struct answer *answer, size_t bytes, unsigned access)
 {
-    bool within = bytes <= answer->room || answer->type == AG_MEMORY_PAGEABLE;
-    return within && (answer->access & access) == access ? answer->type : 0;
+    bool within =
+        bytes <= answer->room || answer->type == AG_MEMORY_PAGEABLE || AG_MUTANT(range_unchecked);
+    return within && ((answer->access & access) == access || AG_MUTANT(access_unchecked))
+               ? answer->type
+               : 0;
 }
 
 CUmemorytype ag_memory_at(struct ag_answers **answers, CUdeviceptr address, size_t bytes,

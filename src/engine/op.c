@@ -15,6 +15,7 @@
 #include "engine/pinned.h"
 #include "engine/staging.h"
 #include "graph/function.h"
+#include "mutant.h"
 #include "policy/policy.h"
 
 AG_HOLDS(struct ag_recorder, left, AG_MOST_LENGTH);
@@ -82,7 +83,8 @@ static bool keep(struct ag_stream *stream, struct ag_node *node, void *const *fr
 static void pass_by(struct ag_stream *stream)
 {
     AG_ACCOUNT(ag_account_alone(stream, stream->recorder.cursor->depth != 0));
-    ag_stream_end(stream, true, AG_REASON_STREAM_BARRIER);
+    if (!AG_MUTANT(eager_passes_held))
+        ag_stream_end(stream, true, AG_REASON_STREAM_BARRIER);
     if (atomic_load(&ag_pauses) == 0)
         ag_recorder_foreign(&stream->recorder);
     stream->counters.ops++;
@@ -117,9 +119,10 @@ static bool begin(struct ag_stream *stream, struct ag_node *node, const struct a
 static bool takes(const struct ag_node *node, bool predicted, const struct ag_op *op)
 {
     bool equal = predicted || memcmp(node->op.shape, op->shape, sizeof op->shape) == 0;
-    if (UNLIKELY(node->bad != 0) && (equal || node->bad != AG_BAD_SHAPE))
+    if (UNLIKELY(node->bad != 0) && !AG_MUTANT(refused_is_held) &&
+        (equal || node->bad != AG_BAD_SHAPE))
         return false;
-    return LIKELY(equal) || op->kind != AG_OP_KERNEL || fits(op);
+    return LIKELY(equal) || op->kind != AG_OP_KERNEL || fits(op) || AG_MUTANT(shapes_unchecked);
 }
 
 static inline bool is_upload(const struct ag_described *call)
@@ -131,7 +134,7 @@ static inline bool is_upload(const struct ag_described *call)
 static bool is_certain(struct ag_stream *stream, const struct ag_described *call)
 {
     if (call->op.kind == AG_OP_MEMSET)
-        return ag_memset_is_certain(call, &stream->answers);
+        return ag_memset_is_certain(call, &stream->answers) || AG_MUTANT(memset_unchecked);
     return LIKELY(!is_upload(call)) || ag_staging_has_room(stream, call);
 }
 

@@ -70,6 +70,11 @@ static bool counts(const struct ag_stream *stream, const struct ag_context *cont
            (context == NULL || stream->id.context == context);
 }
 
+static bool is_anothers(const struct ag_stream *stream)
+{
+    return ag_issuer_is_another(stream) && !AG_MUTANT(threads_are_done);
+}
+
 /* The lock keeps the stream from being destroyed meanwhile. Another thread may be at work on a
    stream whose lock is taken. */
 static bool is_busy(struct ag_stream *stream, const struct ag_context *context,
@@ -77,10 +82,10 @@ static bool is_busy(struct ag_stream *stream, const struct ag_context *context,
 {
     if (!counts(stream, context, but))
         return false;
-    if (ag_issuer_is_another(stream) || !ag_stream_trylock(stream))
+    if (is_anothers(stream) || !ag_stream_trylock(stream))
         return true;
     bool busy = counts(stream, context, but) &&
-                (ag_issuer_is_another(stream) || is_outstanding(stream, but, context == NULL));
+                (is_anothers(stream) || is_outstanding(stream, but, context == NULL));
     ag_stream_unlock(stream);
     return busy;
 }
@@ -94,7 +99,8 @@ bool ag_outstanding_in_context(struct ag_context *context, const struct ag_strea
     if (stream != NULL && is_busy(stream, context, but))
         return true;
     ag_depth++;
-    bool settled = ag_query_is_settled(context) && ag_young_rest(context);
+    bool settled = (ag_query_is_settled(context) || AG_MUTANT(left_is_done)) &&
+                   (ag_young_rest(context) || AG_MUTANT(young_is_done));
     ag_depth--;
     if (!settled)
         return true;

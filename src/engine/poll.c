@@ -15,6 +15,7 @@
 #include "engine/observe.h"
 #include "engine/registry.h"
 #include "engine/settle.h"
+#include "mutant.h"
 #include "policy/policy.h"
 
 /* A number that is another one when the thread has issued anything. A stream that another thread
@@ -34,7 +35,7 @@ static uint64_t issued(void)
 static bool polls(void)
 {
     uint64_t now = issued();
-    bool again = ag_self.asked == now && ag_done.told >= AG_POLLS - 1;
+    bool again = !AG_MUTANT(nobody_polls) && ag_self.asked == now && ag_done.told >= AG_POLLS - 1;
     if (ag_self.asked != now || again)
         ag_done.told = 0;
     ag_self.asked = now;
@@ -47,7 +48,7 @@ bool ag_engine_asks_event(CUevent event)
     bool held = false;
     if (!polls() && !ag_context_refused(&current) &&
         (atomic_load(&ag_event_streams) == 0 || ag_event_stays(event, current, &held)))
-        return held;
+        return held && !AG_MUTANT(held_has_happened);
     AG_NOTE(ag_note_barrier(ag_cause, 0));
     ag_engine_barrier_event(event, AG_REASON_BARRIER);
     return false;
@@ -69,7 +70,7 @@ bool ag_engine_asks_stream(CUstream handle, bool ptsz)
         stream = ag_stream_peek(handle, ptsz, current);
     if (is_plain(stream) && stream->id.context->ctx == current) {
         if (atomic_load_explicit(&stream->seq.held, memory_order_relaxed) != 0)
-            return true;
+            return !AG_MUTANT(held_is_idle);
         ag_order_before(stream);
         return false;
     }

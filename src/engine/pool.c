@@ -14,6 +14,7 @@
 #include "engine/query.h"
 #include "engine/sequence.h"
 #include "engine/submit.h"
+#include "mutant.h"
 #include "observe/callsite.h"
 
 /* The only stream that has given memory back, in the life that it says; or more than one has. */
@@ -56,7 +57,7 @@ void ag_engine_allocates(CUstream handle, bool ptsz)
         return;
     CUcontext current = ag_context_current();
     const struct ag_stream *stream = ag_stream_peek(handle, ptsz, current);
-    if (stream == NULL || !frees_alone(stream))
+    if ((stream == NULL || !frees_alone(stream)) && !AG_MUTANT(allocation_ahead))
         ag_engine_barrier_stream(handle, ptsz, AG_REASON_STREAM_BARRIER);
 }
 
@@ -116,9 +117,10 @@ bool ag_engine_free(CUdeviceptr address, CUstream handle, bool ptsz)
         return false;
     if (UNLIKELY(stream->execs.living != NULL) && stream->seq.held == 0)
         ag_make_living(stream);
-    bool waits = stream->seq.held != 0 && stream->id.context->ctx == current &&
-                 free_is_certain(stream, address) && ag_sequence_free(stream, address);
-    if (!waits && stream->seq.held != 0)
+    bool waits = stream->seq.held != 0 && !AG_MUTANT(free_ahead) &&
+                 stream->id.context->ctx == current && free_is_certain(stream, address) &&
+                 ag_sequence_free(stream, address);
+    if (!waits && stream->seq.held != 0 && !AG_MUTANT(free_ahead))
         ag_stream_end(stream, true, AG_REASON_STREAM_BARRIER);
     ag_stream_unlock(stream);
     AG_CALLSITE();

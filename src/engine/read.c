@@ -20,6 +20,7 @@
 #include "engine/pinned.h"
 #include "engine/sequence.h"
 #include "engine/turns.h"
+#include "mutant.h"
 #include "observe/callsite.h"
 
 /* Where the copy goes. */
@@ -83,7 +84,7 @@ static enum ag_read step(struct ag_stream *stream, const struct ag_read_call *ca
                          enum place place, CUcontext current, bool noted)
 {
     struct launch launch;
-    if (!describe(&launch, stream, call, place, current))
+    if (!describe(&launch, stream, call, AG_MUTANT(read_back_late) ? PAGEABLE : place, current))
         return AG_READ_NOT;
     if (!noted)
         AG_NOTE(ag_note_read(stream, call));
@@ -104,7 +105,8 @@ static bool begin(struct ag_stream *stream, CUcontext current, uint32_t *number)
         !ag_op_is_eligible(stream, current) || !ag_guests_have_joined(stream) ||
         !ag_fetch_begin(fetch, stream, number))
         return false;
-    bool alone = !ag_outstanding_in_context(stream->id.context, stream);
+    bool alone =
+        AG_MUTANT(read_back_beside_work) || !ag_outstanding_in_context(stream->id.context, stream);
     if (!alone)
         ag_fetch_end(fetch, *number);
     return alone;
@@ -141,7 +143,10 @@ static bool arrive(const struct ag_fetch *fetch, uint32_t number, CUevent event,
 {
     CUresult result =
         event != NULL ? ag_real.cuEventSynchronize(event) : ag_real.cuStreamSynchronize(handle);
-    bool arrived = result == CUDA_SUCCESS && (place == PINNED || take(fetch, number, call));
+    if (AG_MUTANT(read_back_late))
+        place = PAGEABLE;
+    bool arrived = (result == CUDA_SUCCESS || AG_MUTANT(read_error_hidden)) &&
+                   (place == PINNED || take(fetch, number, call));
     if (!arrived)
         atomic_fetch_add(&ag_context_errors, 1);
     return arrived;
@@ -167,7 +172,7 @@ static enum place prepare(const struct ag_read_call *call, bool ready)
     enum place place = place_of(call);
     if (!ready && is_waited(call, place))
         return ELSEWHERE;
-    if (place == PAGEABLE)
+    if (place == PAGEABLE && !AG_MUTANT(pages_untouched))
         touch(call->dst, call->bytes);
     return place;
 }
@@ -296,6 +301,8 @@ static void note_copy(struct ag_stream *stream, uint64_t number, enum ag_read re
     ag_note_submit(stream, 0, AG_REASON_HOST_WAIT, began, stream->counters.patches, 0);
 }
 
+static _Thread_local struct ag_read_call late; /* of the mutation read_back_late */
+
 /* The host waits for the stream, which is locked, and which this thread may read back from. */
 static void bring(struct ag_stream *stream, CUcontext current, uint32_t number,
                   struct ag_wait_call *wait)
@@ -308,6 +315,8 @@ static void bring(struct ag_stream *stream, CUcontext current, uint32_t number,
     enum ag_read read = step(stream, &call, PINNED, current, true);
     if (read == AG_READ_DONE) {
         *wait = (struct ag_wait_call){fetch, number};
+        if (AG_MUTANT(read_back_late))
+            late = call;
         atomic_store(&fetch->marked, true);
         ag_done.reads = true;
         return;
@@ -346,6 +355,8 @@ void ag_engine_stream_waits(CUstream handle, bool ptsz, struct ag_wait_call *wai
 void ag_engine_stream_waited(const struct ag_wait_call *wait, CUresult result)
 {
     ag_done.reads = false;
+    if (AG_MUTANT(read_back_late) && wait->fetch != NULL)
+        (void)take(wait->fetch, wait->number, &late);
     if (wait->fetch != NULL)
         ag_fetch_end(wait->fetch, wait->number);
     const struct ag_context *context = ag_context_peek(ag_context_current());

@@ -6,6 +6,7 @@
 #include "engine/aside.h"
 #include "engine/failure.h"
 #include "engine/sequence.h"
+#include "mutant.h"
 #include "policy/policy.h"
 
 static bool make(struct ag_stream *stream)
@@ -53,7 +54,7 @@ void ag_relay_absorb(struct ag_stream *stream)
 {
     bool pushed;
     /* The handle means the stream of the context that is current. */
-    if (ag_context_enter(stream->id.context, &pushed)) {
+    if (!AG_MUTANT(owner_passes_relay) && ag_context_enter(stream->id.context, &pushed)) {
         CUresult result = ag_real.cuEventRecord(stream->relay.done, stream->relay.stream);
         ag_failure_note(stream, result, "relaying held ops");
         if (result == CUDA_SUCCESS)
@@ -86,7 +87,8 @@ bool ag_relay_prepare(struct ag_stream *stream)
 
 void ag_relay_begins(struct ag_stream *stream)
 {
-    wait_for(stream, stream->relay.stream, stream->relay.mark);
+    if (!AG_MUTANT(relay_passes_owner))
+        wait_for(stream, stream->relay.stream, stream->relay.mark);
 }
 
 void ag_relay_ends(struct ag_stream *stream)

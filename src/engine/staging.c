@@ -12,6 +12,7 @@
 #include "engine/outstanding.h"
 #include "engine/query.h"
 #include "graph/node.h"
+#include "mutant.h"
 
 enum {
     LINE = 64, /* bytes: places begin at a line of the cache */
@@ -53,7 +54,8 @@ static struct ag_ring *find(struct ag_context *context)
 {
     pthread_mutex_lock(&lock);
     struct ag_ring **link = &context->rings, *ring;
-    while ((ring = *link) != NULL && !ag_left_has_settled(&context->leavings, ring->behind))
+    while ((ring = *link) != NULL && !AG_MUTANT(ring_taken_at_once) &&
+           !ag_left_has_settled(&context->leavings, ring->behind))
         link = &ring->next;
     if (ring != NULL)
         *link = ring->next;
@@ -156,7 +158,7 @@ static bool is_free(struct ag_ring *ring, unsigned part)
 {
     if (ring->marked >> part & 1 && ag_query_has_run(ring->pinned.done[part]))
         ring->marked &= ~(1u << part);
-    return ((ring->full | ring->marked) >> part & 1) == 0;
+    return ((ring->full | ring->marked) >> part & 1) == 0 || AG_MUTANT(place_used_at_once);
 }
 
 bool ag_staging_has_room(struct ag_stream *stream, const struct ag_described *call)
@@ -187,7 +189,7 @@ void ag_staging_take(struct ag_stream *stream, struct ag_described *call)
     memcpy(to, call->upload, bytes);
     ring->used += place(bytes);
     stream->staging.taken++;
-    call->arguments.copy.src = (uint64_t)to;
+    call->arguments.copy.src = (uint64_t)(AG_MUTANT(upload_reads_late) ? call->upload : to);
     call->arguments.copy.src_buffer = ring->pinned.buffer;
 }
 

@@ -27,13 +27,14 @@
 #include "engine/turns.h"
 #include "graph/node.h"
 #include "graph/variant.h"
+#include "mutant.h"
 #include "observe/range.h"
 
 /* Whether the program records the events of the trace as it did when that was made. Else the next
    trace has a node for each record. */
 static __attribute__((noinline)) bool matches(struct ag_stream *stream, struct ag_trace *trace)
 {
-    if (ag_fork_matches(trace->step, &trace->ends)) {
+    if (ag_fork_matches(trace->step, &trace->ends) || AG_MUTANT(records_lost)) {
         CUresult result = ag_trace_set_records(trace);
         ag_failure_note(stream, result, "giving a graph its events");
         if (result == CUDA_SUCCESS)
@@ -56,11 +57,12 @@ static INLINE uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CU
     trace->leaf->trace = trace; /* the one in use */
     if (UNLIKELY(trace->ends.branches > 1) && !matches(stream, trace))
         return 0;
-    if (UNLIKELY(trace->paths > 1) && !ag_paths_take(stream, trace))
+    if (UNLIKELY(trace->paths > 1) && !AG_MUTANT(paths_take_no_queue) &&
+        !ag_paths_take(stream, trace))
         return 0;
     uint64_t patches = stream->counters.patches;
     CUresult result = ag_trace_replay(trace, target, &stream->counters);
-    if (result != CUDA_SUCCESS) {
+    if (result != CUDA_SUCCESS && !AG_MUTANT(refused_replay_counts)) {
         ag_failure_note(stream, result, "replaying a trace");
         ag_make_failed(stream, trace->leaf);
         ag_execs_drop(stream, trace);
@@ -211,9 +213,13 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
         part = replay_rest(stream, part, target, reason);
         held = stream->seq.held;
     }
-    for (uint32_t i = part.replayed + 1; i <= held; i++)
-        submit_one(stream, stream->seq.path[i],
-                   ag_guests_target(stream, &stream->seq.path[i]->op, target));
+    for (uint32_t i = part.replayed + 1; i <= held; i++) {
+        struct ag_node *node =
+            stream->seq.path[AG_MUTANT(order_reversed) ? held + part.replayed + 1 - i : i];
+        submit_one(stream, node,
+                   AG_MUTANT(branches_to_host) ? target
+                                               : ag_guests_target(stream, &node->op, target));
+    }
     ag_pinned_flush(stream, target);
     if (UNLIKELY((stream->seq.free_count | stream->seq.gone_count) != 0))
         release(stream, target, entered);

@@ -9,6 +9,7 @@
 
 #include "driver/driver.h"
 #include "graph/words.h"
+#include "mutant.h"
 #include "observe/futex.h"
 #include "observe/patience.h"
 #include "policy/policy.h"
@@ -91,7 +92,7 @@ static inline bool number_of(const struct ag_function *function, uint32_t shared
     const struct ag_settings *settings = function->settings;
     *number = settings != NULL ? atomic_load_explicit(&settings->now, memory_order_relaxed) : 0;
     uint32_t limit = atomic_load(&function->limits.shared);
-    return shared <= limit && (settings == NULL || *number != 0);
+    return (shared <= limit || AG_MUTANT(limit_unchecked)) && (settings == NULL || *number != 0);
 }
 
 /* The op has more shared memory than any before. This is said before the settings are read: a

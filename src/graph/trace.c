@@ -9,6 +9,7 @@
 #include "driver/driver.h"
 #include "graph/fork.h"
 #include "graph/node.h"
+#include "mutant.h"
 #include "policy/policy.h"
 
 /* -- Building ------------------------------------------------------------- */
@@ -280,11 +281,12 @@ CUresult ag_trace_destroy(struct ag_trace *trace)
 /* Whether updating the exec as a whole from its source graph is cheaper than node by node. */
 static bool update_is_cheaper(const struct ag_trace *trace, uint32_t changed)
 {
-    if (trace->by_node || ag_opt.update_strategy == AG_UPDATE_SET_PARAMS)
+    if ((trace->by_node && !AG_MUTANT(events_updated_whole)) ||
+        ag_opt.update_strategy == AG_UPDATE_SET_PARAMS)
         return false;
     if (ag_opt.update_strategy == AG_UPDATE_EXEC_UPDATE)
         return true;
-    return changed * AG_UPDATE_PART > trace->length;
+    return changed * AG_UPDATE_PART > trace->length || AG_MUTANT(events_updated_whole);
 }
 
 static CUresult update(struct ag_trace *trace, struct ag_counters *counters)
@@ -321,7 +323,8 @@ static inline __attribute__((always_inline)) bool is_stale(const struct ag_trace
                                                            struct ag_step *step)
 {
     const struct ag_node *node = step->node;
-    if (__builtin_expect(step->version == node->version, 1) || step->graph_node == NULL)
+    if (__builtin_expect(step->version == node->version, 1) || step->graph_node == NULL ||
+        AG_MUTANT(arguments_stay))
         return false;
     /* The node has been given other events by sequences that are not held, a lone record say. */
     bool alone = trace->variant == trace && node->below + (node->trace != NULL) == 1 &&
