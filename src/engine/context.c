@@ -284,6 +284,7 @@ bool ag_context_take_exec(struct ag_context *context, uint32_t ops, unsigned pat
                           bool *grows)
 {
     bool is_long = ops > AG_EXEC_SHORT;
+    paths = AG_MUTANT(paths_count_once) ? 1 : paths;
     pthread_mutex_lock(&lock);
     long *execs = context->execs, *grown = context->grown;
     /* What execs took stays with the context when they are destroyed, and is given again without a
@@ -331,7 +332,7 @@ void ag_context_give_exec(struct ag_context *context, uint32_t ops, unsigned pat
     bool is_long = ops > AG_EXEC_SHORT;
     pthread_mutex_lock(&lock);
     context->count--;
-    context->execs[is_long] -= paths;
+    context->execs[is_long] -= AG_MUTANT(paths_count_once) ? 1 : paths;
     context->made[is_long] -= made;
     context->memory -= ag_exec_kb(ops);
     pthread_mutex_unlock(&lock);

@@ -55,7 +55,7 @@ static uint32_t copies(const struct ag_node *leaf)
     uint32_t count = 0;
     for (const struct ag_node *node = leaf; node->parent != NULL; node = node->parent)
         count += node->op.kind == AG_OP_COPY && !ag_node_is_from_host(node);
-    return count;
+    return AG_MUTANT(many_copies) ? 0 : count;
 }
 
 static void destroy_buried(struct ag_stream *stream, bool idle)
@@ -69,13 +69,13 @@ static enum room take_exec(struct ag_stream *stream, struct ag_node *leaf, bool 
 {
     struct ag_context *context = stream->id.context;
     uint32_t ops = leaf->depth, copied = copies(leaf);
-    unsigned paths = AG_MUTANT(paths_count_once) ? 1 : ag_fork_paths(leaf);
+    unsigned paths = ag_fork_paths(leaf);
     if (paths > 1 &&
         !ag_context_has_branches(context, paths)) { /* shorter ones have fewer, maybe */
         ag_pace_bound(stream, ops * (paths - 1) / paths);
         return NO_ROOM;
     }
-    if (copied > AG_MOST_COPIES && !AG_MUTANT(many_copies)) {
+    if (copied > AG_MOST_COPIES) {
         ag_pace_bound(stream, ops * AG_MOST_COPIES / copied);
         return NO_ROOM;
     }

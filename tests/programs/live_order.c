@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * live_order.c SCENARIO: what comes behind held ops, and must not come before them. A host function
+ * tells what it has found.
+ */
+#include "live.h"
+
+static volatile uint32_t *word; /* that a held kernel sets to the step's number */
+static pthread_barrier_t turn;
+static _Atomic unsigned wrong;
+
+static void CUDA_CB expects(void *step)
+{
+    wrong += get_word(word) != (uint32_t)(uintptr_t)step;
+}
+
+static void CUDA_CB expects_slowly(void *step)
+{
+    usleep(2000);
+    expects(step);
+}
+
+/* A step after the loop is replayed, now and then. */
+static bool differs(uint32_t step)
+{
+    return step > STEPS / 2 && step % 4 == 0;
+}
+
+static void *owner(void *arg)
+{
+    const CUstream own = CU_STREAM_PER_THREAD;
+    OK(cuCtxSetCurrent(ctx));
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        OK(cuLaunchHostFunc(own, expects_slowly, (void *)(uintptr_t)(step - 1)));
+        OK(launch_mix(buffer[0], N, step, own));
+        OK(launch_word(flag, word, step, own));
+        pthread_barrier_wait(&turn);
+        pthread_barrier_wait(&turn); /* what is held has been submitted by another thread */
+        OK(launch_mix(buffer[0], N, 3, own));
+        OK(cuStreamSynchronize(own));
+    }
+    return arg;
+}
+
+/* A relay comes behind what its owner has submitted. */
+static void relayed(void)
+{
+    pthread_t thread;
+    word = host_words(1);
+    CHECK(pthread_barrier_init(&turn, NULL, 2) == 0);
+    CHECK(pthread_create(&thread, NULL, owner, NULL) == 0);
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        CUdeviceptr at;
+        pthread_barrier_wait(&turn);
+        if (differs(step)) {
+            OK(cuMemAlloc(&at, 64));
+            OK(cuMemFree(at));
+        }
+        pthread_barrier_wait(&turn);
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+/* A call in a guest's stream comes behind the branch, which its host holds. */
+static void branch(void)
+{
+    CUstream host = made(CU_STREAM_NON_BLOCKING), guest = made(CU_STREAM_NON_BLOCKING);
+    CUevent fork, join;
+    word = host_words(1);
+    OK(cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventCreate(&join, CU_EVENT_DISABLE_TIMING));
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        OK(launch_mix(buffer[0], N, step, host));
+        OK(cuEventRecord(fork, host));
+        OK(cuStreamWaitEvent(guest, fork, 0));
+        OK(launch_mix(buffer[1], N, step, guest));
+        OK(launch_word(flag, word, step, guest));
+        OK(launch_mix(buffer[0], N, 1, host));
+        if (differs(step))
+            OK(cuLaunchHostFunc(guest, expects, (void *)(uintptr_t)step));
+        OK(launch_mix(buffer[1], N, 2, guest));
+        OK(cuEventRecord(join, guest));
+        OK(cuStreamWaitEvent(host, join, 0));
+        OK(launch_mix(buffer[0], N, 3, host));
+        OK(cuStreamSynchronize(host));
+    }
+}
+
+/* An op that cannot be held comes behind those that are: a copy of many bytes. */
+static void eager(void)
+{
+    static uint32_t bytes[1024];
+    CUdeviceptr at;
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    OK(cuMemAlloc(&at, sizeof bytes));
+    OK(cuMemsetD32(at, 1, sizeof bytes / 4));
+    OK(cuCtxSynchronize());
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        OK(launch_mix(at, N, step, s));
+        OK(launch_mix(at, N, 1, s));
+        if (differs(step)) {
+            bytes[0] = step;
+            OK(cuMemcpyHtoDAsync(at, bytes, sizeof bytes, s));
+        }
+        OK(launch_mix(at, N, 2, s));
+        OK(launch_mix(at, N, 3, s));
+        OK(cuStreamSynchronize(s));
+        if (differs(step))
+            show("eager", at);
+    }
+}
+
+/* Memory that is freed behind held kernels goes to nobody before they have run. */
+static void freed(void)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING), t = made(CU_STREAM_NON_BLOCKING);
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        CUdeviceptr x, y;
+        uint32_t found[N];
+        OK(cuMemAllocAsync(&x, 4 * N, s));
+        OK(launch_mix(buffer[0], N, step, s));
+        OK(launch_mix(x, N, 1, s));
+        OK(cuMemFreeAsync(x, s));
+        OK(cuMemAllocAsync(&y, 4 * N, t));
+        OK(cuMemsetD32Async(y, step, N, t));
+        OK(launch_mix(buffer[0], N, 2, s));
+        OK(cuStreamSynchronize(t));
+        OK(cuStreamSynchronize(s));
+        OK(cuMemcpyDtoH(found, y, sizeof found));
+        wrong += found[0] != step;
+        OK(cuMemFreeAsync(y, t));
+        OK(cuStreamSynchronize(t));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {
+        {"relayed", relayed}, {"branch", branch}, {"eager", eager}, {"freed", freed}, {NULL, NULL}};
+    run(all, argc, argv);
+    printf("%u wrong\n", wrong);
+    show_all(argv[1]);
+    return 0;
+}

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: MIT
+"""What comes behind held ops finds them done: by a relay, in a branch, an op that is not held, memory that is freed."""
+import pytest
+
+import compiled
+import helpers
+
+
+@pytest.mark.parametrize("scenario", ["relayed", "branch", "eager", "freed"])
+def test_nothing_comes_before_what_is_held(scenario):
+    command = [compiled.program("live_order"), scenario]
+    env = {"AGSIM_REUSE": 1, **helpers.HELD, "AUTOGRAPH_TRACE_DUEL": "false", "AUTOGRAPH_GRAPH_CREDIT_MS": 1000000}
+    without = helpers.run_logged(command, preload=False, env=env)
+    done = helpers.run_logged(command, env=env)
+    assert (done.stdout, done.stderr) == (without.stdout, without.stderr)
+    assert "0 wrong" in done.stdout
+    assert done.report["replays"] > 20 and done.report["errors"] == 0
