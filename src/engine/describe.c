@@ -257,10 +257,9 @@ static bool resolve(struct ag_described *to, struct ag_answers **answers)
             return false;
         to->upload = (const void *)src;
     }
-    host = host && !AG_MUTANT(allocations_alike);
-    arguments->dst_buffer = host ? dst_buffer : 0;
-    arguments->src_buffer = host ? src_buffer : 0;
-    host = type != CU_MEMORYTYPE_DEVICE;
+    bool named = host && !AG_MUTANT(allocations_alike);
+    arguments->dst_buffer = named ? dst_buffer : 0;
+    arguments->src_buffer = named ? src_buffer : 0;
     p->srcMemoryType = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
     p->dstMemoryType = CU_MEMORYTYPE_DEVICE;
     p->srcHost = host ? (const void *)src : NULL;

@@ -133,10 +133,71 @@ static void freed(void)
     }
 }
 
+/* A held wait is for the record before it. The next one comes behind a kernel that waits for the
+   stream. */
+static void again(void)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING), t = made(CU_STREAM_NON_BLOCKING);
+    CUevent event;
+    alarm(20);
+    word = host_words(1);
+    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        OK(launch_mix(buffer[1], N, step, t));
+        OK(cuEventRecord(event, t));
+        OK(cuStreamWaitEvent(s, event, 0));
+        OK(launch_mix(buffer[0], N, step, s));
+        OK(launch_word(flag, word, step, s));
+        OK(launch_word(spin, word, step, t));
+        OK(cuEventRecord(event, t));
+        OK(launch_mix(buffer[0], N, 2, s));
+        OK(cuStreamSynchronize(s));
+        OK(cuStreamSynchronize(t));
+    }
+}
+
+/* The host waits for an event that is recorded among held ops. */
+static void event(void)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    CUevent event;
+    word = host_words(1);
+    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        OK(launch_mix(buffer[0], N, step, s));
+        OK(launch_word(flag, word, step, s));
+        OK(cuEventRecord(event, s));
+        if (differs(step)) {
+            OK(cuEventSynchronize(event));
+            expects((void *)(uintptr_t)step);
+        }
+        OK(launch_mix(buffer[0], N, 2, s));
+        OK(cuStreamSynchronize(s));
+    }
+}
+
+/* The host waits for a stream in which a kernel waits for another stream of the thread. */
+static void other(void)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING), t = made(CU_STREAM_NON_BLOCKING);
+    word = host_words(1);
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        OK(launch_mix(buffer[0], N, step, s));
+        OK(launch_word(flag, word, step, s));
+        if (differs(step)) {
+            OK(launch_word(spin, word, step, t));
+            OK(cuStreamSynchronize(t));
+        }
+        OK(launch_mix(buffer[0], N, 2, s));
+        OK(cuStreamSynchronize(s));
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"relayed", relayed}, {"branch", branch}, {"eager", eager}, {"freed", freed}, {NULL, NULL}};
+        {"relayed", relayed}, {"branch", branch}, {"eager", eager}, {"freed", freed},
+        {"again", again},     {"event", event},   {"other", other}, {NULL, NULL}};
     run(all, argc, argv);
     printf("%u wrong\n", wrong);
     show_all(argv[1]);
