@@ -61,28 +61,93 @@ static void relayed(void)
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
+/* The host, and then the guest, of a step that forks and joins. */
+static void fork_and_join(CUstream host, CUstream guest, uint32_t step, bool between)
+{
+    static CUevent fork, join;
+    if (fork == NULL) {
+        word = host_words(3);
+        OK(cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
+        OK(cuEventCreate(&join, CU_EVENT_DISABLE_TIMING));
+    }
+    OK(launch_mix(buffer[0], N, step, host));
+    OK(cuEventRecord(fork, host));
+    OK(cuStreamWaitEvent(guest, fork, 0));
+    OK(launch_mix(buffer[1], N, step, guest));
+    OK(launch_word(flag, word, step, guest));
+    OK(launch_mix(buffer[0], N, 1, host));
+    if (between)
+        OK(cuLaunchHostFunc(guest, expects, (void *)(uintptr_t)step));
+    OK(launch_mix(buffer[1], N, 2, guest));
+    OK(cuEventRecord(join, guest));
+    OK(cuStreamWaitEvent(host, join, 0));
+    OK(launch_mix(buffer[0], N, 3, host));
+}
+
 /* A call in a guest's stream comes behind the branch, which its host holds. */
 static void branch(void)
 {
     CUstream host = made(CU_STREAM_NON_BLOCKING), guest = made(CU_STREAM_NON_BLOCKING);
-    CUevent fork, join;
-    word = host_words(1);
-    OK(cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
-    OK(cuEventCreate(&join, CU_EVENT_DISABLE_TIMING));
     for (uint32_t step = 1; step <= STEPS; step++) {
-        OK(launch_mix(buffer[0], N, step, host));
-        OK(cuEventRecord(fork, host));
-        OK(cuStreamWaitEvent(guest, fork, 0));
-        OK(launch_mix(buffer[1], N, step, guest));
-        OK(launch_word(flag, word, step, guest));
-        OK(launch_mix(buffer[0], N, 1, host));
-        if (differs(step))
-            OK(cuLaunchHostFunc(guest, expects, (void *)(uintptr_t)step));
-        OK(launch_mix(buffer[1], N, 2, guest));
-        OK(cuEventRecord(join, guest));
-        OK(cuStreamWaitEvent(host, join, 0));
-        OK(launch_mix(buffer[0], N, 3, host));
+        fork_and_join(host, guest, step, differs(step));
         OK(cuStreamSynchronize(host));
+    }
+}
+
+/* The kernels of each stream have its priority. */
+static void priorities(void)
+{
+    CUstream host = made(CU_STREAM_NON_BLOCKING), guest;
+    OK(cuStreamCreateWithPriority(&guest, CU_STREAM_NON_BLOCKING, -1));
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        fork_and_join(host, guest, step, false);
+        OK(cuStreamSynchronize(host));
+    }
+}
+
+/* A blocking stream comes behind the legacy stream, and the stream from which it forks does not. */
+static void kinds(void)
+{
+    CUstream host = made(CU_STREAM_NON_BLOCKING), guest = made(CU_STREAM_DEFAULT);
+    fork_and_join(host, guest, 0, false);
+    OK(cuStreamSynchronize(host));
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        OK(launch_word(spin, word + 1, step, NULL));
+        fork_and_join(host, guest, step, false);
+        usleep(1000);
+        expects((void *)(uintptr_t)(step - 1));
+        set_word(word + 1, step);
+        OK(cuStreamSynchronize(host));
+    }
+}
+
+/* A record in a step that forks is mostly overwritten by the next one, and needs no node of a
+   graph. Now and then it is that of another event, for which a third stream waits. */
+static void records(void)
+{
+    CUstream host = made(CU_STREAM_NON_BLOCKING), guest = made(CU_STREAM_NON_BLOCKING);
+    CUstream third = made(CU_STREAM_NON_BLOCKING);
+    CUevent event, other;
+    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventCreate(&other, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventRecord(other, host));
+    fork_and_join(host, guest, 0, false);
+    OK(cuStreamSynchronize(host));
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        OK(launch_word(spin, word + 1, step, host));
+        OK(cuEventRecord(differs(step) ? other : event, host));
+        fork_and_join(host, guest, step, false);
+        OK(cuEventRecord(event, host));
+        OK(launch_mix(buffer[0], N, 4, host));
+        if (differs(step)) {
+            OK(cuStreamWaitEvent(third, other, 0));
+            OK(launch_word(flag, word + 2, step, third));
+        }
+        usleep(1000);
+        wrong += get_word(word + 2) == step;
+        set_word(word + 1, step);
+        OK(cuStreamSynchronize(host));
+        OK(cuStreamSynchronize(third));
     }
 }
 
@@ -196,8 +261,10 @@ static void other(void)
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"relayed", relayed}, {"branch", branch}, {"eager", eager}, {"freed", freed},
-        {"again", again},     {"event", event},   {"other", other}, {NULL, NULL}};
+        {"relayed", relayed}, {"branch", branch},   {"priorities", priorities},
+        {"kinds", kinds},     {"records", records}, {"eager", eager},
+        {"freed", freed},     {"again", again},     {"event", event},
+        {"other", other},     {NULL, NULL}};
     run(all, argc, argv);
     printf("%u wrong\n", wrong);
     show_all(argv[1]);
