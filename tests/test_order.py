@@ -22,3 +22,11 @@ def test_nothing_comes_before_what_is_held(scenario):
     assert "0 wrong" in done.stdout
     assert done.report["flushes"]["watchdog"] == 0  # it would submit what a call has left held
     assert done.report["replays"] > 20 and done.report["errors"] == 0
+
+
+@pytest.mark.skipif(not helpers.config()["nvcc"], reason="without nvcc there is no kernel for read-backs")
+def test_a_read_back_tells_of_an_error_before_it():
+    command = [compiled.program("live_order"), "failing"]
+    env = {"AUTOGRAPH_TRACE_DUEL": "false", "AUTOGRAPH_GRAPH_CREDIT_MS": 1000000}
+    done = helpers.run(command, env=env)
+    assert done.stdout == helpers.run(command, preload=False, env=env).stdout == "the copy ends with 700\n"

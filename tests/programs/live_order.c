@@ -258,13 +258,44 @@ static void other(void)
     }
 }
 
+/* Fails if the argument is not 0. */
+static void breaks(const struct agsim_launch *launch, void **params)
+{
+    (void)launch;
+    if (*(uint32_t *)params[0] != 0)
+        agsim_fail(CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+/* A read-back tells of the error of a kernel before it. There are read-backs after some hundred
+   copies. */
+static void failing(void)
+{
+    static const size_t sizes[] = {4};
+    CUmodule module;
+    CUfunction fails;
+    CUstream s = NULL;
+    volatile uint32_t *to = host_words(1);
+    OK(cuModuleLoadData(&module, agsim_register_kernel("breaks", 1, sizes, breaks)));
+    OK(cuModuleGetFunction(&fails, module, "breaks"));
+    for (uint32_t step = 1; step <= 600; step++) {
+        uint32_t last = step == 600;
+        void *args[] = {&last};
+        OK(launch_mix(buffer[0], N, step, s));
+        OK(cuLaunchKernel(fails, 1, 1, 1, 1, 1, 1, 0, s, args, NULL));
+        CUresult result = cuMemcpyDtoH((void *)to, buffer[0], 4);
+        CHECK(last || result == CUDA_SUCCESS);
+        if (last)
+            printf("the copy ends with %d\n", (int)result);
+    }
+    exit(0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"relayed", relayed}, {"branch", branch},   {"priorities", priorities},
-        {"kinds", kinds},     {"records", records}, {"eager", eager},
-        {"freed", freed},     {"again", again},     {"event", event},
-        {"other", other},     {NULL, NULL}};
+        {"relayed", relayed}, {"branch", branch}, {"priorities", priorities}, {"kinds", kinds},
+        {"records", records}, {"eager", eager},   {"freed", freed},           {"again", again},
+        {"event", event},     {"other", other},   {"failing", failing},       {NULL, NULL}};
     run(all, argc, argv);
     printf("%u wrong\n", wrong);
     show_all(argv[1]);
