@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""The rules of docs/semantics.md by number: each has a test (rules.toml), and each mutation of the library leaves one
+out (mutants.def)."""
+import ast
+import re
+
+import semantics
+from complaint import ROOT, at_least, complain
+
+PAGE, RULES, MUTANTS = semantics.PAGE, "tests/rules.toml", "tests/mutants/mutants.def"
+MUTATION = r'^X\((\w+), (\w+),\s+"((?:[^"]|"\s+")*)"\)'
+
+
+def tests_of_rules():
+    """{number: proofs}."""
+    entries = re.findall(r"^(R\d+) = (\[.*?\])$", (ROOT / RULES).read_text(), flags=re.M | re.S)
+    return {rule: ast.literal_eval(tests) for rule, tests in entries}
+
+
+def numbers():
+    """The rules in the order of the page, and the rows of families and variables."""
+    page = semantics.DOCUMENT.read_text()
+    return re.findall(r"\*\*(R\d+):\*\*", page), re.findall(r"^\| ([FV]\d+) ", page, flags=re.M)
+
+
+def twice(names):
+    return sorted({name for name in names if names.count(name) > 1})
+
+
+def of_rules():
+    rules, rows = numbers()
+    tests = tests_of_rules()
+    yield from at_least(150, rules, PAGE)
+    yield from at_least(80, rows, PAGE)
+    for number in twice(rules + rows):
+        yield complain(PAGE, f"{number} stands twice: give the later one a new number", number)
+    for rule in sorted(set(rules) - set(tests)):
+        yield complain(PAGE, f"{rule} has no test: name one in {RULES}, or write one", f"**{rule}:**")
+    for rule in sorted(set(tests) - set(rules)):
+        yield complain(RULES, f"there is no rule {rule}: take it out", f"{rule} =")
+    for rule, proofs in tests.items():
+        if not any(proof.startswith("test_") for proof in proofs):
+            yield complain(RULES, f"{rule}: name a test, not random programs alone", f"{rule} =")
+        for proof in proofs:
+            if not semantics.is_there(proof):
+                yield complain(RULES, f"{rule}: there is no test {proof}", proof)
+    named = {row[0].split()[0] for part in ("Families", "Environment variables of CUDA")
+             for row in semantics.table(semantics.PARTS[part]) if semantics.quoted(row[-1])}
+    for row in sorted(set(rows) - named):
+        yield complain(PAGE, f"{row} names no test", f"| {row} ")
+
+
+def of_mutations():
+    mutations = re.findall(MUTATION, (ROOT / MUTANTS).read_text(), flags=re.M)
+    names = [name for name, _, _ in mutations]
+    source = "\n".join(path.read_text() for path in sorted((ROOT / "src").rglob("*.[ch]")))
+    places = set(re.findall(r"\bAG_MUTANT\((?!name\))([a-z]\w*)\)", source))
+    yield from at_least(60, names, MUTANTS)
+    for name in [*twice(names), *sorted(set(names) ^ places)]:
+        yield complain(MUTANTS, f"{name}: have one entry here and AG_MUTANT({name}) in src/", f"X({name},")
+    for name, rule, _ in mutations:
+        if rule not in tests_of_rules():
+            yield complain(MUTANTS, f"{name}: there is no rule {rule}", f"X({name},")
+
+
+def complaints():
+    yield from of_rules()
+    yield from of_mutations()
