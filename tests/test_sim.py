@@ -364,16 +364,28 @@ def test_counts_calls(tmp_path):
     assert counts["cuInit"] == "1" and "cuMemFree_v2" not in counts
 
 
-INSTANTIATE = """
+# Whether the main thread sleeps: then it waits.
+MAIN_SLEEPS = """
     #include "sim_test.h"
+    static int main_sleeps(void)
+    {
+        char path[64], line[256] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
+        FILE *file = fopen(path, "r");
+        CHECK(file != NULL && fgets(line, sizeof line, file) != NULL);
+        fclose(file);
+        return strrchr(line, ')')[2] == 'S';
+    }
+"""
+
+INSTANTIATE = MAIN_SLEEPS + """
     #include <pthread.h>
     #include <stdbool.h>
     static volatile uint32_t *w;
     static CUstream s, t;
     static void *release(void *arg)
     {
-        usleep(50000);
-        while (arg && get_word(&w[1]) == 0)
+        while (arg ? get_word(&w[1]) == 0 : !main_sleeps())
             usleep(1000); /* nothing waits for this */
         set_word(&w[0], 1);
         return NULL;
@@ -419,8 +431,7 @@ def test_instantiation_waits_for_running_kernels_when_memory_is_short():
                        preload=False).stdout == "did not wait\n"
 
 
-LOCAL_MEMORY = """
-    #include "sim_test.h"
+LOCAL_MEMORY = MAIN_SLEEPS + """
     #include "agsim.h"
     #include <pthread.h>
     #include <sched.h>
@@ -438,8 +449,7 @@ LOCAL_MEMORY = """
     }
     static void *release(void *arg)
     {
-        usleep(50000);
-        while (arg && get_word(&w[1]) == 0)
+        while (arg ? get_word(&w[1]) == 0 : !main_sleeps())
             usleep(1000); /* nothing waits for this */
         set_word(&w[0], 1);
         return NULL;
