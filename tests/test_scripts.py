@@ -286,7 +286,7 @@ def test_cases_are_drawn_by_the_seed_and_their_names_alone(tests):
 
     first = ran("normal")
     assert 5 < len(first) < 50 and first == ran("normal", test_b=PASSES) == ran("normal", more=f"\n\n{PASSES}")
-    assert first < ran("full") and first != ran("normal", seed="2")
+    assert ran("quick") < first < ran("full") and first != ran("normal", seed="2")
     assert len(ran("night")) == len(ran("")) == 200
 
 
