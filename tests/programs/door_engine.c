@@ -412,9 +412,14 @@ void ag_engine_stack_ends(bool changed)
     NOTE("stack(%d) ", (int)changed);
 }
 
-void ag_engine_program_execs(int change)
+void ag_engine_program_made_exec(void)
 {
-    NOTE("execs(%d) ", change);
+    NOTE("made_exec ");
+}
+
+void ag_engine_program_destroyed_exec(void)
+{
+    NOTE("destroyed_exec ");
 }
 
 void ag_engine_flags_told(unsigned *flags)
