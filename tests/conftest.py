@@ -24,6 +24,8 @@ os.umask(0o022)  # a configuration that others may write is not obeyed
 def pytest_configure(config):
     if helpers.SCALE not in helpers.SCALES:
         raise pytest.UsageError(f"AG_SCALE={helpers.SCALE}: give {', '.join(helpers.SCALES)}")
+    if not draw.SEED.isdigit():
+        raise pytest.UsageError(f"AG_SEED={draw.SEED}: give a number")
     missing = helpers.missing_from_build()
     if missing:
         raise pytest.UsageError(

@@ -353,9 +353,11 @@ def test_which_budget_counts():
     assert budget.over(costs, normal, 2.1) == []
 
 
-def test_a_scale_that_does_not_exist(tests):
+def test_a_scale_or_a_seed_that_makes_no_sense(tests):
     done, _ = tests("half")
     assert done.returncode != 0 and "AG_SCALE=half: give quick, normal, full, night" in done.stderr
+    done, _ = tests("normal", env={"AG_SEED": "one"})
+    assert done.returncode != 0 and "AG_SEED=one: give a number" in done.stderr
 
 
 @pytest.fixture(name="tree")
