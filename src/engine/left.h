@@ -53,6 +53,12 @@ static inline bool ag_left_is_settled(const struct ag_leavings *leavings)
     return atomic_load(&leavings->settled) == atomic_load(&leavings->left);
 }
 
+/* How much is not settled, at most. */
+static inline unsigned ag_left_count(const struct ag_leavings *leavings)
+{
+    return atomic_load(&leavings->left) - atomic_load(&leavings->settled);
+}
+
 /* Whether it is settled up to this number. 0: there is nothing to settle. */
 static inline bool ag_left_has_settled(const struct ag_leavings *leavings, unsigned number)
 {

@@ -77,9 +77,12 @@ static unsigned used(const struct ag_context *context)
     return atomic_load(&context->used) + atomic_load(&context->relays) + ag_young_count();
 }
 
+/* A stream that is gone has its queue until its work is done. */
 bool ag_context_has_queues(const struct ag_context *context, unsigned more)
 {
-    return used(context) + atomic_load(&context->paths) + more <= context->queues;
+    return used(context) + ag_left_count(&context->leavings) + atomic_load(&context->paths) +
+               more <=
+           context->queues;
 }
 
 bool ag_context_has_branches(const struct ag_context *context, unsigned more)
@@ -96,9 +99,10 @@ static unsigned needs(const struct ag_trace *trace)
 
 static bool find_queues(struct ag_stream *stream, const struct ag_trace *trace)
 {
-    const struct ag_context *context = stream->id.context;
+    struct ag_context *context = stream->id.context;
     if (ag_context_has_queues(context, needs(trace)))
         return true;
+    (void)ag_query_is_settled(context);
     give_all_back(stream);
     if (ag_context_has_queues(context, needs(trace)))
         return true;

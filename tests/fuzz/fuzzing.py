@@ -189,14 +189,15 @@ class Side:
 def orders(chance, gpu):
     """What may happen in other orders than usual: each now and then, and all of it in one chunk of ten. (AGSIM_EARLY
     is none: on the simulated driver the kernels of these programs do not wait for the one before.)"""
+    queues = chance.choice([1, 2, 3, 4, 6, 7, 10, 14])
     adverse = [
         # Fewer queues of the device than there are streams, which share them in any way; or about as many as streams and
         # paths of graphs need, and those of streams that have gone.
-        (0.6, {"CUDA_DEVICE_MAX_CONNECTIONS": chance.choice([1, 2, 3, 4, 6, 7, 10, 14])}),
+        (0.6, {"CUDA_DEVICE_MAX_CONNECTIONS": queues}),
         (0.5, {"AGSIM_QUEUES": chance.randint(1, 1 << 30)}),
         # What waits in the driver for running kernels. As many streams are free as there are queues: a relay is made
         # only while one is left, and must not be the stream too many (docs/semantics.md, "Known gaps").
-        (0.5, {"AGSIM_LAZY": 1, "AGSIM_GRAPH_FREE": 31, "AGSIM_STREAMS_FREE": 8}),
+        (0.5, {"AGSIM_LAZY": 1, "AGSIM_GRAPH_FREE": 31, "AGSIM_STREAMS_FREE": max(8, queues)}),
         # Nothing runs before a thread waits for it, and a launch may wait for room.
         (0.1, {"AGSIM_LATE": chance.choice([200, 2000]), "AGSIM_ROOM": chance.choice([300, 1024])}),
         # Memory that one stream is about to give back is another one's; a graph takes an event for a destroyed one;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wide_forks BRANCHES KINDS [polls]: while a kernel waits for the host, with more work of its
- * stream behind it, other streams fork and join in steps of ever new shapes. The host lets the
+ * wide_forks BRANCHES KINDS [polls | gone]: while a kernel waits for the host, with more work of
+ * its stream behind it, other streams fork and join in steps of ever new shapes. The host lets the
  * kernel go only once they are done. Prints what came out, which is the same with the library as
  * without it.
  *
- * With `polls` the host asks for the end of each step; else it waits for each eighth.
+ * With `polls` the host asks for the end of each step; else it waits for each eighth. With `gone`
+ * the kernel's stream is destroyed while the kernel waits, and there is one such kernel.
  */
 #include "live.h"
 
@@ -86,7 +87,9 @@ static void make_all(void)
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 3 || (argc == 4 && strcmp(argv[3], "polls") == 0));
+    bool polls = argc == 4 && strcmp(argv[3], "polls") == 0;
+    bool gone = argc == 4 && strcmp(argv[3], "gone") == 0;
+    CHECK(argc == 3 || polls || gone);
     branches = (unsigned)strtoul(argv[1], NULL, 10);
     unsigned kinds = (unsigned)strtoul(argv[2], NULL, 10);
     CHECK(branches > 1 && branches <= MOST);
@@ -94,11 +97,13 @@ int main(int argc, char **argv)
     start();
     make_all();
     uint32_t sum = 0;
-    for (uint32_t round = 1; round <= ROUNDS; round++) {
+    for (uint32_t round = 1; round <= (gone ? 1 : ROUNDS); round++) {
         OK(launch_word(spin, word, round, held));
         OK(launch_mix(buffer[0], N, round, held));
         OK(cuEventRecord(behind, held));
-        sum = loops(kinds, round, argc == 4, sum);
+        if (gone)
+            OK(cuStreamDestroy(held));
+        sum = loops(kinds, round, polls, sum);
         EXPECT(CUDA_ERROR_NOT_READY, cuEventQuery(behind));
         set_word(word, round);
         OK(cuEventSynchronize(behind));
