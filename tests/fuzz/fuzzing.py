@@ -264,14 +264,14 @@ class Tally:
         return len(lines)
 
 
-def campaign(bench, seed, count, chunk=50, limit=None, progress=None):
+def campaign(bench, seed, count, chunk=50, limit=None, progress=None, settings=setting):
     """Compares the programs of `count` seeds; stops after `limit` seconds or ten failures."""
     tally, start, end = Tally(), time.monotonic(), seed + count
     while seed < end and len(tally.failures) < 10:
         if limit and time.monotonic() - start > limit:
             break
         n = min(chunk - seed % chunk, end - seed)
-        how = setting(seed // chunk, bench.gpu)
+        how = settings(seed // chunk, bench.gpu)
         plain, preload = bench.both(["--seed", seed, "--count", n], how)
         done = tally.compare(plain, preload, how)
         for side, name in ((plain, "without"), (preload, "with")):
