@@ -9,7 +9,8 @@ import helpers
 FORKS = ["branch", "priorities", "kinds", "records"]
 
 
-@pytest.mark.parametrize("scenario", [*FORKS, "relayed", "eager", "freed", "again", "event", "other"])
+@pytest.mark.parametrize("scenario", [*FORKS, "relayed", "eager", "freed", "again", "event", "other", "ring",
+                                      "contexts"])
 def test_nothing_comes_before_what_is_held(scenario):
     command = [compiled.program("live_order"), scenario]
     env = {"AGSIM_REUSE": 1, **helpers.HELD, "AUTOGRAPH_TRACE_DUEL": "false",

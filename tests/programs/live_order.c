@@ -258,6 +258,63 @@ static void other(void)
     }
 }
 
+static void upload(CUdeviceptr at, uint32_t value, CUstream s)
+{
+    OK(cuMemcpyHtoDAsync(at, &value, sizeof value, s));
+    OK(launch_mix(at, N, value, s));
+}
+
+/* Bytes that a stream has taken with it are copied, whatever the next stream uploads. */
+static void ring(void)
+{
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        upload(buffer[0], step, s);
+        upload(buffer[0], step + 1, s);
+        OK(cuStreamSynchronize(s));
+    }
+    OK(cuLaunchHostFunc(s, until_released, (void *)1));
+    upload(buffer[0], 77, s);
+    upload(buffer[0], 78, s);
+    OK(cuStreamDestroy(s));
+    s = made(CU_STREAM_NON_BLOCKING);
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        for (uint32_t i = 0; i < 4; i++)
+            upload(buffer[1], step + i, s);
+        OK(cuStreamSynchronize(s));
+    }
+    set_word(&released, 1);
+    OK(cuCtxSynchronize());
+}
+
+/* A record in a stream of another context than the event's is refused at once. */
+static void contexts(void)
+{
+    CUcontext there;
+    CUmodule module;
+    CUdeviceptr at;
+    CUevent here, event;
+    OK(cuEventCreate(&here, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventRecord(here, NULL));
+    OK(create_context(&there));
+    OK(cuModuleLoadData(&module, agsim_kernels_ptx));
+    OK(cuModuleGetFunction(&mix, module, "ag_mix"));
+    OK(cuMemAlloc(&at, 4 * N));
+    OK(cuMemsetD32(at, 1, N));
+    OK(cuCtxSynchronize());
+    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        OK(launch_mix(at, N, step, s));
+        if (cuEventRecord(differs(step) ? here : event, s) != CUDA_SUCCESS)
+            printf("refused in step %u\n", step);
+        OK(launch_mix(at, N, 2, s));
+        OK(cuStreamSynchronize(s));
+    }
+    show("contexts", at);
+    OK(cuCtxSetCurrent(ctx));
+}
+
 /* Fails if the argument is not 0. */
 static void breaks(const struct agsim_launch *launch, void **params)
 {
@@ -293,9 +350,11 @@ static void failing(void)
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"relayed", relayed}, {"branch", branch}, {"priorities", priorities}, {"kinds", kinds},
-        {"records", records}, {"eager", eager},   {"freed", freed},           {"again", again},
-        {"event", event},     {"other", other},   {"failing", failing},       {NULL, NULL}};
+        {"relayed", relayed}, {"branch", branch},   {"priorities", priorities},
+        {"kinds", kinds},     {"records", records}, {"eager", eager},
+        {"freed", freed},     {"again", again},     {"event", event},
+        {"other", other},     {"ring", ring},       {"contexts", contexts},
+        {"failing", failing}, {NULL, NULL}};
     run(all, argc, argv);
     printf("%u wrong\n", wrong);
     show_all(argv[1]);
