@@ -14,14 +14,18 @@
 
 extern const uint32_t ag_fetch_image[]; /* fetch_image.S */
 
-/* One launch, which copies nothing: whatever the driver puts off until then is done. */
-static bool runs(CUfunction func, CUdeviceptr at, volatile const struct ag_fetched *place)
+/* One launch, which copies nothing: whatever the driver puts off until then is done. Waits for no
+   work that another thread may launch behind it. */
+static bool runs(const struct ag_fetch *fetch, CUfunction func)
 {
     uint32_t bytes = 0;
+    CUdeviceptr at = fetch->at;
+    CUevent event = fetch->event[0];
     void *arguments[] = {&at, &at, &bytes, &at};
     return ag_real.cuLaunchKernel(func, 1, 1, 1, AG_FETCH_THREADS, 1, 1, 0, CU_STREAM_LEGACY,
                                   arguments, NULL) == CUDA_SUCCESS &&
-           ag_real.cuStreamSynchronize(CU_STREAM_LEGACY) == CUDA_SUCCESS && place->done == 1;
+           ag_real.cuEventRecord(event, CU_STREAM_LEGACY) == CUDA_SUCCESS &&
+           ag_real.cuEventSynchronize(event) == CUDA_SUCCESS && fetch->place->done == 1;
 }
 
 /* Whether another process may fill the device, and wait for this one: by MPS they share it. */
@@ -64,7 +68,7 @@ static CUfunction load(struct ag_fetch *fetch, CUcontext ctx)
         return NULL;
     fetch->module = module;
     if (ag_real.cuModuleGetFunction(&func, module, "autograph_fetch") != CUDA_SUCCESS ||
-        !prepare(fetch) || !runs(func, fetch->at, fetch->place))
+        !prepare(fetch) || !runs(fetch, func))
         return NULL;
     ag_function_learn(func, ctx);
     return func;
