@@ -258,10 +258,10 @@ static void note_record(struct event *event, struct ag_stream *stream, unsigned 
 static void note_user(struct event *event, struct ag_stream *stream)
 {
     unsigned i = 0;
-    event->home = stream->id.context;
     while (event->users[i] != stream) {
         if (event->users[i] == NULL) {
             event->users[i] = stream;
+            event->home = stream->id.context;
             return;
         }
         if (++i == AG_EVENT_USERS) {
