@@ -11,4 +11,4 @@ tests_mutants_libautograph_la_LIBADD = $(libautograph_la_LIBADD)
 tests_mutants_libautograph_la_LDFLAGS = $(libautograph_la_LDFLAGS) -rpath /nonexistent
 $(tests_mutants_libautograph_la_OBJECTS): src/engine/fetch.fatbin src/preload/slots.inc $(preload_doors)
 
-EXTRA_DIST += tests/mutants/rules.py tests/mutants/run
+EXTRA_DIST += tests/mutants/found.py tests/mutants/run

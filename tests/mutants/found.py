@@ -11,7 +11,7 @@ HEAD = ("mutation", "rule", "test that fails", "random programs", "seed that fai
 Row = collections.namedtuple("Row", "name rule test programs seed how")
 
 
-def read():
+def rules():
     """Number to tests: rules.toml. (Older Pythons cannot read TOML.)"""
     found, tests = {}, []
     for line in (HERE.parent / "rules.toml").read_text().splitlines():
@@ -31,7 +31,7 @@ def mutations():
     return {name: (rule, what) for name, rule, what in found}
 
 
-def table():
+def rows():
     """The rows of the table, by mutation."""
     lines = TABLE.read_text().splitlines() if TABLE.exists() else []
     return {line.partition("\t")[0]: Row(*line.split("\t")) for line in lines[2:]}
