@@ -14,13 +14,22 @@
 
 extern const uint32_t ag_fetch_image[]; /* fetch_image.S */
 
+/* Whether a thread that waits in the current context for the driver is to sleep. Other waits obey
+   the context by themselves. */
+static bool sleeps(void)
+{
+    unsigned flags;
+    return ag_real.cuCtxGetFlags(&flags) != CUDA_SUCCESS ||
+           (flags & CU_CTX_SCHED_MASK) == CU_CTX_SCHED_BLOCKING_SYNC;
+}
+
 /* One launch, which copies nothing: whatever the driver puts off until then is done. Waits for no
    work that another thread may launch behind it. */
 static bool runs(const struct ag_fetch *fetch, CUfunction func)
 {
     uint32_t bytes = 0;
     CUdeviceptr at = fetch->at;
-    CUevent event = fetch->event[0];
+    CUevent event = fetch->event[sleeps()];
     void *arguments[] = {&at, &at, &bytes, &at};
     return ag_real.cuLaunchKernel(func, 1, 1, 1, AG_FETCH_THREADS, 1, 1, 0, CU_STREAM_LEGACY,
                                   arguments, NULL) == CUDA_SUCCESS &&
@@ -145,15 +154,6 @@ void ag_fetch_end(struct ag_fetch *fetch, uint32_t number)
     atomic_store(&fetch->marked, false);
     atomic_store(&fetch->vain, false);
     atomic_store(&fetch->reader, NULL);
-}
-
-/* Whether a thread that waits in the current context for the driver is to sleep. Other waits obey
-   the context by themselves. */
-static bool sleeps(void)
-{
-    unsigned flags;
-    return ag_real.cuCtxGetFlags(&flags) != CUDA_SUCCESS ||
-           (flags & CU_CTX_SCHED_MASK) == CU_CTX_SCHED_BLOCKING_SYNC;
 }
 
 CUevent ag_fetch_mark(struct ag_fetch *fetch, CUstream handle, CUresult *result)
