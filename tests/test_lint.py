@@ -240,7 +240,7 @@ STRUCT = """struct ag_stream {
 def test_fields_of_a_struct():
     assert structure.fields(STRUCT) == {"lock": True, "next": False, "ahead": False, "mark": False, "done": False,
                                         "cuts": True, "hold": True, "plain": False, "held": False}
-    sources = structure.fields(structure.read("src")["src/engine/stream.h"])
+    sources = structure.fields(structure.read("src")["src/engine/stream/stream.h"])
     assert len(sources) > 5 and "lock" in sources
 
 

@@ -334,5 +334,5 @@ def test_the_switch_compiles():
     config = helpers.config()
     subprocess.run([*config["cc"].split(), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-DAG_TURNS",
                     '-DPACKAGE_VERSION="0"', "-isystem", f"{config['cuda']}/include", f"-I{helpers.SOURCE}/src",
-                    f"-I{helpers.SOURCE}/include", helpers.SOURCE / "src/engine/api.c"], check=True,
+                    f"-I{helpers.SOURCE}/include", helpers.SOURCE / "src/engine/calls/api.c"], check=True,
                    timeout=helpers.TIMEOUT)

@@ -8,7 +8,8 @@
  * While a thread is inside the engine (ag_depth != 0), doors must pass its calls straight
  * through: they are the engine's own, or come from a profiler's callback within one.
  *
- * Locks: none may be held by the caller. See engine/stream.h for the order of the engine's own.
+ * Locks: none may be held by the caller. See engine/stream/stream.h for the order of the engine's
+ * own.
  */
 #ifndef AG_ENGINE_H
 #define AG_ENGINE_H

@@ -1,34 +1,53 @@
 # The engine, and what it stands on: the tree of traces and the graphs made of them.
 engine_sources = \
-	src/engine/account.c src/engine/account.h src/engine/api.c src/engine/aside.c src/engine/aside.h \
-	src/engine/barrier.c src/engine/barrier.h src/engine/branch.h src/engine/calls.c src/engine/call.h \
-	src/engine/clock.c src/engine/clock.h src/engine/context.c src/engine/context.h src/engine/copies.c \
-	src/engine/copies.h src/engine/credit.c src/engine/credit.h src/engine/describe.c src/engine/describe.h \
-	src/engine/eager.h src/engine/engine.h src/engine/enter.c src/engine/enter.h src/engine/event.c src/engine/event.h \
-	src/engine/execs.c src/engine/execs.h src/engine/facts.c src/engine/facts.h src/engine/failure.c src/engine/failure.h src/engine/fetch.c src/engine/fetch.h src/engine/fetch_image.S src/engine/find.c src/engine/find.h \
-	src/engine/fork.c src/engine/fork.h src/engine/grow.c src/engine/guests.c src/engine/guests.h src/engine/handle.c src/engine/handle.h src/engine/hold.c src/engine/hold.h src/engine/hot.c \
-	src/engine/hot.h src/engine/issuer.c src/engine/issuer.h src/engine/kernel.c src/engine/late.c src/engine/late.h src/engine/learnt.c src/engine/learnt.h src/engine/left.c src/engine/left.h src/engine/limbo.c src/engine/limbo.h \
-	src/engine/life.c src/engine/lock.c src/engine/lock.h src/engine/make.c src/engine/make.h src/engine/memory.c \
-	src/engine/memory.h src/engine/observe.c src/engine/observe.h src/engine/op.c src/engine/op.h src/engine/pace.c \
-	src/engine/pace.h src/engine/outstanding.c src/engine/outstanding.h src/engine/passing.c src/engine/paths.c src/engine/paths.h src/engine/poll.c src/engine/pool.c src/engine/query.c src/engine/query.h src/engine/pinned.c src/engine/pinned.h src/engine/read.c src/engine/registry.c \
-	src/engine/registry.h src/engine/relay.c src/engine/relay.h src/engine/sequence.c src/engine/sequence.h \
-	src/engine/settle.c src/engine/settle.h src/engine/staging.c src/engine/staging.h src/engine/stream.c \
-	src/engine/stream.h src/engine/submit.c src/engine/submit.h src/engine/thread.c src/engine/thread.h src/engine/turns.c src/engine/turns.h src/engine/watch.c \
-	src/engine/watch.h src/engine/watchdog.c src/engine/watchdog.h src/engine/young.c src/engine/young.h \
-	src/graph/attribute.c src/graph/attribute.h src/graph/fork.c src/graph/fork.h src/graph/function.c src/graph/function.h src/graph/keep.c src/graph/keep.h src/graph/node.c src/graph/node.h src/graph/setting.c src/graph/setting.h src/graph/shape.c src/graph/shape.h src/graph/step.h src/graph/trace.c src/graph/trace.h \
+	src/engine/call.h src/engine/engine.h src/engine/hot.c src/engine/hot.h \
+	src/engine/calls/api.c src/engine/calls/calls.c src/engine/calls/grow.c src/engine/calls/kernel.c \
+	src/engine/calls/life.c src/engine/calls/passing.c src/engine/calls/poll.c src/engine/calls/pool.c \
+	src/engine/calls/read.c src/engine/calls/watch.c src/engine/calls/watch.h \
+	src/engine/order/barrier.c src/engine/order/barrier.h src/engine/order/enter.c src/engine/order/enter.h \
+	src/engine/order/find.c src/engine/order/find.h src/engine/order/fork.c src/engine/order/fork.h \
+	src/engine/order/late.c src/engine/order/late.h src/engine/order/settle.c src/engine/order/settle.h \
+	src/engine/replay/execs.c src/engine/replay/execs.h src/engine/replay/hold.c src/engine/replay/hold.h \
+	src/engine/replay/limbo.c src/engine/replay/limbo.h src/engine/replay/make.c src/engine/replay/make.h \
+	src/engine/replay/op.c src/engine/replay/op.h src/engine/replay/registry.c src/engine/replay/registry.h \
+	src/engine/replay/relay.c src/engine/replay/relay.h src/engine/replay/staging.c src/engine/replay/staging.h \
+	src/engine/replay/submit.c src/engine/replay/submit.h \
+	src/engine/decide/credit.c src/engine/decide/credit.h src/engine/decide/pace.c src/engine/decide/pace.h \
+	src/engine/decide/turns.c src/engine/decide/turns.h \
+	src/engine/tell/account.c src/engine/tell/account.h src/engine/tell/learnt.c src/engine/tell/learnt.h \
+	src/engine/tell/observe.c src/engine/tell/observe.h \
+	src/engine/stream/aside.c src/engine/stream/aside.h src/engine/stream/copies.c src/engine/stream/copies.h \
+	src/engine/stream/describe.c src/engine/stream/describe.h src/engine/stream/eager.h src/engine/stream/event.c \
+	src/engine/stream/event.h src/engine/stream/failure.c src/engine/stream/failure.h src/engine/stream/guests.c \
+	src/engine/stream/guests.h src/engine/stream/issuer.c src/engine/stream/issuer.h \
+	src/engine/stream/outstanding.c src/engine/stream/outstanding.h src/engine/stream/paths.c \
+	src/engine/stream/paths.h src/engine/stream/pinned.c src/engine/stream/pinned.h src/engine/stream/sequence.c \
+	src/engine/stream/sequence.h src/engine/stream/stream.c src/engine/stream/stream.h src/engine/stream/young.c \
+	src/engine/stream/young.h \
+	src/engine/context/context.c src/engine/context/context.h src/engine/context/fetch.c \
+	src/engine/context/fetch.h src/engine/context/fetch_image.S src/engine/context/left.c \
+	src/engine/context/left.h src/engine/context/memory.c src/engine/context/memory.h src/engine/context/query.c \
+	src/engine/context/query.h \
+	src/engine/base/branch.h src/engine/base/clock.c src/engine/base/clock.h src/engine/base/facts.c \
+	src/engine/base/facts.h src/engine/base/handle.c src/engine/base/handle.h src/engine/base/lock.c \
+	src/engine/base/lock.h src/engine/base/thread.c src/engine/base/thread.h src/engine/base/watchdog.c \
+	src/engine/base/watchdog.h \
+	src/graph/attribute.c src/graph/attribute.h src/graph/fork.c src/graph/fork.h src/graph/function.c \
+	src/graph/function.h src/graph/keep.c src/graph/keep.h src/graph/node.c src/graph/node.h src/graph/setting.c \
+	src/graph/setting.h src/graph/shape.c src/graph/shape.h src/graph/step.h src/graph/trace.c src/graph/trace.h \
 	src/graph/variant.c src/graph/variant.h src/graph/words.h \
 	src/policy/backoff.h src/policy/duel.c src/policy/duel.h src/policy/policy.def src/policy/policy.h \
 	src/trace/known.c src/trace/known.h src/trace/op.c src/trace/op.h src/trace/recorder.c src/trace/recorder.h \
 	src/trace/tree.c src/trace/tree.h
 
 # The kernel for read-backs, for each kind of device that the compiler knows. Without a compiler read-backs stay calls.
-$(libautograph_la_OBJECTS): src/engine/fetch.fatbin
-CLEANFILES += src/engine/fetch.fatbin
-EXTRA_DIST += src/engine/fetch.ptx
+$(libautograph_la_OBJECTS): src/engine/context/fetch.fatbin
+CLEANFILES += src/engine/context/fetch.fatbin
+EXTRA_DIST += src/engine/context/fetch.ptx
 
-src/engine/fetch.fatbin: $(top_srcdir)/src/engine/fetch.ptx
+src/engine/context/fetch.fatbin: $(top_srcdir)/src/engine/context/fetch.ptx
 if HAVE_NVCC
-	$(AM_V_GEN)$(MKDIR_P) src/engine && $(NVCC) -fatbin -arch=all-major -o $@ '$(top_srcdir)/src/engine/fetch.ptx'
+	$(AM_V_GEN)$(MKDIR_P) src/engine/context && $(NVCC) -fatbin -arch=all-major -o $@ '$(top_srcdir)/src/engine/context/fetch.ptx'
 else
-	$(AM_V_GEN)$(MKDIR_P) src/engine && printf '\0\0\0\0' > $@
+	$(AM_V_GEN)$(MKDIR_P) src/engine/context && printf '\0\0\0\0' > $@
 endif

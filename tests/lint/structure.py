@@ -139,7 +139,7 @@ def table(files):
 
 def stream_table(files):
     """Lines that say what struct ag_stream is made of, and who writes it."""
-    known = fields(files["src/engine/stream.h"])
+    known = fields(files["src/engine/stream/stream.h"])
     plain_fields = [name for name, is_struct in known.items() if not is_struct]
     by = writers(files, names=known)
     yield f"struct ag_stream: {len(known)} fields, {len(plain_fields)} of them no structs of their own"

@@ -9,6 +9,6 @@ tests_mutants_libautograph_la_CFLAGS = $(libautograph_la_CFLAGS)
 tests_mutants_libautograph_la_CCASFLAGS = $(libautograph_la_CCASFLAGS)
 tests_mutants_libautograph_la_LIBADD = $(libautograph_la_LIBADD)
 tests_mutants_libautograph_la_LDFLAGS = $(libautograph_la_LDFLAGS) -rpath /nonexistent
-$(tests_mutants_libautograph_la_OBJECTS): src/engine/fetch.fatbin src/preload/slots.inc $(preload_doors)
+$(tests_mutants_libautograph_la_OBJECTS): src/engine/context/fetch.fatbin src/preload/slots.inc $(preload_doors)
 
 EXTRA_DIST += tests/mutants/found.py tests/mutants/run

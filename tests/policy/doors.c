@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "driver/driver.h"
+#include "engine/base/thread.h"
 #include "engine/engine.h"
-#include "engine/thread.h"
 #include "policy/costs.h"
 #include "policy/driver.h"
 #include "policy/threads.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "driver/driver.h"
-#include "engine/fetch.h"
+#include "engine/context/fetch.h"
 #include "policy/costs.h"
 #include "policy/driver.h"
 #include "policy/threads.h"

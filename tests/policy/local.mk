@@ -12,7 +12,7 @@ POLICY_OBJECTS = $(POLICY_C_FILES:.c=.o)
 POLICY_COMPILE = $(CC) $(AM_CPPFLAGS) -I$(top_srcdir)/tests -std=gnu11 -pthread $(AG_CFLAGS) $(CPPFLAGS) $(CFLAGS)
 
 # Without the doors, and what has another form here: threads, and the kernel for read-backs.
-POLICY_NOT = src/preload/% src/observe/libautograph_la-thread.lo src/engine/libautograph_la-fetch_image.lo \
+POLICY_NOT = src/preload/% src/observe/libautograph_la-thread.lo src/engine/context/libautograph_la-fetch_image.lo \
 	src/libautograph_la-glibc.lo
 POLICY_LIBRARY = $(filter-out $(POLICY_NOT),$(libautograph_la_OBJECTS))
 
@@ -24,7 +24,7 @@ EXTRA_DIST += $(POLICY_C_FILES) $(POLICY_H_FILES) tests/policy/README.md tests/p
 	tests/policy/durations.c tests/policy/programs.toml tests/policy/record tests/policy/record.c \
 	tests/policy/reduce.py tests/policy/steps.c
 
-$(POLICY_OBJECTS): tests/policy/%.o: tests/policy/%.c $(POLICY_H_FILES) src/engine/fetch.fatbin $(POLICY_LIBRARY)
+$(POLICY_OBJECTS): tests/policy/%.o: tests/policy/%.c $(POLICY_H_FILES) src/engine/context/fetch.fatbin $(POLICY_LIBRARY)
 	@$(MKDIR_P) tests/policy
 	$(AM_V_GEN)$(POLICY_COMPILE) -c -o $@ $<
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/fetch.h"
+#include "engine/context/fetch.h"
 #include "policy/costs.h"
 #include "policy/doors.h"
 #include "policy/driver.h"

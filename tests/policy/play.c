@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "config/config.h"
-#include "engine/account.h"
 #include "engine/engine.h"
+#include "engine/tell/account.h"
 #include "policy/doors.h"
 #include "policy/driver.h"
 #include "policy/plan.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The driver's calls that give work to the GPU, one op each, and those that wait for it. */
 #include "driver/driver.h"
-#include "engine/fetch.h"
+#include "engine/context/fetch.h"
 #include "policy/costs.h"
 #include "policy/driver.h"
 #include "policy/threads.h"

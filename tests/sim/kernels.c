@@ -94,7 +94,7 @@ static void shape(const struct agsim_launch *l, void **params)
     out[1] = hash;
 }
 
-/* The library's own kernel for read-backs (src/engine/fetch.c): a word, and the bytes. */
+/* The library's own kernel for read-backs (src/engine/context/fetch.c): a word, and the bytes. */
 static void fetch(const struct agsim_launch *l, void **params)
 {
     (void)l;

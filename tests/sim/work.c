@@ -277,8 +277,8 @@ static uint64_t side_hash(uint64_t h, const struct copy_side *s, uintptr_t at, s
     return sim_hash(h, &slice, sizeof slice);
 }
 
-/* The library's own kernel for read-backs (src/engine/fetch.c) stands for a copy to memory that is
- * the program's own. */
+/* The library's own kernel for read-backs (src/engine/context/fetch.c) stands for a copy to memory
+ * that is the program's own. */
 bool work_is_read_back(const struct work *w)
 {
     return w->kind == WORK_KERNEL && !strcmp(w->kernel.def->name, "autograph_fetch");

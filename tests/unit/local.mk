@@ -10,7 +10,7 @@ tests_unit_probe_SOURCES = tests/unit/probe.c $(config_sources) $(observe_source
 tests_unit_probe_CPPFLAGS = $(UNIT_CPPFLAGS) $(AG_CONFIG_CPPFLAGS) $(INIH_CPPFLAGS)
 tests_unit_probe_LDADD = $(INIH_LIBS)
 
-tests_unit_test_aside_SOURCES = tests/unit/test_aside.c tests/unit/test.h src/engine/aside.c src/engine/hot.c \
+tests_unit_test_aside_SOURCES = tests/unit/test_aside.c tests/unit/test.h src/engine/stream/aside.c src/engine/hot.c \
 	src/observe/thread.c
 tests_unit_test_aside_CPPFLAGS = $(UNIT_CPPFLAGS)
 
@@ -24,19 +24,19 @@ tests_unit_test_function_SOURCES = tests/unit/test_function.c tests/unit/test.h 
 	src/observe/patience.c
 tests_unit_test_function_CPPFLAGS = $(UNIT_CPPFLAGS)
 
-tests_unit_test_guests_SOURCES = tests/unit/test_guests.c tests/unit/test.h src/engine/guests.c src/engine/hot.c \
-	src/engine/lock.c src/observe/patience.c
+tests_unit_test_guests_SOURCES = tests/unit/test_guests.c tests/unit/test.h src/engine/stream/guests.c src/engine/hot.c \
+	src/engine/base/lock.c src/observe/patience.c
 tests_unit_test_guests_CPPFLAGS = $(UNIT_CPPFLAGS)
 
-tests_unit_test_left_SOURCES = tests/unit/test_left.c tests/unit/test.h src/engine/left.c src/engine/hot.c \
-	src/engine/thread.c
+tests_unit_test_left_SOURCES = tests/unit/test_left.c tests/unit/test.h src/engine/context/left.c src/engine/hot.c \
+	src/engine/base/thread.c
 tests_unit_test_left_CPPFLAGS = $(UNIT_CPPFLAGS)
 
-tests_unit_test_lock_SOURCES = tests/unit/test_lock.c tests/unit/test.h src/engine/lock.c src/observe/patience.c
+tests_unit_test_lock_SOURCES = tests/unit/test_lock.c tests/unit/test.h src/engine/base/lock.c src/observe/patience.c
 tests_unit_test_lock_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 # As on other architectures.
-tests_unit_test_lock_membarrier_SOURCES = tests/unit/test_lock_membarrier.c tests/unit/test.h src/engine/lock.c \
+tests_unit_test_lock_membarrier_SOURCES = tests/unit/test_lock_membarrier.c tests/unit/test.h src/engine/base/lock.c \
 	src/observe/patience.c
 tests_unit_test_lock_membarrier_CPPFLAGS = $(UNIT_CPPFLAGS) -DAG_LOCK_BY_TIME=0
 
@@ -44,7 +44,7 @@ tests_unit_test_log_SOURCES = tests/unit/test_log.c tests/unit/test.h src/observ
 	src/observe/name.c src/config/initial.c
 tests_unit_test_log_CPPFLAGS = $(UNIT_CPPFLAGS)
 
-tests_unit_test_pace_SOURCES = tests/unit/test_pace.c tests/unit/test.h src/engine/clock.c src/engine/pace.c
+tests_unit_test_pace_SOURCES = tests/unit/test_pace.c tests/unit/test.h src/engine/base/clock.c src/engine/decide/pace.c
 tests_unit_test_pace_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_known_SOURCES = tests/unit/test_known.c tests/unit/test.h \
@@ -62,6 +62,6 @@ tests_unit_test_trace_SOURCES = tests/unit/test_trace.c tests/unit/test.h \
 	src/trace/known.c src/trace/op.c src/trace/recorder.c src/trace/tree.c
 tests_unit_test_trace_CPPFLAGS = $(UNIT_CPPFLAGS)
 
-tests_unit_test_turns_SOURCES = tests/unit/test_turns.c tests/unit/test.h src/engine/clock.c src/engine/hot.c \
-	src/engine/turns.c
+tests_unit_test_turns_SOURCES = tests/unit/test_turns.c tests/unit/test.h src/engine/base/clock.c src/engine/hot.c \
+	src/engine/decide/turns.c
 tests_unit_test_turns_CPPFLAGS = $(UNIT_CPPFLAGS)

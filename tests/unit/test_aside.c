@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Which calls another thread makes, and how long a thread of the program waits for them. */
-#include "engine/aside.h"
+#include "engine/stream/aside.h"
 
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "driver/driver.h"
-#include "engine/fetch.h"
+#include "engine/context/fetch.h"
 #include "engine/hot.h"
-#include "engine/stream.h"
-#include "engine/young.h"
+#include "engine/stream/stream.h"
+#include "engine/stream/young.h"
 #include "observe/futex.h"
 #include "observe/patience.h"
 #include "policy/policy.h"

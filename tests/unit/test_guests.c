@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* A guest's lock and rests (tests/test_branches.py has the rest). */
-#include "engine/guests.h"
+#include "engine/stream/guests.h"
 
 #include "config/config.h"
 #include "driver/driver.h"
-#include "engine/failure.h"
-#include "engine/op.h"
-#include "engine/pinned.h"
-#include "engine/query.h"
-#include "engine/sequence.h"
+#include "engine/context/query.h"
+#include "engine/replay/op.h"
+#include "engine/stream/failure.h"
+#include "engine/stream/pinned.h"
+#include "engine/stream/sequence.h"
 #include "policy/policy.h"
 #include "unit/test.h"
 

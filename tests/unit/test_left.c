@@ -2,9 +2,9 @@
 /* The list of what is left in a context. */
 #include <pthread.h>
 
+#include "engine/base/thread.h"
+#include "engine/context/left.h"
 #include "engine/hot.h"
-#include "engine/left.h"
-#include "engine/thread.h"
 #include "unit/test.h"
 
 static unsigned add(struct ag_leavings *leavings, bool blocking, const void *thread)

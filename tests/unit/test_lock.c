@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "engine/lock.h"
+#include "engine/base/lock.h"
 #include "policy/policy.h"
 #include "unit/test.h"
 

@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "config/config.h"
-#include "engine/pace.h"
+#include "engine/decide/pace.h"
 #include "observe/log.h"
 #include "unit/test.h"
 

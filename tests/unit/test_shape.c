@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "driver/driver.h"
-#include "engine/eager.h"
+#include "engine/stream/eager.h"
 #include "unit/test.h"
 
 /* -- A driver ------------------------------------------------------------------ */

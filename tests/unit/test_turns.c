@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The ops of a context, by which a duel's blocks go, while states of streams change contexts. */
-#include "engine/turns.h"
+#include "engine/decide/turns.h"
 
 #include "config/config.h"
-#include "engine/account.h"
 #include "engine/hot.h"
+#include "engine/tell/account.h"
 #include "observe/log.h"
 #include "policy/policy.h"
 #include "unit/test.h"

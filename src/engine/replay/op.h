@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/* One op of a stream that is followed: to hold it, to replay with it, or to record it. */
+#ifndef AG_ENGINE_OP_H
+#define AG_ENGINE_OP_H
+
+#include "config/config.h"
+#include "engine/base/branch.h"
+#include "engine/decide/turns.h"
+#include "engine/replay/submit.h"
+#include "engine/stream/describe.h"
+#include "engine/stream/eager.h"
+#include "engine/stream/guests.h"
+#include "engine/stream/sequence.h"
+
+/* Whether some trace leads through or ends at this node, so that holding it can pay. */
+static inline bool ag_op_is_promising(const struct ag_node *node)
+{
+    return ag_node_leads(node) && !node->bad;
+}
+
+/* The op at `node`, the cursor's child, has been stored there: holds it, or replays with it. */
+static INLINE void ag_op_hold(struct ag_stream *stream, struct ag_node *node)
+{
+    ag_sequence_hold(stream, node);
+    stream->recorder.cursor->next = node;
+    stream->recorder.cursor = node;
+    stream->counters.ops++;
+    ag_self.ops++;
+    if (ag_recorder_ends(&stream->recorder, node))
+        ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
+}
+
+/* Whether an op with this mark passes unseen; it is counted, and if it fails, that says nothing of
+   any other. */
+static INLINE bool ag_op_passes(struct ag_stream *stream, uint64_t mark)
+{
+    if (!ag_recorder_passes(&stream->recorder, mark) &&
+        (LIKELY(!stream->turn.rests) || !ag_turns_pass(stream, mark)))
+        return false;
+    if (UNLIKELY(ag_guests_host(stream) != NULL)) /* a guest's ops are its host's */
+        return false;
+    stream->counters.ops++;
+    ag_eager_forget(stream);
+    return true;
+}
+
+/* Whether ops of this stream, called with this context, may be held at all. While the program
+   captures, the driver is not even asked about them: a question can end a capture. */
+static inline bool ag_op_is_eligible(const struct ag_stream *stream, CUcontext current)
+{
+    const struct ag_context *context = stream->id.context;
+    return !stream->seq.barred && context->ctx == current && atomic_load(&ag_hold_bans) == 0 &&
+           !atomic_load_explicit(&context->green, memory_order_relaxed);
+}
+
+/* What becomes of an op: it begins no sequence of another stream's; it goes out eagerly; it is
+   held; it goes out eagerly, and nobody knows of it. */
+enum ag_outcome { AG_OP_LEFT, AG_OP_EAGER, AG_OP_HELD, AG_OP_LOST };
+
+/* The same in a stream that may be a guest (guests.h): what becomes of the op in the host's
+   sequence. AG_OP_LEFT: that has ended, and the op is one of this stream. AG_OP_LOST: so it has,
+   and another thread has come to this stream, or nothing may be held any more. */
+enum ag_outcome ag_op_visit(struct ag_stream *stream, bool described, struct ag_described *call);
+
+/* An op of one stream's sequence. `linked`: it continues the open sequence, also where what is held
+   has gone out in one graph; or else is no op of the next one (AG_OP_LEFT). */
+enum ag_outcome ag_op_step_alone(struct ag_stream *stream, bool described,
+                                 struct ag_described *call, bool linked);
+
+/* An op of a stream that is a guest, or has guests. True: it is held. */
+bool ag_op_step_forked(struct ag_stream *stream, bool described, struct ag_described *call);
+
+/* An op that the hot path could not hold; `described`: it could be held. True: it is held. False:
+   it goes out eagerly. */
+static inline bool ag_op_step(struct ag_stream *stream, bool described, struct ag_described *call)
+{
+    if (UNLIKELY(ag_guests_host(stream) != NULL) || ag_guests_any(stream))
+        return ag_op_step_forked(stream, described, call);
+    return ag_op_step_alone(stream, described, call, false) == AG_OP_HELD;
+}
+
+/* The op goes out eagerly, and the open sequence is not held: records it as one of that. */
+void ag_op_record(struct ag_stream *stream, struct ag_described *call);
+
+/* Whether the open sequence, which goes out eagerly, is of equal rounds at its last op, and ends.
+ */
+bool ag_op_loops(struct ag_stream *stream);
+
+/* Whether the open sequence, which goes out eagerly, ends at `node`: where any does, and if all is
+   eager in turn, where its ops would be replayed if they were held. */
+static inline bool ag_op_ends(struct ag_stream *stream, const struct ag_node *node)
+{
+    const struct ag_recorder *rec = &stream->recorder;
+    if (ag_recorder_awaits(node))
+        return false;
+    return (ag_turns_are_eager(stream) ? ag_recorder_ends(rec, node)
+                                       : ag_recorder_full(rec, node)) ||
+           (ag_recorder_looks(rec, node) && !ag_recorder_knows(node) && ag_op_loops(stream));
+}
+
+/* The op goes out eagerly, as the op at `node`, which came here the last time too: what
+   ag_op_step() would do. False: that is needed. */
+static inline bool ag_op_record_again(struct ag_stream *stream, struct ag_node *node,
+                                      CUcontext current)
+{
+    struct ag_recorder *rec = &stream->recorder;
+    if (rec->cursor->depth == 0 || ag_sequence_holds(stream) || ag_recorder_rests(rec) ||
+        ag_recorder_cuts(rec, &node->op) || ag_recorder_awaits(rec->cursor) ||
+        !ag_op_is_eligible(stream, current))
+        return false;
+    rec->cursor = node;
+    stream->counters.ops++;
+    ag_eager_is(stream, node);
+    if (ag_op_ends(stream, node))
+        ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
+    return true;
+}
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Copies that cannot be held, such as those of much pageable memory. To describe a copy the driver
+ * is asked about its memory. A stream that copies such memory all the time need not pay for that
+ * each time, nor need a new stream of a thread whose last copies could not be held.
+ *
+ * Wants the stream's lock.
+ */
+#ifndef AG_COPIES_H
+#define AG_COPIES_H
+
+#include "engine/stream/stream.h"
+
+/* For a new life of the state. */
+static inline void ag_copies_start(struct ag_stream *stream)
+{
+    struct ag_copies *copies = &stream->copies;
+    ag_backoff_reset(&copies->again);
+    copies->foreign = ag_self.foreign < AG_COPIES_FOREIGN.first ? 0 : AG_COPIES_FOREIGN.first;
+    atomic_store_explicit(&copies->next, copies->foreign != 0 ? copies->foreign : AG_COPIES_FIRST,
+                          memory_order_relaxed);
+}
+
+/* Takes one from a number. False: it is 0. What another thread takes meanwhile may be lost. */
+static inline bool ag_copies_take(_Atomic uint32_t *number)
+{
+    uint32_t left = atomic_load_explicit(number, memory_order_relaxed);
+    if (left == 0)
+        return false;
+    atomic_store_explicit(number, left - 1, memory_order_relaxed);
+    return true;
+}
+
+/* Whether the stream's next copy counts as one that cannot be held, without a look. If not, the
+   caller looks, and says whether it can be. */
+static inline bool ag_copies_skip(struct ag_stream *stream)
+{
+    return ag_copies_take(&stream->copies.next);
+}
+
+/* The stream's next copy has been looked at; `described`: it can be held. */
+void ag_copies_seen(struct ag_stream *stream, bool described);
+
+#endif
