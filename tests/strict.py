@@ -36,7 +36,7 @@ def is_excused(kind, path):
     if kind in ("room", "extra", "alone") and (SUBMITS.match(door) or WAITS.match(door)):
         return True
     if kind == "load":  # the program's call is about to load the kernel, and all that is held has been submitted
-        return "ag_engine_barrier_load" in path
+        return "ag_barrier_load" in path
     # A thread that leaves the process has asked for it, and waits; nothing is held by others any more.
     return kind == "room" and "ag_late_serve" in path
 

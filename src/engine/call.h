@@ -86,4 +86,7 @@ struct ag_value_call {
     bool ptsz;
 };
 
+/* Memory that is allocated or freed. */
+enum ag_memory { AG_MEMORY_DEVICE, AG_MEMORY_HOST, AG_MEMORY_MANAGED, AG_MEMORY_ASYNC };
+
 #endif

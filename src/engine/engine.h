@@ -323,7 +323,7 @@ void ag_engine_flags_told(unsigned *flags);
 /* After the program has done so in the current context. */
 void ag_engine_flags_set(void);
 
-/* -- Trace file (observe.c): all to be called through AG_NOTE() ------------ */
+/* -- Trace file: all to be called through AG_NOTE() ------------------------- */
 
 /* The driver's call for the eager op that this thread was just told to make is over. */
 void ag_note_return(CUresult result);
@@ -334,8 +334,6 @@ void ag_note_read_call(const struct ag_read_call *call);
 /* The program calls the driver function `name`, a constant string. `began` 0: the call begins;
    otherwise it is over, and began at that time (ag_tracefile_now()). */
 void ag_note_barrier(const char *name, uint64_t began);
-
-enum ag_memory { AG_MEMORY_DEVICE, AG_MEMORY_HOST, AG_MEMORY_MANAGED, AG_MEMORY_ASYNC };
 
 /* Memory was allocated, or is about to be freed. */
 void ag_note_memory(bool alloc, enum ag_memory kind, CUdeviceptr address, size_t bytes);

@@ -21,6 +21,7 @@ ARROWS = {
 HEADERS = {
     "engine/calls/api.c": ("autograph.h", "the public interface"),
     "engine/calls/calls.c": ("engine/engine.h", "defines calls of doors only"),
+    "engine/calls/doorstep.c": ("engine/engine.h", "defines calls of doors only"),
     "engine/calls/grow.c": ("engine/engine.h", "defines calls of doors only"),
     "engine/calls/kernel.c": ("engine/engine.h", "defines calls of doors only"),
     "engine/calls/life.c": ("engine/engine.h", "defines calls of doors only"),

@@ -8,6 +8,7 @@
 #include "engine/base/clock.h"
 #include "engine/calls/watch.h"
 #include "engine/engine.h"
+#include "engine/order/barrier.h"
 #include "engine/tell/account.h"
 #include "observe/region.h"
 
@@ -31,7 +32,7 @@ void autograph_flush(void)
 {
     if (ag_depth == 0 && ag_engine_on && ag_anything_held()) {
         ag_cause = "autograph_flush";
-        ag_engine_barrier_all(AG_REASON_REQUEST);
+        ag_barrier_all(AG_REASON_REQUEST);
     }
 }
 

@@ -3,6 +3,7 @@
 #include "engine/engine.h"
 
 #include "engine/decide/turns.h"
+#include "engine/order/barrier.h"
 #include "engine/order/enter.h"
 #include "engine/order/settle.h"
 #include "engine/replay/op.h"
@@ -86,7 +87,7 @@ static __attribute__((noinline)) void launch_unfollowed(const struct ag_kernel_c
             settle_events(call);
     }
     if (held && ag_young_has(call->stream))
-        ag_engine_barrier_load(call->func);
+        ag_barrier_load(call->func);
     AG_NOTE(ag_note_kernel(NULL, call));
 }
 
@@ -117,7 +118,7 @@ static INLINE struct ag_stream *prepare(struct ag_stream *stream, const struct a
         if (settles)
             settle_events(call);
         else
-            ag_engine_barrier_load(call->func);
+            ag_barrier_load(call->func);
         settled |= settles;
         learnt |= !settles;
         stream = ag_enter_op(call->stream, call->ptsz, current);

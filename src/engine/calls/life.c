@@ -38,7 +38,7 @@
 
 void ag_engine_stream_created(CUstream handle, unsigned flags)
 {
-    CUcontext current = ag_engine_ask_current(); /* what it says is relied on later */
+    CUcontext current = ag_context_ask_current(); /* what it says is relied on later */
     struct ag_context *context = ag_context_find(current);
     if (context != NULL)
         ag_order_place(context);
@@ -134,7 +134,7 @@ void ag_engine_capture_prepare(CUstream handle, bool ptsz)
            ag_patience_lasts(&slept, AG_PATIENCE_LONG_NS))
         continue;
     if (atomic_load(&ag_listeners) != 0 && !AG_MUTANT(capture_leaves_held))
-        ag_engine_barrier_all(AG_REASON_CAPTURE);
+        ag_barrier_all(AG_REASON_CAPTURE);
 }
 
 void ag_engine_capture_refused(void)
@@ -366,19 +366,19 @@ static void settle_setter(void)
     if (!ag_aside_others())
         atomic_store(&ag_setters_pass, true); /* then a thread may begin: see ag_issuer_begins() */
     if (ag_aside_others() && atomic_load(&ag_listeners) != 0)
-        ag_engine_barrier_most(AG_REASON_ATTRIBUTES);
+        ag_barrier_most(AG_REASON_ATTRIBUTES);
 }
 
 bool ag_engine_setter_begins(struct ag_setter *setter)
 {
     if (setter->handle != NULL)
-        ag_engine_barrier_load(setter->handle); /* the questions that follow may load it */
+        ag_barrier_load(setter->handle); /* the questions that follow may load it */
     if (ag_setter_repeats(setter, ag_context_current()))
         return false;
     settle_setter();
     uint32_t retired = ag_setter_prepare(setter);
     if (retired != 0 && ag_anything_held())
-        ag_engine_barrier_all(AG_REASON_ATTRIBUTES);
+        ag_barrier_all(AG_REASON_ATTRIBUTES);
     forget_functions(retired);
     ag_setter_begin();
     return true;

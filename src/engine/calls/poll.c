@@ -49,8 +49,8 @@ bool ag_engine_asks_event(CUevent event)
     if (!polls() && !ag_context_refused(&current) &&
         (atomic_load(&ag_event_streams) == 0 || ag_event_stays(event, current, &held)))
         return held && !AG_MUTANT(held_has_happened);
-    AG_NOTE(ag_note_barrier(ag_cause, 0));
-    ag_engine_barrier_event(event, AG_REASON_BARRIER);
+    AG_NOTE(ag_observe_barrier(ag_cause, 0));
+    ag_barrier_event(event, AG_REASON_BARRIER);
     return false;
 }
 
@@ -74,7 +74,7 @@ bool ag_engine_asks_stream(CUstream handle, bool ptsz)
         ag_order_before(stream);
         return false;
     }
-    AG_NOTE(ag_note_barrier(ag_cause, 0));
-    ag_engine_barrier_stream(handle, ptsz, AG_REASON_STREAM_BARRIER);
+    AG_NOTE(ag_observe_barrier(ag_cause, 0));
+    ag_barrier_stream(handle, ptsz, AG_REASON_STREAM_BARRIER);
     return false;
 }

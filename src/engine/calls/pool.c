@@ -8,6 +8,7 @@
 #include "engine/base/facts.h"
 #include "engine/context/query.h"
 #include "engine/hot.h"
+#include "engine/order/barrier.h"
 #include "engine/order/enter.h"
 #include "engine/order/fork.h"
 #include "engine/replay/make.h"
@@ -58,7 +59,7 @@ void ag_engine_allocates(CUstream handle, bool ptsz)
     CUcontext current = ag_context_current();
     const struct ag_stream *stream = ag_stream_peek(handle, ptsz, current);
     if ((stream == NULL || !frees_alone(stream)) && !AG_MUTANT(allocation_ahead))
-        ag_engine_barrier_stream(handle, ptsz, AG_REASON_STREAM_BARRIER);
+        ag_barrier_stream(handle, ptsz, AG_REASON_STREAM_BARRIER);
 }
 
 /* In a capture an allocation is a node, and a question about the pool ends the capture. */

@@ -10,6 +10,7 @@
 #include "engine/context/fetch.h"
 #include "engine/decide/credit.h"
 #include "engine/decide/turns.h"
+#include "engine/order/barrier.h"
 #include "engine/order/enter.h"
 #include "engine/order/fork.h"
 #include "engine/replay/make.h"
@@ -349,7 +350,7 @@ void ag_engine_stream_waits(CUstream handle, bool ptsz, struct ag_wait_call *wai
     ag_fetch_give_up();
     if (ag_self.reads != NULL)
         reads(ag_self.reads, handle, ptsz, wait);
-    ag_engine_barrier_wait(handle, ptsz, AG_REASON_HOST_WAIT);
+    ag_barrier_wait(handle, ptsz, AG_REASON_HOST_WAIT);
 }
 
 void ag_engine_stream_waited(const struct ag_wait_call *wait, CUresult result)

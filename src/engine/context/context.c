@@ -9,7 +9,7 @@
 #include "driver/driver.h"
 #include "engine/base/facts.h"
 #include "engine/base/thread.h"
-#include "engine/engine.h"
+#include "engine/hot.h"
 #include "graph/trace.h"
 #include "mutant.h"
 #include "policy/policy.h"
@@ -30,7 +30,7 @@ CUcontext ag_context_current(void)
     return current;
 }
 
-CUcontext ag_engine_ask_current(void)
+CUcontext ag_context_ask_current(void)
 {
     ag_current.changes = atomic_load_explicit(&ag_changes, memory_order_relaxed);
     return ag_current.context = ag_context_current();
@@ -42,12 +42,6 @@ bool ag_context_refused(CUcontext *current)
     if (result != CUDA_SUCCESS)
         *current = NULL;
     return result == CUDA_ERROR_NOT_PERMITTED;
-}
-
-bool ag_engine_refused(void)
-{
-    CUcontext current;
-    return ag_context_refused(&current);
 }
 
 bool ag_context_enter(const struct ag_context *context, bool *pushed)

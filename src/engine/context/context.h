@@ -238,4 +238,7 @@ extern _Atomic int ag_program_execs;
 extern _Atomic int ag_program_execs_gone;  /* of these, the destroyed ones */
 extern _Atomic unsigned ag_context_errors; /* errors that belong to no stream */
 
+/* Asks the driver, and remembers the answer for the calling thread. NULL: there is none. */
+CUcontext ag_context_ask_current(void);
+
 #endif

@@ -10,7 +10,7 @@
 
 #include "engine/base/branch.h"
 #include "engine/base/watchdog.h"
-#include "engine/engine.h"
+#include "engine/hot.h"
 #include "engine/order/settle.h"
 #include "engine/replay/registry.h"
 #include "engine/replay/relay.h"
@@ -228,12 +228,12 @@ static struct ag_stream *barrier_stream(CUstream handle, bool ptsz, enum ag_reas
     return stream;
 }
 
-void ag_engine_barrier_stream(CUstream handle, bool ptsz, enum ag_reason reason)
+void ag_barrier_stream(CUstream handle, bool ptsz, enum ag_reason reason)
 {
     (void)barrier_stream(handle, ptsz, reason);
 }
 
-void ag_engine_barrier_attach(CUstream handle, bool ptsz)
+void ag_barrier_attach(CUstream handle, bool ptsz)
 {
     struct ag_stream *stream = barrier_stream(handle, ptsz, AG_REASON_STREAM_BARRIER);
     /* Another thread may have its lock, and wait for the GPU. */
@@ -244,9 +244,9 @@ void ag_engine_barrier_attach(CUstream handle, bool ptsz)
     ag_stream_unlock(stream);
 }
 
-void ag_engine_barrier_wait(CUstream handle, bool ptsz, enum ag_reason reason)
+void ag_barrier_wait(CUstream handle, bool ptsz, enum ag_reason reason)
 {
-    ag_engine_barrier_stream(handle, ptsz, reason);
+    ag_barrier_stream(handle, ptsz, reason);
     if (AG_MUTANT(wait_leaves_others))
         return;
     if (!ag_watchdog_watches()) /* this thread holds nothing either, and has hundreds perhaps */
@@ -257,9 +257,9 @@ void ag_engine_barrier_wait(CUstream handle, bool ptsz, enum ag_reason reason)
             flush(stream, reason);
 }
 
-void ag_engine_barrier_copy(bool ptsz, enum ag_reason reason)
+void ag_barrier_copy(bool ptsz, enum ag_reason reason)
 {
-    ag_engine_barrier_wait(NULL, ptsz, reason);
+    ag_barrier_wait(NULL, ptsz, reason);
     if (atomic_load(&ag_many_devices))
         ag_order_behind_all(NULL);
 }
@@ -292,12 +292,12 @@ static bool barrier(enum ag_reason reason, int ns)
     return true;
 }
 
-void ag_engine_barrier_all(enum ag_reason reason)
+void ag_barrier_all(enum ag_reason reason)
 {
     (void)barrier(reason, AS_LONG_AS_IT_TAKES);
 }
 
-void ag_engine_barrier_most(enum ag_reason reason)
+void ag_barrier_most(enum ag_reason reason)
 {
     (void)barrier(reason, AG_PATIENCE_NS);
 }
@@ -334,7 +334,7 @@ bool ag_barrier_last(void)
 /* What the event was recorded behind has been submitted if the record has: that goes first, since
    sequences may come to end with it. The rest goes only so that nobody polls for what nobody
    submits, and not where another thread is at it. */
-void ag_engine_barrier_event(CUevent event, enum ag_reason reason)
+void ag_barrier_event(CUevent event, enum ag_reason reason)
 {
     if (AG_MUTANT(event_wait_leaves_held))
         return;
@@ -347,7 +347,7 @@ void ag_engine_barrier_event(CUevent event, enum ag_reason reason)
  * The driver waits until every running kernel has ended, and makes the launches of other threads
  * wait meanwhile. A running kernel may wait for what is held, which the program believes submitted.
  */
-void ag_engine_barrier_load(CUfunction func)
+void ag_barrier_load(CUfunction func)
 {
     CUcontext current = ag_context_current();
     if (atomic_load(&ag_hold_bans) >
@@ -355,7 +355,7 @@ void ag_engine_barrier_load(CUfunction func)
         ag_function_find(func, current) != NULL)
         return;
     if (ag_anything_held() && !AG_MUTANT(load_leaves_held))
-        ag_engine_barrier_most(AG_REASON_BARRIER);
+        ag_barrier_most(AG_REASON_BARRIER);
     if (current == NULL)
         return;
     ag_depth++;

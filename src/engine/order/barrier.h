@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who must submit before an op or a call. The barriers that doors call are in engine.h. */
+/* Who must submit before an op or a call. */
 #ifndef AG_BARRIER_H
 #define AG_BARRIER_H
 
@@ -38,5 +38,15 @@ void ag_order_place_own(struct ag_context *context);
 /* After a capture has begun: submits what all streams hold, and ends their sequences. True: nothing
    is held, nor will be until that capture ends. */
 bool ag_barrier_last(void);
+
+/* The barriers that doors call: engine.h says what each is for. */
+void ag_barrier_stream(CUstream stream, bool ptsz, enum ag_reason reason);
+void ag_barrier_attach(CUstream stream, bool ptsz);
+void ag_barrier_wait(CUstream stream, bool ptsz, enum ag_reason reason);
+void ag_barrier_copy(bool ptsz, enum ag_reason reason);
+void ag_barrier_all(enum ag_reason reason);
+void ag_barrier_most(enum ag_reason reason);
+void ag_barrier_event(CUevent event, enum ag_reason reason);
+void ag_barrier_load(CUfunction func);
 
 #endif

@@ -3,12 +3,12 @@
 #include "engine/order/enter.h"
 
 #include "engine/base/handle.h"
-#include "engine/engine.h"
 #include "engine/order/fork.h"
 #include "engine/replay/submit.h"
 #include "engine/stream/issuer.h"
 #include "engine/stream/sequence.h"
 #include "mutant.h"
+#include "observe/tracefile.h"
 
 /* -- Young streams --------------------------------------------------------------- */
 
@@ -52,12 +52,12 @@ struct ag_stream *ag_enter_find(CUstream handle, bool ptsz, CUcontext current, b
     /* The functions of held ops are set for them when they go out. A setter would wait for launches
        of this thread that wait for room. So that is done before the first one. */
     if (op && ag_issuer_begins())
-        ag_engine_barrier_most(AG_REASON_ATTRIBUTES);
+        ag_barrier_most(AG_REASON_ATTRIBUTES);
     if (op && ag_enter_young(handle, ptsz, current))
         return NULL;
     struct ag_stream *stream = ag_stream_find_slow(handle, ptsz, current);
     if (stream == NULL && atomic_load(&ag_listeners) != 0)
-        ag_engine_barrier_all(AG_REASON_BARRIER);
+        ag_barrier_all(AG_REASON_BARRIER);
     return stream;
 }
 

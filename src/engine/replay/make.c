@@ -205,7 +205,7 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool grows)
     if (trace->number == 1)
         ag_verbose_first(trace->length);
     AG_NOTE(ag_note_trace(stream, trace));
-    AG_ACCOUNT(ag_account_trace(stream, trace, leaf));
+    AG_ACCOUNT(ag_account_trace(stream, trace, leaf, ag_credit_hot(stream, leaf)));
     ag_execs_add(stream, trace);
     if (leaf->trace != NULL) {
         ag_variant_join(leaf->trace, trace);

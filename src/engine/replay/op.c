@@ -4,7 +4,6 @@
 
 #include "config/config.h"
 #include "engine/decide/credit.h"
-#include "engine/engine.h"
 #include "engine/hot.h"
 #include "engine/replay/execs.h"
 #include "engine/replay/hold.h"
@@ -340,7 +339,7 @@ static void fail(struct ag_stream *stream, struct ag_node *node)
     ag_stream_end(stream, true, AG_REASON_FAILURE);
 }
 
-void ag_engine_failed(void)
+void ag_op_failed(void)
 {
     struct ag_stream *stream = ag_self.eager;
     if (stream == NULL)

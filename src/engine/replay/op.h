@@ -116,4 +116,7 @@ static inline bool ag_op_record_again(struct ag_stream *stream, struct ag_node *
     return true;
 }
 
+/* The eager call that this thread was just told to make has failed. */
+void ag_op_failed(void);
+
 #endif

@@ -4,7 +4,6 @@
 
 #include "config/config.h"
 #include "driver/driver.h"
-#include "engine/engine.h"
 #include "engine/stream/stream.h"
 #include "graph/attribute.h"
 #include "graph/setting.h"

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/engine.h"
 #include "engine/hot.h"
 #include "engine/stream/issuer.h"
 #include "graph/node.h"
@@ -188,7 +187,7 @@ void ag_event_goes_unnoted(CUevent handle)
     leave(bucket);
 }
 
-void ag_engine_event_shared(CUevent handle)
+void ag_event_shared(CUevent handle)
 {
     struct bucket *bucket = enter(handle);
     struct event *event = know(bucket, handle);
@@ -197,7 +196,7 @@ void ag_engine_event_shared(CUevent handle)
     leave(bucket);
 }
 
-void ag_engine_event_created(CUevent handle, unsigned flags)
+void ag_event_created(CUevent handle, unsigned flags)
 {
     bool untimed = (flags & CU_EVENT_DISABLE_TIMING) != 0;
     const struct ag_context *context = ag_context_peek(ag_context_current());
@@ -210,7 +209,7 @@ void ag_engine_event_created(CUevent handle, unsigned flags)
     leave(bucket);
 }
 
-void ag_engine_event_failed(CUevent handle)
+void ag_event_failed(CUevent handle)
 {
     struct bucket *bucket = enter(handle);
     struct event *event = find(bucket, handle);

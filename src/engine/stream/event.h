@@ -85,4 +85,9 @@ struct ag_event_users {
 /* The event is being destroyed. */
 void ag_event_forget(CUevent event, struct ag_event_users *users);
 
+/* What doors tell of an event: see engine.h. */
+void ag_event_created(CUevent event, unsigned flags);
+void ag_event_failed(CUevent event);
+void ag_event_shared(CUevent event);
+
 #endif

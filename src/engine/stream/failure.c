@@ -2,7 +2,7 @@
 /* Failed driver calls: what the program is told, and what the log says. */
 #include "engine/stream/failure.h"
 
-#include "engine/engine.h"
+#include "engine/hot.h"
 #include "mutant.h"
 #include "observe/log.h"
 
@@ -37,10 +37,4 @@ void ag_failure_forgive_slow(struct ag_stream *stream)
 {
     stream->refusals.until = 0;
     ag_tree_forgive(&stream->recorder.tree);
-}
-
-CUresult ag_engine_refusal(void)
-{
-    struct ag_context *context = ag_context_peek(ag_context_current());
-    return context != NULL ? ag_context_refusal(context) : CUDA_SUCCESS;
 }

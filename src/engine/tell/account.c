@@ -6,7 +6,6 @@
 
 #include "driver/driver.h"
 #include "engine/base/facts.h"
-#include "engine/decide/credit.h"
 #include "engine/hot.h"
 #include "engine/stream/young.h"
 #include "graph/node.h"
@@ -127,11 +126,11 @@ static void count_name(struct ag_trace_account *account, const char *name)
 
 /* What the stream issued before its first trace of the path to a leaf: what came of it so far, as
    far as nothing else is known of so many ops. */
-static void count_first_rounds(struct ag_stream *stream, const struct ag_node *leaf)
+static void count_first_rounds(struct ag_stream *stream, const struct ag_node *leaf, uint32_t times)
 {
     struct ag_counters *c = &stream->counters;
     uint64_t eager = c->ops - c->replayed, told = stream->cuts.told;
-    uint64_t ops = (uint64_t)leaf->depth * ag_credit_hot(stream, leaf);
+    uint64_t ops = (uint64_t)leaf->depth * times;
     uint64_t left = eager > told ? eager - told : 0;
     if (leaf->trace != NULL)
         return;
@@ -140,10 +139,11 @@ static void count_first_rounds(struct ag_stream *stream, const struct ag_node *l
     stream->cuts.told += ops;
 }
 
-void ag_account_trace(struct ag_stream *stream, struct ag_trace *trace, const struct ag_node *leaf)
+void ag_account_trace(struct ag_stream *stream, struct ag_trace *trace, const struct ag_node *leaf,
+                      uint32_t times)
 {
     struct ag_trace_account *account = NULL;
-    count_first_rounds(stream, leaf);
+    count_first_rounds(stream, leaf, times);
     if (atomic_fetch_add(&trace_count, 1) < MOST_TRACES)
         account = calloc(1, sizeof *account);
     if (account == NULL) {

@@ -36,8 +36,9 @@ void ag_account_alone(struct ag_stream *stream, bool open);
 /* So many ops went out eagerly in a block of a duel. */
 void ag_account_trial(struct ag_stream *stream, uint64_t ops);
 
-/* A trace of the path to a leaf was made. */
-void ag_account_trace(struct ag_stream *stream, struct ag_trace *trace, const struct ag_node *leaf);
+/* A trace of the path to a leaf was made. The path had to come so many times for it. */
+void ag_account_trace(struct ag_stream *stream, struct ag_trace *trace, const struct ag_node *leaf,
+                      uint32_t times);
 
 /* The trace has been replayed in the stream, which set the arguments of so many nodes. */
 void ag_account_replay(struct ag_stream *stream, const struct ag_trace *trace, uint64_t patches);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "driver/driver.h"
-#include "engine/engine.h"
+#include "engine/hot.h"
 #include "graph/function.h"
 #include "graph/node.h"
 
@@ -299,7 +299,7 @@ void ag_note_copy(const struct ag_stream *stream, const struct ag_copy_call *cal
 void ag_note_read(const struct ag_stream *stream, const struct ag_read_call *call)
 {
     if (stream == NULL) {
-        ag_note_barrier(ag_cause, 0);
+        ag_observe_barrier(ag_cause, 0);
         last.sequence = NO_OP;
         return;
     }
@@ -328,7 +328,7 @@ void ag_note_value(const struct ag_stream *stream, const struct ag_value_call *c
     NOTE_WORDS(stream, AG_OP_VALUE, call->operation, call->address, call->value, call->flags);
 }
 
-void ag_note_return(CUresult result)
+void ag_observe_return(CUresult result)
 {
     last.read = NULL;
     if (last.sequence == NO_OP)
@@ -385,7 +385,7 @@ void ag_note_submit(struct ag_stream *stream, uint32_t replayed, enum ag_reason 
 
 /* -- Calls of the program -------------------------------------------------------------- */
 
-void ag_note_barrier(const char *name, uint64_t began)
+void ag_observe_barrier(const char *name, uint64_t began)
 {
     uint32_t string = ag_tracefile_string(name);
     struct ag_record *record = ag_record_begin(AG_RECORD_BARRIER, 0, string, began, 1);
@@ -395,7 +395,7 @@ void ag_note_barrier(const char *name, uint64_t began)
     ag_record_end(record);
 }
 
-void ag_note_memory(bool alloc, enum ag_memory kind, CUdeviceptr address, size_t bytes)
+void ag_observe_memory(bool alloc, enum ag_memory kind, CUdeviceptr address, size_t bytes)
 {
     struct ag_record *record =
         ag_record_begin(alloc ? AG_RECORD_ALLOC : AG_RECORD_FREE, kind, 0, 0, 2);

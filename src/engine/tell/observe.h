@@ -48,4 +48,9 @@ void ag_note_submit(struct ag_stream *stream, uint32_t replayed, enum ag_reason 
 /* From now on the handle of a function may mean another function. */
 void ag_note_functions_changed(void);
 
+/* What doors tell: see ag_note_return() and what follows it in engine.h. */
+void ag_observe_return(CUresult result);
+void ag_observe_barrier(const char *name, uint64_t began);
+void ag_observe_memory(bool alloc, enum ag_memory kind, CUdeviceptr address, size_t bytes);
+
 #endif
