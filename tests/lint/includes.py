@@ -29,6 +29,7 @@ HEADERS = {
     "engine/calls/poll.c": ("engine/engine.h", "defines calls of doors only"),
     "engine/calls/pool.c": ("engine/engine.h", "defines calls of doors only"),
     "engine/calls/read.c": ("engine/engine.h", "defines calls of doors only"),
+    "engine/calls/wait.c": ("engine/engine.h", "defines calls of doors only"),
     "preload/bind.c": ("preload/preload.h", "one header for all doors"),
     "preload/bypass.c": ("preload/preload.h", "one header for all doors"),
     "preload/capture.c": ("preload/door.h", "doors, which no header declares"),
