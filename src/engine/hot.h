@@ -20,8 +20,8 @@
 
 /*
  * False: every door passes straight through.
- * Set: when the engine starts with a driver that has all functions (life.c).
- * Cleared: when the engine stops for good (life.c), and in a forked child (preload/start.c).
+ * Set: when the engine starts with a driver that has all functions (process.c).
+ * Cleared: when the engine stops for good (process.c), and in a forked child (preload/start.c).
  * Builds with AG_TURNS set and clear it at will (api.c).
  */
 extern _Atomic bool ag_engine_on;
@@ -199,7 +199,7 @@ extern _Thread_local struct ag_passing ag_passing __attribute__((tls_model("init
  * The number of bans: reasons to hold nothing in the process. While it is above 0 nothing is held.
  * Raised: when a capture of the program begins; by a pause; while the stack size changes; and for
  * good when the engine stops, the process exits, a thread is missing, or the attributes of a stream
- * without a state are changed (life.c, api.c).
+ * without a state are changed (process.c, life.c, api.c).
  * Lowered: when the capture ends (registry.c), the pause ends (api.c), the stack size is set
  * (life.c).
  */

@@ -3,8 +3,8 @@ engine_sources = \
 	src/engine/call.h src/engine/engine.h src/engine/hot.c src/engine/hot.h \
 	src/engine/calls/api.c src/engine/calls/calls.c src/engine/calls/doorstep.c src/engine/calls/grow.c \
 	src/engine/calls/kernel.c src/engine/calls/life.c src/engine/calls/passing.c src/engine/calls/poll.c \
-	src/engine/calls/pool.c src/engine/calls/read.c src/engine/calls/wait.c src/engine/calls/watch.c \
-	src/engine/calls/watch.h \
+	src/engine/calls/pool.c src/engine/calls/process.c src/engine/calls/read.c src/engine/calls/wait.c \
+	src/engine/calls/watch.c src/engine/calls/watch.h \
 	src/engine/order/barrier.c src/engine/order/barrier.h src/engine/order/enter.c src/engine/order/enter.h \
 	src/engine/order/find.c src/engine/order/find.h src/engine/order/fork.c src/engine/order/fork.h \
 	src/engine/order/late.c src/engine/order/late.h src/engine/order/settle.c src/engine/order/settle.h \

@@ -28,6 +28,7 @@ HEADERS = {
     "engine/calls/passing.c": ("engine/engine.h", "defines calls of doors only"),
     "engine/calls/poll.c": ("engine/engine.h", "defines calls of doors only"),
     "engine/calls/pool.c": ("engine/engine.h", "defines calls of doors only"),
+    "engine/calls/process.c": ("engine/engine.h", "defines calls of doors only"),
     "engine/calls/read.c": ("engine/engine.h", "defines calls of doors only"),
     "engine/calls/wait.c": ("engine/engine.h", "defines calls of doors only"),
     "preload/bind.c": ("preload/preload.h", "one header for all doors"),
