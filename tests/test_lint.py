@@ -159,6 +159,10 @@ MISTAKES = {
     "config/config.h": '#include "observe/log.h"\n',
     "observe/log.h": "struct ag_line {\n    int (*ag_member)(void);\n};\n",
     "trace/op.h": '#include "engine/two.h"\n',
+    "engine/base/low.h": '#include "engine/hot.h"\n#include "engine/tell/high.h"\n#include "engine/engine.h"\n',
+    "engine/calls/high.c": '#include "engine/calls/high.h"\n#include "engine/engine.h"\n#include "engine/base/low.h"\n',
+    "engine/hot.h": '#include "engine/base/lower.h"\n',
+    "preload/door.h": '#include "engine/calls/high.h"\n#include "engine/base/low.h"\n',
     "engine/engine.h": "void ag_engine_five(void);\nvoid ag_engine_six(void);\n",
     "engine/five.c": '#include "engine/five.h"\nvoid ag_engine_five(void)\n{\n    ag_engine_six();\n}\n',
     "engine/six.c": '#include "engine/six.h"\nvoid ag_engine_six(void)\n{\n    ag_engine_five();\n}\n',
@@ -167,10 +171,13 @@ MISTAKES = {
 
 def test_mistakes_of_includes_are_found(tmp_path):
     for name, text in MISTAKES.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     files = c_files.read(tmp_path)
     assert sorted(includes.arrows_back(files)) == [("config/config.h", "observe/log.h"), ("trace/op.h", "engine/two.h")]
+    assert sorted(includes.arrows_past_rooms(files)) == [
+        ("engine/base/low.h", "engine/engine.h"), ("engine/base/low.h", "engine/tell/high.h"),
+        ("engine/hot.h", "engine/base/lower.h"), ("preload/door.h", "engine/base/low.h")]
     assert includes.not_first(files) == ["engine/one.c"]
     assert includes.strangers(files) == [("engine/one.h", "ag_two")]
     assert c_files.circles(files) == [{"engine/five", "engine/six"}, {"engine/one", "engine/two"}]

@@ -17,6 +17,10 @@ ARROWS = {
     "config": set(),
 }
 
+# The rooms of the engine, top to bottom: a file includes headers of its own room and of those below. call.h and hot.h
+# are for all. engine.h is for calls/ alone.
+ROOMS = ("calls", "order", "replay", "decide", "tell", "stream", "context", "base")
+
 # Files without a header of their own name: the header that declares what they define.
 HEADERS = {
     "engine/calls/api.c": ("autograph.h", "the public interface"),
@@ -57,6 +61,21 @@ def arrows_back(files):
     """Pairs of a file and a header that it must not include."""
     return [(name, header) for name, text in files.items() if "/" in name for header in included(text)
             if "/" in header and header.split("/")[0] not in ARROWS[name.split("/")[0]] | {name.split("/")[0]}]
+
+
+def floor(name):
+    """How far down a file of the engine is: 0 for calls/ and what doors ask."""
+    room = name.split("/")[1:-1]
+    return ROOMS.index(room[0]) if room else 0 if name in COLLECTIONS else len(ROOMS)
+
+
+def arrows_past_rooms(files):
+    """Pairs of a file and a header of a room that it does not know: one above its own; to a door, any but calls/."""
+    def knows(name, header):
+        return floor(header) >= floor(name) if name.startswith("engine/") else floor(header) in (0, len(ROOMS))
+
+    return [(name, header) for name, text in files.items() if re.match("(?:engine|preload)/", name)
+            for header in included(text) if header.startswith("engine/") and not knows(name, header)]
 
 
 def not_first(files):
@@ -108,6 +127,9 @@ def complaints():
     yield from at_least(300, [d for n, t in files.items() if n.endswith(".h") for d in declared(t)], "src")
     for name, header in arrows_back(files):
         yield complain(f"src/{name}", f"{name.split('/')[0]} does not know {header}: see docs/design.md, \"Architecture\"",
+                       f'"{header}"')
+    for name, header in arrows_past_rooms(files):
+        yield complain(f"src/{name}", f"{header} is of a room that this file does not know: see docs/design.md, \"Architecture\"",
                        f'"{header}"')
     for name in not_first({n: t for n, t in files.items() if "/" in n}):
         yield complain(f"src/{name}", "include its own header first, or name another in tests/lint/includes.py", "#include")
