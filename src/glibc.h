@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The C library's functions by their oldest versions, so that a library built here can be loaded
- * where glibc is older: from 2.28 on (tests/test_build.py). Included before all else in each source
- * of the library.
+ * where glibc is older: from 2.28 on (tests/build/test_build.py). Included before all else in each
+ * source of the library.
  *
  * These functions got a new version when glibc 2.34 moved them into libc.so.6; nothing else about
  * them is new. stat(), lstat() and fstat() became functions in 2.33, see glibc.c.

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+TESTS = pathlib.Path(__file__).parent
+sys.path[:0] = [str(TESTS), *(str(folder) for folder in sorted({path.parent for path in TESTS.glob("*/test_*.py")}))]
 
 import budget  # noqa: E402  (needs the path above)
 import draw  # noqa: E402

@@ -10,7 +10,7 @@ BUDGETS, SCALES = "tests/budget.toml", "tests/scales.py"
 
 
 def complaints(tests=None):
-    tests = tests or {path.name: path.read_text() for path in (ROOT / "tests").glob("test_*.py")}
+    tests = tests or {path.name: path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}
     budgets = budget.read()
     for name in sorted(set(tests) - set(budgets["normal"])):
         yield complain(f"tests/{name}", f"has no budget: add it to [normal] in {BUDGETS}")

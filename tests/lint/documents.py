@@ -38,7 +38,7 @@ READ_BY_USERS = [name for name in PAGES if name in ("README.md", "SECURITY.md")
 INDEXES = ["README.md", "docs/README.md"]
 CODE = [name for name in tree()
         if name.startswith(("src/", "include/", "tests/", "scripts/", "conf/", "man/", ".ci/"))
-        and name != "tests/test_lint.py" and not name.startswith("tests/fuzz/regressions")]
+        and name != "tests/lint/test_lint.py" and not name.startswith("tests/fuzz/regressions")]
 
 
 # -- What a page is made of ---------------------------------------------------------
@@ -226,7 +226,7 @@ def named_files(part):
 def every_flag():
     known = set().union(*map(flags_of, ["", *COMMANDS]))
     scripts = [name for name in tree() if name.startswith(("tests/", "scripts/", "packaging/", ".ci/"))
-               and name != "tests/test_lint.py"]
+               and name != "tests/lint/test_lint.py"]
     configure = read("configure.ac")
     return known.union(*(re.findall(r"--[a-z][a-z-]*", read(name)) for name in [*scripts, "configure.ac"]),
                        (f"--with-{name}" for name in re.findall(r"AC_ARG_WITH\(\[([\w-]+)", configure)),

@@ -4,7 +4,7 @@
 
 usage: scenarios.py NAME
 
-Prints one. tests/test_policy.py plays them.
+Prints one. tests/policy/test_policy.py plays them.
 """
 import random
 import sys

@@ -1,5 +1,5 @@
 # Unit tests: parts of the library without CUDA, each in a program of its own (tests/unit/test_*.c,
-# found and run by tests/test_unit.py). Flags of their own keep their objects apart from the library's.
+# found and run by tests/engine/test_unit.py). Flags of their own keep their objects apart from the library's.
 
 UNIT_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A guest's lock and rests (tests/test_branches.py has the rest). */
+/* A guest's lock and rests (tests/order/test_branches.py has the rest). */
 #include "engine/stream/guests.h"
 
 #include "config/config.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pace by a clock of its own: how long sequences are (tests/test_pace.py has the rest). */
+/* Pace by a clock of its own: how long sequences are (tests/policy/test_pace.py has the rest). */
 #include <time.h>
 
 #include "config/config.h"

@@ -70,7 +70,7 @@ WITHOUT_OPS = {"graph_branches-orders", "graph_branches-across", "graph_branches
 UNSTEADY = {f"live_beside-{word}_beside" for word in ("released", "lost", "streams")} | {
     f"live_life-{word}" for word in ("signals", "captures", "leaves_others_behind")} | {
     "report_graph-captures_beside", "report_life-unload_beside", "report_callbacks-allocator",
-    "read_back-fails", "read_back-pinned_fails", "live_clock-captured"}
+    "read_back-fails", "read_back-pinned_fails", "live_clock-captured", "live_order-failing"}
 
 
 def sources():

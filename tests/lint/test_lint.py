@@ -41,7 +41,7 @@ def test_what_is_wrong_ends_with_an_error(tmp_path):
 
 
 def test_a_file_of_tests_without_a_budget_is_found():
-    tests = {path.name: path.read_text() for path in (helpers.SOURCE / "tests").glob("test_*.py")}
+    tests = {path.name: path.read_text() for path in (helpers.SOURCE / "tests").rglob("test_*.py")}
     assert list(budgets.complaints(tests)) == []
     assert [c.text for c in budgets.complaints({**tests, "test_x.py": ""})] == [
         "has no budget: add it to [normal] in tests/budget.toml"]

@@ -15,7 +15,7 @@ import pytest
 import draw
 import helpers
 
-FUZZ = pathlib.Path(__file__).resolve().parent / "fuzz"
+FUZZ = helpers.SOURCE / "tests" / "fuzz"
 sys.path.insert(0, str(FUZZ))
 
 import fuzzing  # noqa: E402  (needs the path above)

@@ -6,7 +6,7 @@ import pytest
 
 import helpers
 
-SOURCES = sorted(p.stem for p in pathlib.Path(__file__).parent.glob("unit/test_*.c"))
+SOURCES = sorted(p.stem for p in (helpers.SOURCE / "tests/unit").glob("test_*.c"))
 
 
 @pytest.mark.parametrize("name", SOURCES)
