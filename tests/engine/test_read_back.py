@@ -11,8 +11,9 @@ pytestmark = pytest.mark.skipif(not helpers.config()["nvcc"], reason="without nv
 
 SCENARIOS, WAYS = (re.findall(r'\{"(\w+)", \w+\}', (compiled.PROGRAMS / name).read_text())
                    for name in ("read_back.c", "read_observers.c"))
-# Threads make their streams in any order; and a log tells of pinned memory where it is.
-OTHER_LOGS = ["threads", "full_by_thread", "kinds"]
+# Threads make their streams in any order; a log tells of pinned memory where it is; and the driver executes the copy
+# behind a kernel that fails only if it has not seen the failure yet.
+OTHER_LOGS = ["threads", "full_by_thread", "kinds", "fails", "pinned_fails"]
 # There the watchdog alone submits what is held, 40 times.
 HASTIER = {"pinned_polled": {"AUTOGRAPH_HOLD_BOUND_US": 20000}}
 
