@@ -609,7 +609,8 @@ def test_exit_in_a_signal_handler(reports, length, tmp_path):
         assert done.stderr == ""
         runs += 1
         assert runs < 40
-        if reports:
+        if reports and (report.exists() or "address" not in helpers.config()["sanitize"]):
+            # That sanitizer's allocator has locks for all threads: who writes the report may wait for one in vain.
             counters = json.loads(report.read_text())
             assert counters["complete"]
             replays += counters["replays"]
