@@ -93,8 +93,9 @@ static void keep_current(struct ag_counters *counters)
     gather(&account, false);
     if (memcmp(counters, &account.counters, sizeof *counters) != 0) {
         *counters = account.counters;
-        bool good = !keeps_report || ag_report_keep(&account);
-        good = (!*ag_opt.trace_profile || ag_learnt_write(&account, true)) && good;
+        /* Whoever finds the report current finds the profile so, too. */
+        bool good = !*ag_opt.trace_profile || ag_learnt_write(&account, true);
+        good = (!keeps_report || ag_report_keep(&account)) && good;
         atomic_store(&failed, !good && !told);
         told |= !good;
     }
