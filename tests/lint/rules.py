@@ -69,8 +69,6 @@ def of_mutations():
 UNSEEN = {
     "relays_take_no_queue": "not looked into",
     "word_wait_leaves_held": "streams that share a queue submit what others hold anyway (R70)",
-    "refused_is_held": "a later call tells of each refusal anyway (R29)",
-    "functions_stay": "not looked into",
     "ring_taken_at_once": "the scenario \"ring\" of live_order.c does not overwrite bytes that a copy still reads",
     "unsure_grows": "tests/unit/test_aside.c counts, and does not run with mutations",
     "grows_beside_threads": "not looked into",
