@@ -287,9 +287,9 @@ static void context_kill(struct ag_context *context)
         streams_kill(context);
         if (ag_aside_destroy_buried(context) != CUDA_SUCCESS)
             atomic_fetch_add(&ag_context_errors, 1);
+        ag_limbo_settle();
         ag_aside_settle(context); /* while it has its name */
     } while (!ag_stream_forget_context(context) && ++times < AG_PATIENCE_FORGET);
-    ag_limbo_settle();
     ag_limbo_forget(context);
     if (entered)
         ag_context_leave(pushed);

@@ -4,15 +4,15 @@
 
 #include <pthread.h>
 
-#include "driver/driver.h"
 #include "engine/hot.h"
 #include "engine/replay/execs.h"
+#include "engine/stream/aside.h"
 
 enum { MOST = 256 };
 
 struct late {
     CUevent event;
-    const struct ag_context *context;
+    struct ag_context *context;
     bool held;
 };
 
@@ -30,7 +30,7 @@ static bool add(const struct late *one)
     return room;
 }
 
-bool ag_limbo_add(CUevent event, const struct ag_context *context, bool held)
+bool ag_limbo_add(CUevent event, struct ag_context *context, bool held)
 {
     return add(&(struct late){event, context, held});
 }
@@ -83,7 +83,7 @@ void ag_limbo_settle(void)
             continue;
         }
         ag_depth++;
-        if (ag_real.cuEventDestroy_v2(one.event) != CUDA_SUCCESS)
+        if (ag_aside_destroy_event(one.context, one.event) != CUDA_SUCCESS)
             atomic_fetch_add(&ag_context_errors, 1);
         ag_depth--;
     }

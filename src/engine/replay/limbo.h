@@ -14,7 +14,7 @@
 
 /* The event, whose graphs are in streams of that context, is to be destroyed later. `held`: not
    before ag_limbo_submitted(), since held ops name it, too. False: there is no room. */
-bool ag_limbo_add(CUevent event, const struct ag_context *context, bool held);
+bool ag_limbo_add(CUevent event, struct ag_context *context, bool held);
 
 /* The held ops that name the event have gone out. False: it is not here, and nobody else destroys
    it. */

@@ -30,7 +30,7 @@ struct event {
     bool shared;                      /* with another process */
     bool untimed;                     /* it was created so, and the library saw that */
     const struct ag_context *context; /* of its last record */
-    const struct ag_context *home;    /* of its users */
+    struct ag_context *home;          /* of its users */
     struct place recorder;            /* has its record */
     struct ag_stream *by;             /* see ag_event_known */
     unsigned branch;

@@ -78,8 +78,8 @@ enum { AG_EVENT_USERS = 4 };
 struct ag_event_users {
     struct ag_stream *stream[AG_EVENT_USERS];
     unsigned count;
-    bool many;                        /* there are others */
-    const struct ag_context *context; /* whose all are */
+    bool many;                  /* there are others */
+    struct ag_context *context; /* whose all are */
 };
 
 /* The event is being destroyed. */
