@@ -13,6 +13,6 @@ def test_the_library_leaves_out_no_rule():
 
 
 def test_a_mutation_that_is_none_is_refused():
-    done = subprocess.run([sys.executable, MUTANTS / "run", "--library", helpers.library(), "no_such_rule"],
+    done = subprocess.run([sys.executable, MUTANTS / "run", "--mutant", MUTANTS / "run", "no_such_rule"],
                           capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "no mutation no_such_rule" in done.stderr

@@ -12,9 +12,10 @@
  *   AGSIM_DELAY_US=N        longest pause before an operation (2); 0: none
  *   AGSIM_DRIVER_VERSION=N  an older driver, 12030 for 12.3: newer functions are not there
  *   AGSIM_GRAPH_FREE=N      paths of execs that a context has memory for (no limit). One more
- * waits, with the driver locked, until all running kernels have ended AGSIM_LAZY=1            a
- * library's kernel is loaded when it is first launched or asked for, which waits in the same way.
- * So does an exec's node that is given a function with local memory, before its first launch
+ *                           waits, with the driver locked, until all running kernels have ended
+ *   AGSIM_LAZY=1            a library's kernel is loaded when it is first launched or asked for,
+ *                           which waits in the same way. So does an exec's node that is given a
+ *                           function with local memory, before its first launch
  *   AGSIM_STREAMS_FREE=N    creating more streams than so many in a context waits likewise
  *                           (no limit)
  *   AGSIM_EARLY=1           in a graph, kernels behind a programmatic edge do not wait for the
@@ -38,11 +39,12 @@
  *   CUDA_DEVICE_MAX_CONNECTIONS=N  the queues that a context's streams share (8, at most 32). In
  *                           each the operations begin in the order of submission. So many
  *                           nodes of a graph run at once
- *   AGSIM_QUEUES=N          streams that share queues do so at random, by this seed, not in turn;
- * and a stream that has once had work keeps its queue from paths of graphs (0) AGSIM_STACK=1 a call
- * uses as much of its caller's stack as on a GPU (stack.c) AGSIM_IPC=1             other processes
- * may open the device's memory (cuIpcGetMemHandle) AGSIM_MPS=1             the device says that it
- * is shared by MPS AGSIM_LOG=FILE          what the device executed, a line per operation (log.c)
+ *   AGSIM_QUEUES=N          streams that share queues do so at random, by this seed, and not in
+ *                           turn (0). One that has once had work keeps its queue from graphs
+ *   AGSIM_STACK=1           a call uses as much of its caller's stack as on a GPU (stack.c)
+ *   AGSIM_IPC=1             other processes may open the device's memory (cuIpcGetMemHandle)
+ *   AGSIM_MPS=1             the device says that it is shared by MPS
+ *   AGSIM_LOG=FILE          what the device executed, a line per operation (log.c)
  *   AGSIM_CALLS=FILE        how often each function was called, how many calls have failed, and how
  *                           many waits for events have spun in a context that asks for other waits
  *   AGSIM_FAIL=..., AGSIM_CALLER=...  calls that fail, and whose (proc.c)
