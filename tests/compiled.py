@@ -2,6 +2,7 @@
 """Compiles test programs for the simulated driver: tests/programs/NAME.c, kept in the build directory
 until its source or the driver changes, or a few lines of a test."""
 import atexit
+import fcntl
 import functools
 import os
 import pathlib
@@ -66,3 +67,20 @@ def text(code, *arguments):
 def same_number():
     """A library to preload, with which each process has one number, as in containers."""
     return str(text("#include <unistd.h>\npid_t getpid(void) { return 7; }\n", *PRELOADED))
+
+
+def once(factory, name, make):
+    """A folder of this name, which make(folder) fills. The processes of one run share it: the first that asks makes
+    it, and the others wait. `factory`: pytest's tmp_path_factory."""
+    base = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    folder, done = base / name, base / f"{name}.made"
+    with open(base / f"{name}.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            shutil.rmtree(folder, ignore_errors=True)  # of a process that failed
+            folder.mkdir()
+            make(folder)
+            done.touch()
+    return folder

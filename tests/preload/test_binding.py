@@ -5,6 +5,7 @@ import itertools
 
 import pytest
 
+import compiled
 import helpers
 
 pytestmark = pytest.mark.skipif(bool(helpers.config()["sanitize"]),
@@ -245,7 +246,10 @@ def compile_library(place, name, *arguments, level="-O2"):
 
 @pytest.fixture(scope="module", name="place")
 def fixture_place(tmp_path_factory):
-    place = tmp_path_factory.mktemp("binding")
+    return compiled.once(tmp_path_factory, "binding", make_all)
+
+
+def make_all(place):
     for number in 12, 13:
         (place / "map").write_text(f"libcudart.so.{number} {{ *; }};\n")
         compile_library(place, f"libcudart.so.{number}", f"-DDEFINES={number}", "-DSIZE=1",
@@ -265,7 +269,6 @@ def fixture_place(tmp_path_factory):
                                   ("forks", FORKS, ["-O1", "-pthread"])):
         (place / f"{name}.c").write_text(source)
         helpers.tool(*helpers.config()["cc"].split(), place / f"{name}.c", "-o", place / name, *options, "-ldl")
-    return place
 
 
 def same(place, *words, program="main", **options):

@@ -23,12 +23,14 @@ def source(name):
 
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory):
-    place = tmp_path_factory.mktemp("bypass")
+    return compiled.once(tmp_path_factory, "bypass", make_libraries)
+
+
+def make_libraries(place):
     for name in "links", "asks":
         shared(place / f"lib{name}.so", "-DLIBRARY", source("door_deep"),
                *(["-DLINKS", "-Wl,--no-as-needed", helpers.sim_dir() / "libcuda.so.1"]
                  if name == "links" else []))
-    return place
 
 
 def shared(output, *arguments):

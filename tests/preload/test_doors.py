@@ -130,7 +130,10 @@ def rows(names):
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
-    b = Built(tmp_path_factory.mktemp("doors"))
+    return Built(compiled.once(tmp_path_factory, "doors", lambda folder: make_all(Built(folder))))
+
+
+def make_all(b):
     b.doors()
     b.driver("driver", rows([*EXPORTED, UNKNOWN]))
     b.compile("door_lookup", "-rdynamic", PROGRAMS / "door_lookup.c", "-ldl")
@@ -165,7 +168,6 @@ def built(tmp_path_factory):
     b.compile("libplugin.so", "-shared", "-DCALLS", PROGRAMS / "door_runtime.c")
     b.compile("libhost.so", "-shared", "-Wl,--no-as-needed", b.directory / "libplugin.so",
               b.directory / "libcudart.so.12", "-x", "c", "/dev/null")
-    return b
 
 
 OPEN = "open libcuda.so.1"

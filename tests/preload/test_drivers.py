@@ -11,6 +11,8 @@ pytestmark = pytest.mark.skipif(bool(helpers.config()["sanitize"]),
                                 reason="a copy of the instrumented driver reports itself")
 
 SOURCE = compiled.PROGRAMS / "door_several.c"
+SHIMS = {"shim": [], "raw": ["-DRAW"], "early": ["-DEARLY"], "early_raw": ["-DEARLY", "-DRAW"]}
+DRIVER = helpers.sim_dir() / "libcuda.so.1"
 
 
 def build(output, *arguments):
@@ -30,31 +32,30 @@ def names():
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """{name: path} of drivers, stubs and shims, and of the program."""
-    place = tmp_path_factory.mktemp("drivers")
-    driver = helpers.sim_dir() / "libcuda.so.1"
-    made = {"driver": driver, "program": build(place / "program", SOURCE)}
+    place = compiled.once(tmp_path_factory, "drivers", make)
+    return {"driver": DRIVER, "program": place / "program", "renamed": place / "renamed/driver.so",
+            **{name: place / name / "libcuda.so" for name in ("stub", "broken")},
+            **{name: place / name / "libcuda.so.1" for name in ("copy", *SHIMS, "hides")}}
+
+
+def make(place):
+    build(place / "program", SOURCE)
     # A copy has the driver's name for itself too, by which the linker would take it for the first.
-    (place / "copy").mkdir()
-    made["copy"] = place / "copy/libcuda.so.1"
-    shutil.copy(driver, made["copy"])
-    (place / "renamed").mkdir()
-    made["renamed"] = place / "renamed/driver.so"
-    shutil.copy(driver, made["renamed"])
+    for copy in "copy/libcuda.so.1", "renamed/driver.so":
+        (place / copy).parent.mkdir()
+        shutil.copy(DRIVER, place / copy)
     for name, version, status in (("stub", 34, 34), ("broken", 0, 100)):
         (place / f"{name}.c").write_text(
             f"int cuInit(void) {{ return {status}; }} int cuDriverGetVersion(void) {{ return {version}; }}\n"
             + "".join(f"int {n}(void) {{ return {status}; }}\n" for n in names()
                       if n not in ("cuInit", "cuDriverGetVersion")))
-        made[name] = build(place / name / "libcuda.so", "-shared", place / f"{name}.c")
+        build(place / name / "libcuda.so", "-shared", place / f"{name}.c")
     (place / "names.inc").write_text("".join(
         f"NAME({n})\n" for n in names() if not n.startswith("cuGetProcAddress")))
-    for name, options in (("shim", []), ("raw", ["-DRAW"]), ("early", ["-DEARLY"]),
-                          ("early_raw", ["-DEARLY", "-DRAW"])):
-        made[name] = build(place / name / "libcuda.so.1", "-shared", "-DSHIM", f"-I{place}",
-                           f'-DDRIVER="{driver}"', "-Wl,-Bsymbolic", *options, SOURCE)
-    made["hides"] = build(place / "hides/libcuda.so.1", "-shared", "-DSHIM", f"-I{place}", "-DRAW",
-                          f'-DDRIVER="{made["renamed"]}"', "-Wl,-Bsymbolic", SOURCE)
-    return made
+    shim = ["-shared", "-DSHIM", f"-I{place}", "-Wl,-Bsymbolic", SOURCE]
+    for name, options in SHIMS.items():
+        build(place / name / "libcuda.so.1", f'-DDRIVER="{DRIVER}"', *options, *shim)
+    build(place / "hides/libcuda.so.1", f'-DDRIVER="{place}/renamed/driver.so"', "-DRAW", *shim)
 
 
 def run(files, way, *drivers, **options):

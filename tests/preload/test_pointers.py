@@ -3,6 +3,7 @@
 what they and others keep in these variables is theirs, whatever this library exports."""
 import pytest
 
+import compiled
 import helpers
 from commands import WIDE, autograph
 
@@ -17,8 +18,11 @@ def build(place, output, *arguments):
 
 @pytest.fixture(scope="module", name="place", params=["-O0", "-O2", "-O2 -Wl,-z,relro,-z,now"])
 def fixture_place(request, tmp_path_factory):
-    place = tmp_path_factory.mktemp("pointers")
-    library = [*request.param.split(), "-shared", "-fPIC", PROGRAMS / "pointers_lib.c"]
+    return compiled.once(tmp_path_factory, f"pointers{request.param_index}", lambda place: make(place, *request.param.split()))
+
+
+def make(place, *options):
+    library = [*options, "-shared", "-fPIC", PROGRAMS / "pointers_lib.c"]
     here = [f"-L{place}", "-Wl,-rpath,$ORIGIN"]
     build(place, "liblibrary.so", *library, "-ldl")
     build(place, "libuser.so", *library, "-DUSER", *here, "-llibrary")
@@ -26,9 +30,7 @@ def fixture_place(request, tmp_path_factory):
     build(place, "loads", PROGRAMS / "pointers.c", "-ldl")
     for name, flags in (("linked", []), ("fixed", ["-no-pie", "-fno-pie"]),
                         ("independent", ["-fPIC", "-pie"])):
-        build(place, name, *request.param.split(), "-DLINKED", *flags, PROGRAMS / "pointers.c", *here,
-              "-llibrary", "-luser")
-    return place
+        build(place, name, *options, "-DLINKED", *flags, PROGRAMS / "pointers.c", *here, "-llibrary", "-luser")
 
 
 def without(*command, env):
