@@ -247,6 +247,10 @@ void ag_engine_waited_for(CUstream stream, bool ptsz, uint64_t issued);
 /* Before a call that puts kernels into a stream in a way that the engine does not follow. */
 void ag_engine_stream_used(CUstream stream, bool ptsz);
 
+/* Before a call that puts other work into a stream, a function of the host for instance: the stream
+   has a queue of the device from now on. */
+void ag_engine_stream_works(CUstream stream, bool ptsz);
+
 /* Before a call that puts kernels into some stream, which the door does not know. */
 void ag_engine_launch_unseen(void);
 

@@ -146,6 +146,7 @@ static inline uint64_t context_mark(CUcontext context)
    "Peer-to-Peer Memory Copy"). */
 static void peers(CUstream stream, bool ptsz)
 {
+    ag_engine_stream_works(stream, ptsz);
     if (!ag_engine_listens())
         return;
     if (stream == CU_STREAM_LEGACY || (stream == NULL && !ptsz))

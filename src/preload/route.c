@@ -238,10 +238,10 @@ __attribute__((used, visibility("hidden"))) void *ag_gate_decide(const _Atomic(v
 /* -- Barriers ------------------------------------------------------------- */
 
 /*
- * Called by a thunk while anything is held, or known of memory, and always by that of a function
- * which is not known: it may make another context current. `registers` and `stack` are the
- * integer arguments as the calling convention passes them; no function with such an argument takes
- * another kind.
+ * Called by a thunk while anything is held, or known of memory. Always by that of a function which
+ * puts work into a stream, or is not known: that may make another context current. `registers` and
+ * `stack` are the integer arguments as the calling convention passes them; no function with such an
+ * argument takes another kind.
  */
 __attribute__((used, visibility("hidden"))) void
 ag_thunk_barrier(const struct ag_slot *slot, const uintptr_t *registers, const uintptr_t *stack)
@@ -253,12 +253,14 @@ ag_thunk_barrier(const struct ag_slot *slot, const uintptr_t *registers, const u
     if (slot->class == AG_CLASS_BARRIER || slot->class == AG_CLASS_ALLOCATION)
         ag_memory_changed();
     AG_NOTE(ag_note_barrier(ag_slot_name((unsigned)(slot - ag_slots)), 0));
-    if (!ag_anything_held() && atomic_load(&ag_curious_streams) == 0)
-        return;
-    ag_cause = ag_slot_name((unsigned)(slot - ag_slots));
     unsigned n = slot->argument;
     uintptr_t argument =
         n < AG_REGISTER_ARGUMENTS ? registers[n] : stack[n - AG_REGISTER_ARGUMENTS];
+    if (slot->class == AG_CLASS_STREAM)
+        ag_engine_stream_works((CUstream)argument, slot->ptsz);
+    if (!ag_anything_held() && atomic_load(&ag_curious_streams) == 0)
+        return;
+    ag_cause = ag_slot_name((unsigned)(slot - ag_slots));
     switch (slot->class) {
     case AG_CLASS_FUNCTION:
         ag_engine_barrier_load((CUfunction)argument);

@@ -138,7 +138,8 @@ def test_random_steps(calls):
 
 
 @pytest.mark.parametrize("memory", [0, 33])
-@pytest.mark.parametrize("words", [["4", "6"], ["7", "6"], ["3", "6", "polls"], ["2", "4"], ["4", "6", "gone"]])
+@pytest.mark.parametrize("words", [["4", "6"], ["7", "6"], ["3", "6", "polls"], ["2", "4"], ["4", "6", "gone"],
+                                   ["3", "6", "hosts"]])
 def test_forks_do_not_wait_for_a_kernel_that_waits_for_the_host(words, memory):
     """In ever new shapes: each graph has several paths, which take room in the context, and queues while it runs."""
     command = [compiled.program("wide_forks"), *words]

@@ -355,6 +355,8 @@ static void barrier(const struct play_program *p, const struct play_line *line)
         place = place_of(w[3]);
     if (all)
         ag_memory_changed();
+    if (strcmp(who, "stream") == 0)
+        ag_engine_stream_works(place.handle, place.ptsz);
     if (!ag_engine_listens() && strcmp(who, "attach") != 0)
         return;
     ag_cause = p->names[w[2]];
@@ -439,6 +441,7 @@ static void before(const struct play_program *p, const struct play_line *line)
         break;
     case PLAY_HOST:
         on = place_of(w[0]);
+        ag_engine_stream_works(on.handle, on.ptsz);
         if (ag_engine_listens())
             ag_engine_barrier_stream(on.handle, on.ptsz, AG_REASON_STREAM_BARRIER);
         break;

@@ -529,6 +529,13 @@ void ag_engine_barrier_load(CUfunction func)
     barrier("load", AG_REASON_BARRIER, name->number);
 }
 
+/* The call is recorded by its barrier. */
+void ag_engine_stream_works(CUstream stream, bool ptsz)
+{
+    (void)stream;
+    (void)ptsz;
+}
+
 void ag_engine_stream_used(CUstream stream, bool ptsz)
 {
     plain("g", stream, ptsz);

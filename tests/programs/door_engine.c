@@ -230,6 +230,13 @@ void ag_engine_stream_used(CUstream stream, bool ptsz)
     NOTE("stream_used(%p, %d) ", (void *)stream, ptsz);
 }
 
+/* Not told: it comes before each call that puts work into a stream. */
+void ag_engine_stream_works(CUstream stream, bool ptsz)
+{
+    (void)stream;
+    (void)ptsz;
+}
+
 bool ag_engine_stream_rests(CUstream stream)
 {
     (void)stream;

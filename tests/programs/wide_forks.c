@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wide_forks BRANCHES KINDS [polls | gone]: while a kernel waits for the host, with more work of
- * its stream behind it, other streams fork and join in steps of ever new shapes. The host lets the
- * kernel go only once they are done. Prints what came out, which is the same with the library as
- * without it.
+ * wide_forks BRANCHES KINDS [polls | gone | hosts]: while a kernel waits for the host, with more
+ * work of its stream behind it, other streams fork and join in steps of ever new shapes. The host
+ * lets the kernel go only once they are done. Prints what came out, which is the same with the
+ * library as without it.
  *
  * With `polls` the host asks for the end of each step; else it waits for each eighth. With `gone`
- * the kernel's stream is destroyed while the kernel waits, and there is one such kernel.
+ * the kernel's stream is destroyed while the kernel waits, and there is one such kernel. With
+ * `hosts` functions of the host wait, too, in streams that never get anything else.
  */
 #include "live.h"
 
-enum { MOST = 8, ROUNDS = 6, REPEATS = 60, TOGETHER = 8, LOOKS = 20, SECONDS = 40 };
+enum { MOST = 8, HOSTS = 3, ROUNDS = 6, REPEATS = 60, TOGETHER = 8, LOOKS = 20, SECONDS = 40 };
 
-static CUstream held, stream[MOST];
+static CUstream held, stream[MOST], hosts[HOSTS];
 static CUdeviceptr at[MOST];
 static CUevent done[MOST], forked, behind;
 static volatile uint32_t *word;
@@ -85,28 +86,41 @@ static void make_all(void)
     OK(cuCtxSynchronize());
 }
 
+static void wait_for_round(void *round)
+{
+    while (*word < (uintptr_t)round)
+        usleep(100);
+}
+
 int main(int argc, char **argv)
 {
     bool polls = argc == 4 && strcmp(argv[3], "polls") == 0;
     bool gone = argc == 4 && strcmp(argv[3], "gone") == 0;
-    CHECK(argc == 3 || polls || gone);
+    bool waits = argc == 4 && strcmp(argv[3], "hosts") == 0;
+    CHECK(argc == 3 || polls || gone || waits);
     branches = (unsigned)strtoul(argv[1], NULL, 10);
     unsigned kinds = (unsigned)strtoul(argv[2], NULL, 10);
     CHECK(branches > 1 && branches <= MOST);
     alarm(SECONDS);
     start();
     make_all();
+    for (unsigned i = 0; waits && i < HOSTS; i++)
+        hosts[i] = made(CU_STREAM_NON_BLOCKING);
     uint32_t sum = 0;
     for (uint32_t round = 1; round <= (gone ? 1 : ROUNDS); round++) {
         OK(launch_word(spin, word, round, held));
         OK(launch_mix(buffer[0], N, round, held));
         OK(cuEventRecord(behind, held));
+        for (unsigned i = 0; waits && i < HOSTS; i++)
+            OK(cuLaunchHostFunc(hosts[i], wait_for_round, (void *)(uintptr_t)round));
         if (gone)
             OK(cuStreamDestroy(held));
         sum = loops(kinds, round, polls, sum);
         EXPECT(CUDA_ERROR_NOT_READY, cuEventQuery(behind));
         set_word(word, round);
         OK(cuEventSynchronize(behind));
+        for (unsigned i = 0; waits && i < HOSTS; i++)
+            OK(cuStreamSynchronize(hosts[i]));
     }
     printf("%08x\n", sum);
     show("held", buffer[0]);

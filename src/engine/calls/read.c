@@ -389,6 +389,8 @@ enum ag_read ag_engine_read(const struct ag_read_call *call)
 {
     CUcontext current = ag_engine_current(call->stream);
     struct ag_stream *stream = ag_stream_peek(call->stream, call->ptsz, current);
+    if (UNLIKELY(stream == NULL) && !call->blocks)
+        ag_engine_stream_works(call->stream, call->ptsz);
     ag_self.copied = NULL;
     AG_NOTE(ag_note_read_begins());
     ag_self.left = mark_left(call, current);

@@ -7,6 +7,7 @@
 #include "engine/stream/issuer.h"
 #include "engine/stream/outstanding.h"
 #include "engine/stream/young.h"
+#include "mutant.h"
 
 static struct ag_context *named(CUcontext context)
 {
@@ -68,6 +69,13 @@ void ag_engine_waited_for(CUstream handle, bool ptsz, uint64_t issued)
 void ag_engine_launch_unseen(void)
 {
     ag_issuer_launches_unseen();
+}
+
+void ag_engine_stream_works(CUstream handle, bool ptsz)
+{
+    CUcontext current = ag_context_current();
+    if (!AG_MUTANT(host_work_takes_no_queue) && !ag_enter_young(handle, ptsz, current))
+        (void)ag_stream_find(handle, ptsz, current); /* counted where it is made */
 }
 
 void ag_engine_stream_used(CUstream handle, bool ptsz)

@@ -128,6 +128,15 @@ ag_thunk_seen: /* the same, also where nothing is held */
     .set index, index + 1
 .endm
 
+/* A call that puts work into a stream is always seen. */
+.macro thunk_of class
+    .ifc    \class, STREAM
+    thunk   ag_thunk_seen
+    .else
+    thunk
+    .endif
+.endm
+
     .globl  ag_thunks
     .hidden ag_thunks
     .type   ag_thunks, @function
@@ -135,7 +144,7 @@ ag_thunk_seen: /* the same, also where nothing is held */
 ag_thunks:
     .cfi_startproc
     .set index, 0
-#define AG_SLOT(name, class, argument, ptsz) thunk
+#define AG_SLOT(name, class, argument, ptsz) thunk_of class
 #include "preload/slots.inc"
 #undef AG_SLOT
     .rept AG_SLOTS_UNKNOWN
