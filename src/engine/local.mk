@@ -37,6 +37,7 @@ engine_sources = \
 	src/graph/function.h src/graph/keep.c src/graph/keep.h src/graph/node.c src/graph/node.h src/graph/setting.c \
 	src/graph/setting.h src/graph/shape.c src/graph/shape.h src/graph/step.h src/graph/trace.c src/graph/trace.h \
 	src/graph/variant.c src/graph/variant.h src/graph/words.h \
+	src/driver/limits.def src/driver/limits.h \
 	src/policy/backoff.h src/policy/duel.c src/policy/duel.h src/policy/policy.def src/policy/policy.h \
 	src/trace/known.c src/trace/known.h src/trace/op.c src/trace/op.h src/trace/recorder.c src/trace/recorder.h \
 	src/trace/tree.c src/trace/tree.h

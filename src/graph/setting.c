@@ -12,7 +12,6 @@
 #include "mutant.h"
 #include "observe/futex.h"
 #include "observe/patience.h"
-#include "policy/policy.h"
 
 static const CUfunction_attribute attributes[AG_SETTING_ATTRIBUTES] = {
     CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,

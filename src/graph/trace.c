@@ -7,10 +7,10 @@
 #include "config/config.h"
 #include "config/cuda.h"
 #include "driver/driver.h"
+#include "driver/limits.h"
 #include "graph/fork.h"
 #include "graph/node.h"
 #include "mutant.h"
-#include "policy/policy.h"
 
 /* -- Building ------------------------------------------------------------- */
 

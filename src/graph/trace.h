@@ -14,9 +14,9 @@
 #include <cuda.h>
 
 #include "graph/fork.h"
+#include "driver/limits.h"
 #include "observe/account.h"
 #include "observe/counters.h"
-#include "policy/policy.h"
 #include "trace/tree.h"
 
 struct ag_trace {

@@ -5,12 +5,22 @@ import re
 from complaint import ROOT, at_least, complain
 
 SOURCES = [p for p in (ROOT / "src").rglob("*") if p.suffix in (".c", ".h", ".def")]
-POLICY = (ROOT / "src/policy/policy.def").read_text()
-ONE, BACKOFF = r"AG_POLICY\((AG_\w+), (.+?)", r"AG_BACKOFF\((AG_\w+), (\S+), \d+, [\d <]+"
-NUMBERS = [found for row in (ONE, BACKOFF)
-           for found in re.findall(rf'^{row}, (\w+), "([^"]+)"\)$', POLICY, flags=re.M)]  # a back-off's first
-UNITS = set("""ops replays holds copies looks pairs points times nodes states
-    streams bounds parts factor percent ns KiB""".split())
+POLICY, LIMITS = ((ROOT / f"src/{name}").read_text() for name in ("policy/policy.def", "driver/limits.def"))
+ONE, BACKOFF = r"AG_POLICY\((AG_\w+), (.+?)", r"AG_BACKOFF\((AG_\w+), (\S+), \d+, [\d <]+"  # a back-off's first
+LIMIT = r"AG_LIMIT\((AG_\w+), (.+?)"
+MOST_CHOICES = 54
+
+
+def rows(text, *heads):
+    return [found for head in heads for found in re.findall(rf'^{head}, (\w+), "([^"]+)"\)$', text, flags=re.M)]
+
+
+CHOICES, FACTS = rows(POLICY, ONE, BACKOFF), rows(LIMITS, LIMIT)
+NUMBERS = CHOICES + FACTS
+BOUNDS = [found for name in ("observe/patience.h", "engine/base/watchdog.h")
+          for found in re.findall(r"\b(AG_\w+) = (\d+)\b", (ROOT / "src" / name).read_text())]
+UNITS = set("""ops replays holds copies pairs points times nodes states
+    streams parts factor percent ns KiB""".split())
 OPTIONS = (ROOT / "src/config/options.def").read_text()
 PAGES = {name: (ROOT / "docs" / name).read_text() for name in ("design.md", "measurements.md")}
 ROW = r"^\| `([\w.]+)` \| (\d+) \| .+ \|$"
@@ -25,8 +35,8 @@ def option(name):
 
 
 def number(name):
-    """The value of a number of the policy."""
-    values = {n: value for n, value, _, _ in NUMBERS}
+    """The value of a number of the policy, of a limit or of a bound."""
+    values = {n: value for n, value, *_ in NUMBERS + BOUNDS}
     text = values[name]
     while re.search(r"[A-Z]", text):
         text = re.sub(r"\b[A-Z]\w*", lambda m: f"({values[m[0]]})", text)
@@ -34,7 +44,7 @@ def number(name):
     return eval(text.replace("/", "//"))  # digits and operators only
 
 
-POLICY_FILE, TABLE = "src/policy/policy.def", "docs/measurements.md"
+POLICY_FILE, LIMITS_FILE, TABLE = "src/policy/policy.def", "src/driver/limits.def", "docs/measurements.md"
 
 
 def of_the_table():
@@ -50,28 +60,38 @@ def of_the_table():
 
 
 def of_the_policy():
-    lines = re.findall(r"^AG_(?:POLICY|BACKOFF).*", POLICY, flags=re.M)
-    yield from at_least(30, NUMBERS, POLICY_FILE)
-    for line in lines:
-        if not any(f"({name}," in line for name, *_ in NUMBERS):
-            yield complain(POLICY_FILE, "a number needs a name, a value, a unit and a reason", line)
-    for name, _, unit, _ in NUMBERS:
-        if unit not in UNITS:
-            yield complain(POLICY_FILE, f"{unit} is no unit: take one of tests/lint/design.py", name)
-        elif number(name) is None or [n for n, *_ in NUMBERS].count(name) > 1:
-            yield complain(POLICY_FILE, f"{name} is there twice, or has no value", name)
+    yield from at_least(30, CHOICES, POLICY_FILE)
+    yield from at_least(10, FACTS, LIMITS_FILE)
+    if len(CHOICES) > MOST_CHOICES:
+        yield complain(POLICY_FILE, f"{len(CHOICES)} numbers are chosen, and {MOST_CHOICES} are the most: derive one",
+                       CHOICES[-1][0])
+    for file, text, numbers in (POLICY_FILE, POLICY, CHOICES), (LIMITS_FILE, LIMITS, FACTS):
+        for line in re.findall(r"^AG_(?:POLICY|BACKOFF|LIMIT)\(.*", text, flags=re.M):
+            if not any(f"({name}," in line for name, *_ in numbers):
+                yield complain(file, "a number needs a name, a value, a unit and a reason", line)
+        for name, _, unit, _ in numbers:
+            if unit not in UNITS:
+                yield complain(file, f"{unit} is no unit: take one of tests/lint/design.py", name)
+            elif number(name) is None or [n for n, *_ in NUMBERS].count(name) > 1:
+                yield complain(file, f"{name} is there twice, or has no value", name)
     for unit in UNITS - {unit for _, _, unit, _ in NUMBERS}:
         yield complain("tests/lint/design.py", f"no number has the unit {unit}: take it out", unit)
     code = "\n".join(p.read_text() for p in SOURCES if p.suffix != ".def")
     code = re.sub(r"/\*.*?\*/", "", code, flags=re.S)
     used = set(re.findall(r"\bAG_\w+", code + " ".join(value for _, value, _, _ in NUMBERS)))
     for name in sorted({name for name, *_ in NUMBERS} - used):
-        yield complain(POLICY_FILE, f"nothing uses {name}: take it out", name)
+        yield complain(POLICY_FILE if name in {n for n, *_ in CHOICES} else LIMITS_FILE,
+                       f"nothing uses {name}: take it out", name)
+
+
+# Files whose times say how a mechanism is built, and are no choice that programs differ in.
+BUILT = {f"src/engine/{name}" for name in ("base/lock.h", "base/watchdog.c", "base/watchdog.h", "calls/life.c",
+                                           "calls/watch.c")}
 
 
 def of_numbers_elsewhere():
     """Times, and what grows: other constants of these folders are sizes and bits."""
-    for path in SOURCES:
+    for path in (p for p in SOURCES if str(p.relative_to(ROOT)) not in BUILT):
         if path.relative_to(ROOT / "src").parts[0] in ("engine", "graph", "policy", "trace"):
             text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
             for body in re.findall(r"\benum\b[^{;]*{([^}]*)}", text):

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "driver/limits.h"
 #include "engine/context/fetch.h"
 #include "policy/costs.h"
 #include "policy/doors.h"

@@ -13,7 +13,6 @@
 #include "engine/stream/young.h"
 #include "observe/futex.h"
 #include "observe/patience.h"
-#include "policy/policy.h"
 #include "unit/test.h"
 
 /* -- A context that another thread uses, and a driver that can wait --------------- */

@@ -9,7 +9,6 @@
 #include "engine/stream/failure.h"
 #include "engine/stream/pinned.h"
 #include "engine/stream/sequence.h"
-#include "policy/policy.h"
 #include "unit/test.h"
 
 /* -- What guests.c calls ---------------------------------------------------- */

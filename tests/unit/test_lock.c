@@ -4,7 +4,6 @@
 #include <time.h>
 
 #include "engine/base/lock.h"
-#include "policy/policy.h"
 #include "unit/test.h"
 
 enum { LOCKS = 100, RUN = 64, LONGER = 8 }; /* AG_LOCK_RUN is no constant */

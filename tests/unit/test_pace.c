@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "config/config.h"
+#include "engine/base/watchdog.h"
 #include "engine/decide/pace.h"
 #include "observe/log.h"
 #include "unit/test.h"

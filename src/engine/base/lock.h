@@ -40,6 +40,18 @@
 #endif
 #endif
 
+enum {
+    AG_LOCK_SPINS = 100, /* looks before a thread sleeps: mostly the other one is inside for as long
+                            as an op takes */
+    /* After so many ns every thread sees what a thread wrote before it read something. A processor
+       has some hundred writes under way at most, each for a few microseconds at most. */
+    AG_LOCK_VISIBLE_NS = 1000000
+};
+
+/* Times in a row that a thread takes the lock before it gets the bias: a revocation may take 1 ms,
+   and costs more than the bias saves. */
+static const struct ag_growth AG_LOCK_RUN = {64, 8, 1 << 21};
+
 /* All zero: free, and biased to nobody. (So is glibc's mutex.) */
 struct ag_lock {
     const void *_Atomic biased; /* the thread that has the bias; NULL: none */

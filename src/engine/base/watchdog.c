@@ -14,7 +14,6 @@
 #include "observe/futex.h"
 #include "observe/patience.h"
 #include "observe/thread.h"
-#include "policy/policy.h"
 
 static void (*look)(void);
 static bool (*serve)(unsigned request, enum ag_reason reason);
@@ -115,11 +114,13 @@ static void serve_requests(void)
         atomic_store(&done, last);
 }
 
+enum { IDLE_LOOKS = 32 }; /* in a row that find no hold to watch, after which it sleeps */
+
 static void run(struct ag_own_thread *self)
 {
     (void)self;
     while (await_work()) {
-        for (unsigned idle = 0; idle < AG_WATCHDOG_IDLE_LOOKS; idle++) {
+        for (unsigned idle = 0; idle < IDLE_LOOKS; idle++) {
             uint32_t seen = atomic_load(&calls);
             serve_requests();
             nap(seen, &tick); /* signals are blocked here */

@@ -10,6 +10,16 @@
 
 #include "observe/counters.h"
 
+/* How long an op may be held: README.md promises it. */
+enum {
+    AG_WATCHDOG_LOOKS = 3,  /* in a bound (hold.bound_us): no clock is read when an op is held */
+    AG_WATCHDOG_BOUNDS = 4, /* that a hold may take in all, while it gets longer in each of them */
+    /* Times the bound on one CPU, where each look takes the CPU from the program. A launcher of
+       parallel programs may bind each process to a core (docs/measurements.md, "What if there is
+       one CPU only?"). */
+    AG_WATCHDOG_ALONE = 10
+};
+
 /*
  * Starts the watchdog, once; it sleeps. False: there is none. What it does is given (late.h): a
  * look at all holds; and submitting what each stream has held at some time since the flush was

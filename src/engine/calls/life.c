@@ -29,7 +29,6 @@
 #include "mutant.h"
 #include "observe/callsite.h"
 #include "observe/patience.h"
-#include "policy/policy.h"
 
 /* -- Streams ----------------------------------------------------------------- */
 
@@ -281,6 +280,7 @@ static void context_kill(struct ag_context *context)
     bool pushed;
     CUcontext name = context->ctx;
     bool entered = ag_context_enter(context, &pushed);
+    enum { TIMES = 4 }; /* if its streams are still used then, the context stays */
     unsigned times = 0;
     ag_young_forget(context);
     do {
@@ -289,7 +289,7 @@ static void context_kill(struct ag_context *context)
             atomic_fetch_add(&ag_context_errors, 1);
         ag_limbo_settle();
         ag_aside_settle(context); /* while it has its name */
-    } while (!ag_stream_forget_context(context) && ++times < AG_PATIENCE_FORGET);
+    } while (!ag_stream_forget_context(context) && ++times < TIMES);
     ag_limbo_forget(context);
     if (entered)
         ag_context_leave(pushed);

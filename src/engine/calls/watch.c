@@ -24,7 +24,22 @@
 #include "observe/signal.h"
 #include "observe/tracefile.h"
 #include "observe/verbose.h"
-#include "policy/policy.h"
+
+/* How often observers are served. */
+enum {
+    /* ns between two writes of the trace file: a thread's buffer must not be full before. */
+    TRACE_NS = 2000000,
+    /* ns between two updates of live counters, and looks whether a report was asked for. */
+    SHOW_NS = 100000000,
+    /* ns between two times that a profiler's tool is told of replays: so late a range may be. */
+    RANGES_NS = 1000000,
+    /* ns between two looks whether report and profile are current: a program that is killed lacks
+       its last second at most. */
+    KEEP_NS = 500000000,
+    /* Their thread rests so many times as long as it took of a processor to write them: that is one
+       percent at most. */
+    KEEP_REST = 100
+};
 
 static uint64_t began; /* ns; constant once CUDA is initialised */
 static bool live, observed, traced, ranges;
@@ -122,9 +137,9 @@ static void keep(bool last)
     if (!over)
         keep_current(&counters);
     pthread_mutex_unlock(&writing);
-    rests = (spent() - before) * AG_TELL_KEEP_REST / AG_TELL_KEEP_NS;
-    if (rests > AG_TELL_KEEP_REST)
-        rests = AG_TELL_KEEP_REST; /* the program's clock may jump */
+    rests = (spent() - before) * KEEP_REST / KEEP_NS;
+    if (rests > KEEP_REST)
+        rests = KEEP_REST; /* the program's clock may jump */
 }
 
 /* -- Threads ------------------------------------------------------------------------- */
@@ -150,18 +165,18 @@ static void work(bool last)
 }
 
 static struct ag_observer observer = {
-    .thread.name = "ag-observer", .work = work, .interval = AG_TELL_SHOW_NS};
+    .thread.name = "ag-observer", .work = work, .interval = SHOW_NS};
 static struct ag_observer tracer = {.thread.name = "ag-tracer",
                                     .thread.prepare = ag_tracefile_prepare,
                                     .work = ag_tracefile_work,
-                                    .interval = AG_TELL_TRACE_NS};
+                                    .interval = TRACE_NS};
 static struct ag_observer keeper = {.thread.name = "ag-keeper",
                                     .thread.prepare = prepare_keeper,
                                     .work = keep,
-                                    .interval = AG_TELL_KEEP_NS};
+                                    .interval = KEEP_NS};
 
 static struct ag_observer ranger = {
-    .thread.name = "ag-ranges", .work = ag_range_work, .interval = AG_TELL_RANGES_NS};
+    .thread.name = "ag-ranges", .work = ag_range_work, .interval = RANGES_NS};
 
 enum {
     FILES_TENTHS = 100, /* of a second that the exit waits: a disk may not answer */

@@ -7,6 +7,7 @@
 
 #include "config/config.h"
 #include "driver/driver.h"
+#include "driver/limits.h"
 #include "engine/base/facts.h"
 #include "engine/base/thread.h"
 #include "engine/hot.h"

@@ -35,8 +35,8 @@
 #include <stdint.h>
 
 #include "engine/base/thread.h"
+#include "driver/limits.h"
 #include "policy/backoff.h"
-#include "policy/policy.h"
 
 enum {
     AG_FETCH_BYTES = AG_FETCH_KB << 10,

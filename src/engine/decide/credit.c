@@ -3,6 +3,7 @@
 #include "engine/decide/credit.h"
 
 #include "config/config.h"
+#include "driver/limits.h"
 #include "graph/node.h"
 #include "policy/policy.h"
 

@@ -9,8 +9,8 @@
 #define AG_ENGINE_CREDIT_H
 
 #include "engine/context/context.h"
+#include "driver/limits.h"
 #include "engine/stream/stream.h"
-#include "policy/policy.h"
 
 /*
  * How often a sequence that ends at this node must be seen before it gets a graph: trace.hot times,

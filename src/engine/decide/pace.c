@@ -3,7 +3,9 @@
 #include "engine/decide/pace.h"
 
 #include "config/config.h"
+#include "driver/limits.h"
 #include "engine/base/clock.h"
+#include "engine/base/watchdog.h"
 #include "engine/stream/issuer.h"
 #include "observe/log.h"
 #include "policy/policy.h"

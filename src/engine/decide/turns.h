@@ -22,6 +22,7 @@
 #define AG_TURNS_H
 
 #include "engine/base/branch.h"
+#include "driver/limits.h"
 #include "engine/base/clock.h"
 #include "engine/stream/stream.h"
 

@@ -8,6 +8,7 @@
  */
 #include "engine/order/barrier.h"
 
+#include "driver/limits.h"
 #include "engine/base/branch.h"
 #include "engine/base/watchdog.h"
 #include "engine/hot.h"
@@ -20,7 +21,7 @@
 #include "graph/function.h"
 #include "mutant.h"
 #include "observe/callsite.h"
-#include "policy/policy.h"
+#include "observe/patience.h"
 
 enum { AS_LONG_AS_IT_TAKES = -1 };
 

@@ -2,8 +2,8 @@
 /* Holds that are late. */
 #include "engine/order/late.h"
 
+#include "engine/base/watchdog.h"
 #include "engine/replay/submit.h"
-#include "policy/policy.h"
 
 /* Without the lock: the program's thread is about to want it. */
 static bool is_due(struct ag_stream *stream)

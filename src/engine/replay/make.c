@@ -4,6 +4,7 @@
 
 #include "config/config.h"
 #include "driver/driver.h"
+#include "driver/limits.h"
 #include "engine/base/clock.h"
 #include "engine/context/query.h"
 #include "engine/decide/credit.h"

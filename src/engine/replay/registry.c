@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "config/config.h"
+#include "driver/limits.h"
 #include "engine/base/handle.h"
 #include "engine/context/memory.h"
 #include "engine/decide/pace.h"

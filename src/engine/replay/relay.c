@@ -3,11 +3,11 @@
 #include "engine/replay/relay.h"
 
 #include "driver/driver.h"
+#include "driver/limits.h"
 #include "engine/stream/aside.h"
 #include "engine/stream/failure.h"
 #include "engine/stream/sequence.h"
 #include "mutant.h"
-#include "policy/policy.h"
 
 static bool make(struct ag_stream *stream)
 {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "driver/driver.h"
+#include "driver/limits.h"
 #include "engine/context/query.h"
 #include "engine/hot.h"
 #include "engine/stream/aside.h"

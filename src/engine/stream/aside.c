@@ -14,7 +14,6 @@
 #include "observe/futex.h"
 #include "observe/patience.h"
 #include "observe/thread.h"
-#include "policy/policy.h"
 
 struct job {
     CUresult (*run)(struct job *job);

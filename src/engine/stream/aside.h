@@ -24,7 +24,6 @@
 
 #include "engine/context/context.h"
 #include "graph/trace.h"
-#include "policy/policy.h"
 
 /* Starts the thread, once, before any of the calls below. False: there is no such thread, and the
    functions make their calls themselves. */

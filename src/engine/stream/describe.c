@@ -4,11 +4,11 @@
 
 #include "config/config.h"
 #include "driver/driver.h"
+#include "driver/limits.h"
 #include "engine/stream/stream.h"
 #include "graph/attribute.h"
 #include "graph/setting.h"
 #include "mutant.h"
-#include "policy/policy.h"
 
 _Static_assert(sizeof(struct ag_shape) == AG_SHAPE_WORDS * sizeof(uint32_t),
                "a kernel's shape is an op's shape");

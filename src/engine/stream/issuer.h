@@ -5,6 +5,8 @@
 
 #include "engine/stream/stream.h"
 
+#include "driver/limits.h"
+
 /* Ops and graphs that were issued there in all lives. Wants the lock. */
 static inline uint64_t ag_issuer_issued(const struct ag_stream *stream)
 {

@@ -25,7 +25,6 @@
 #include "graph/keep.h"
 #include "graph/trace.h"
 #include "policy/backoff.h"
-#include "policy/policy.h"
 #include "trace/recorder.h"
 
 enum {

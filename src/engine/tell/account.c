@@ -11,8 +11,8 @@
 #include "graph/node.h"
 #include "graph/setting.h"
 #include "observe/callsite.h"
+#include "observe/patience.h"
 #include "observe/strings.h"
-#include "policy/policy.h"
 #include "sanitize.h"
 
 bool ag_accounting;
