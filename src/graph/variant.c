@@ -17,6 +17,13 @@ struct ag_history {
                         (AG_VARIANT_FAR + 1) */
 };
 
+/* To compare arguments takes time: of LOOK_EVERY replays that set arguments, only the first are
+   compared with earlier ones. They are as many as may be needed to see that arguments come back. */
+enum {
+    LOOK_FIRST = AG_VARIANT_FAR * AG_VARIANT_TIMES,
+    LOOK_EVERY = 32 * AG_VARIANT_FAR * AG_VARIANT_TIMES
+};
+
 struct ag_trace *ag_variant_choose(struct ag_trace *trace)
 {
     struct ag_trace *oldest = trace, *other = trace;
@@ -74,7 +81,7 @@ void ag_variant_observe(struct ag_trace *trace, uint32_t changed)
             calloc(1, sizeof *trace->history + (size_t)(AG_VARIANT_FAR + 1) * trace->length *
                                                    sizeof trace->history->hash[0]);
     struct ag_history *history = trace->history;
-    if (history == NULL || ++history->given % AG_VARIANT_LOOK_EVERY >= AG_VARIANT_LOOK_FIRST)
+    if (history == NULL || ++history->given % LOOK_EVERY >= LOOK_FIRST)
         return;
     uint32_t *newest = history->hash + history->given % (AG_VARIANT_FAR + 1) * trace->length;
     for (uint32_t i = 0; i < trace->length; i++)

@@ -11,12 +11,13 @@ void ag_duel_begin(struct ag_duel *duel)
     memset(duel, 0, sizeof *duel);
 }
 
-/* Two pairs of AG_DUEL_NOISE count as seen before. */
+enum { BEFORE = 2 }; /* pairs of AG_DUEL_NOISE that count as seen; as many must be, to give up */
+
 double ag_duel_variance(const struct ag_duel *duel)
 {
     double n = duel->pairs, noise = AG_DUEL_NOISE / 100.0;
     double own = duel->squares - duel->sum * duel->sum / n;
-    return (2 * noise * noise + own) / (n + 1) / n;
+    return (BEFORE * noise * noise + own) / (n + 1) / n;
 }
 
 /* Whether this mean of the differences is above 0 by more than so many times its own noise.
@@ -28,11 +29,10 @@ static bool is_far(const struct ag_duel *duel, double mean, double times)
 
 static enum ag_duel_verdict judge(const struct ag_duel *duel)
 {
-    double advantage = AG_DUEL_ADVANTAGE / 100.0;
+    double advantage = AG_DUEL_NOISE / 100.0;
     if (is_far(duel, -duel->sum / duel->pairs, AG_DUEL_WON))
         return AG_DUEL_HELD;
-    if (duel->pairs >= AG_DUEL_LEAST &&
-        is_far(duel, (duel->sum - advantage) / duel->pairs, AG_DUEL_LOST))
+    if (duel->pairs >= BEFORE && is_far(duel, (duel->sum - advantage) / duel->pairs, AG_DUEL_LOST))
         return AG_DUEL_EAGER;
     return duel->pairs < AG_DUEL_PAIRS ? AG_DUEL_OPEN : AG_DUEL_EVEN;
 }

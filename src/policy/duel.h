@@ -9,7 +9,7 @@
  *
  * Pairs differ, and by how much they differ says what their mean is worth. The duel is over once
  * the mean is further from 0 than the noise of so many pairs explains. Until much has been seen the
- * noise is taken to be AG_DUEL_NOISE. Holding begins with an advantage, since it mostly pays: a few
+ * noise is taken to be AG_DUEL_NOISE. Holding begins ahead by that, since it mostly pays: a few
  * bad pairs do not end it, and what saves much is given up for no noise that machines have. If
  * nothing is decided after AG_DUEL_PAIRS the difference is less than anybody would notice, and
  * holding goes on.

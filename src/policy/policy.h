@@ -14,6 +14,7 @@ struct ag_growth {
 /* An enum of its own for each, so that one large number does not make all of them long. */
 #define AG_POLICY(name, value, unit, why) enum { name = (value) };
 #define AG_BACKOFF(name, first, factor, most, unit, why)                                           \
+    enum { name##_FIRST = (first) };                                                               \
     static const struct ag_growth name = {first, factor, most};
 #include "policy/policy.def"
 #undef AG_POLICY

@@ -417,7 +417,7 @@ bool ag_recorder_completes(struct ag_recorder *rec, const struct ag_op *op)
 
 bool ag_recorder_meets(struct ag_recorder *rec, const struct ag_op *op)
 {
-    if (rec->misled >= AG_KNOWN_MISLED || ag_node_leads_to(rec->cursor, op) != NULL)
+    if (rec->misled >= AG_KNOWN_LEAST || ag_node_leads_to(rec->cursor, op) != NULL)
         return false;
     const struct ag_known *head = ag_known_next(NULL, op);
     if (head == NULL || head->most < AG_LOOK_FIRST)

@@ -53,7 +53,22 @@
 #include "policy/policy.h"
 #include "trace/tree.h"
 
-enum { AG_LOOK_LAST = 64 }; /* ops of an open sequence that are looked at, at most */
+enum {
+    AG_LOOK_LAST = 64, /* ops of an open sequence that are looked at, at most */
+
+    AG_LATE_ENDS = 3 * AG_LATE_WEIGHT, /* points of lateness from which on sequences end there */
+
+    /* What may be recorded in vain is measured by a first rest: ops without a replay before a rest;
+       nodes and unseen ops of a tree without a trace, doubled each further time; ops recorded in a
+       rest, after which those that begin traces pass, too; as many ops as an op or a sequence
+       counts that cannot become a trace; and nodes that a tree may have before unseen ops get none.
+     */
+    AG_FRUITLESS = 2 * AG_REST_FIRST,
+    AG_NOVEL_FIRST = AG_FRUITLESS / 16,
+    AG_REST_VAIN = AG_FRUITLESS / 128,
+    AG_USELESS = AG_FRUITLESS / 256,
+    AG_NODES_FREE = AG_USELESS
+};
 
 struct ag_recorder {
     struct ag_tree tree;

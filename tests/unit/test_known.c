@@ -176,7 +176,7 @@ TEST(what_is_another_programs_cuts_nothing_for_long)
 {
     struct ag_recorder *rec = recorder();
     CHECK(know(1, 8, 1, false) != NULL);
-    for (unsigned i = 0; i < AG_KNOWN_MISLED; i++) {
+    for (unsigned i = 0; i < AG_KNOWN_LEAST; i++) {
         CHECK(feed(rec, 100 + i) == NULL);
         CHECK(feed(rec, 1) == NULL);
         CHECK(rec->cursor->depth == 1);

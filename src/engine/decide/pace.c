@@ -48,14 +48,14 @@ uint64_t ag_pace_clock(void)
 /* Whether the pace of held ops is known. */
 static bool is_known(const struct ag_pace *pace)
 {
-    return pace->holds >= AG_PACE_HOLDS;
+    return pace->holds >= AG_PACE_WINDOW;
 }
 
 void ag_pace_begun(struct ag_stream *stream)
 {
     struct ag_pace *pace = &stream->pace;
     pace->began = 0;
-    if (stream->seq.epoch % AG_PACE_SAMPLE != 0 && (pace->runs == 1 || is_known(pace)))
+    if (stream->seq.epoch % AG_PACE_WINDOW != 0 && (pace->runs == 1 || is_known(pace)))
         return;
     pace->began = ag_pace_clock();
     pace->thread = &ag_self;
@@ -70,7 +70,7 @@ static uint32_t average(uint32_t before, uint64_t ns)
     uint32_t last = (uint32_t)(ns < most ? ns : most);
     if (before == 0)
         return last + 1;
-    return before + (uint32_t)(((int64_t)last - (int64_t)before) / AG_PACE_WEIGHT);
+    return before + (uint32_t)(((int64_t)last - (int64_t)before) / AG_PACE_WINDOW);
 }
 
 /* The same of one of the first times that something is measured: a pause makes it longer only. */
@@ -145,7 +145,8 @@ static uint32_t best_length(const struct ag_pace *pace)
         best = cost(pace, length) <= cost(pace, best) ? length : best;
     best = best < ag_opt.trace_unroll ? best : (uint32_t)ag_opt.trace_unroll;
     uint64_t least = cost(pace, best);
-    bool stays = pace->length <= most && cost(pace, pace->length) <= least + least / AG_PACE_BETTER;
+    bool stays =
+        pace->length <= most && cost(pace, pace->length) <= least + least / (2 * AG_PACE_WINDOW);
     return stays ? pace->length : best;
 }
 
@@ -213,8 +214,8 @@ void ag_pace_ended(struct ag_stream *stream, uint32_t ops, bool barrier)
     bool counts = pace->run != 0 && (barrier || pace->run >= most);
     if (counts) {
         uint32_t run = pace->run < most ? pace->run : most;
-        uint32_t sum = (AG_PACE_WEIGHT - 1) * pace->runs + run;
-        pace->runs = pace->runs == 0 ? run : (sum + AG_PACE_WEIGHT / 2) / AG_PACE_WEIGHT;
+        uint32_t sum = (AG_PACE_WINDOW - 1) * pace->runs + run;
+        pace->runs = pace->runs == 0 ? run : (sum + AG_PACE_WINDOW / 2) / AG_PACE_WINDOW;
         pace->run = 0;
     }
     if (counts && is_known(pace))

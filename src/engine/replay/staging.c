@@ -97,7 +97,7 @@ static bool get_ring(struct ag_stream *stream, CUresult *result)
     if (staging->ring == NULL && (staging->ring = find(stream->id.context)) == NULL)
         staging->ring = make(stream->id.context, result);
     if (staging->ring == NULL && *result != CUDA_ERROR_NOT_READY)
-        staging->barred = stream->counters.ops + AG_STAGING_AGAIN;
+        staging->barred = stream->counters.ops + AG_BAD_OPS.first;
     return staging->ring != NULL;
 }
 

@@ -17,7 +17,8 @@ static inline void ag_copies_start(struct ag_stream *stream)
     struct ag_copies *copies = &stream->copies;
     ag_backoff_reset(&copies->again);
     copies->foreign = ag_self.foreign < AG_COPIES_FOREIGN.first ? 0 : AG_COPIES_FOREIGN.first;
-    atomic_store_explicit(&copies->next, copies->foreign != 0 ? copies->foreign : AG_COPIES_FIRST,
+    uint32_t few = AG_COPIES_FOREIGN.first / 4; /* the stream may be made for these */
+    atomic_store_explicit(&copies->next, copies->foreign != 0 ? copies->foreign : few,
                           memory_order_relaxed);
 }
 

@@ -158,7 +158,7 @@ struct ag_pace {
     uint64_t submitting; /* ns that this thread had spent submitting by then */
     uint32_t ops_before; /* ops that it had held by then */
     uint32_t op_ns;      /* time between two ops of the stream, ns, on average; 0: not known */
-    uint32_t holds;      /* that were measured, up to AG_PACE_HOLDS; 0: op_ns is of eager ops */
+    uint32_t holds;      /* that were measured, up to AG_PACE_WINDOW; 0: op_ns is of eager ops */
     uint32_t any_ns;    /* the program's own time between two held ops of a thread in any streams */
     uint64_t ended;     /* when the last eager sequence ended, ns; 0: not known */
     uint32_t replay_ns; /* time that a replay takes the thread, ns, on average; of those that set
