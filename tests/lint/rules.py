@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The rules of docs/semantics.md by number: each has a test (rules.toml), and each mutation of the library leaves one
-out (mutants.def)."""
-import ast
+"""The rules, families and variables of docs/semantics.md by number: each has a test (rules.toml), and each mutation of
+the library leaves a rule out (mutants.def)."""
 import re
 
 import semantics
@@ -13,9 +12,8 @@ MUTATION = r'^X\((\w+), (\w+),\s+"((?:[^"]|"\s+")*)"\)'
 
 
 def tests_of_rules():
-    """{number: proofs}."""
-    entries = re.findall(r"^(R\d+) = (\[.*?\])$", (ROOT / RULES).read_text(), flags=re.M | re.S)
-    return {rule: ast.literal_eval(tests) for rule, tests in entries}
+    """{number, or title of a section: proofs}."""
+    return semantics.entries(RULES, r'[RFV]\d+|"[^"]+"')
 
 
 def numbers():
@@ -35,20 +33,17 @@ def of_rules():
     yield from at_least(80, rows, PAGE)
     for number in twice(rules + rows):
         yield complain(PAGE, f"{number} stands twice: give the later one a new number", number)
-    for rule in sorted(set(rules) - set(tests)):
-        yield complain(PAGE, f"{rule} has no test: name one in {RULES}, or write one", f"**{rule}:**")
-    for rule in sorted(set(tests) - set(rules)):
-        yield complain(RULES, f"there is no rule {rule}: take it out", f"{rule} =")
+    named = {*rules, *rows}
+    for rule in sorted(named - set(tests)):
+        yield complain(PAGE, f"{rule} has no test: name one in {RULES}, or write one", f"**{rule}:**", f"| {rule} ")
+    for rule in sorted(set(tests) - named - set(semantics.RULES)):
+        yield complain(RULES, f"there is no rule or section {rule}: take it out", f"{rule} =", f'"{rule}" =')
     for rule, proofs in tests.items():
-        if not any(proof.startswith("test_") for proof in proofs):
+        if not any(proof.startswith("test_") for proof in proofs) and rule in named:
             yield complain(RULES, f"{rule}: name a test, not random programs alone", f"{rule} =")
         for proof in proofs:
             if not semantics.is_there(proof):
                 yield complain(RULES, f"{rule}: there is no test {proof}", proof)
-    named = {row[0].split()[0] for part in ("Families", "Environment variables of CUDA")
-             for row in semantics.table(semantics.PARTS[part]) if semantics.quoted(row[-1])}
-    for row in sorted(set(rows) - named):
-        yield complain(PAGE, f"{row} names no test", f"| {row} ")
 
 
 def of_mutations():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""docs/semantics.md against the code: every driver function belongs to one family there, with the
-class that the class table gives it, and every proof that it names exists."""
+"""docs/semantics.md against the code: every driver function belongs to one family (families.toml), and that family has
+the class that the class table gives the function."""
 import ast
 import collections
 import fnmatch
@@ -10,13 +10,13 @@ import re
 import helpers
 from complaint import ROOT, at_least, build, complain
 
-PAGE = "docs/semantics.md"
+PAGE, FUNCTIONS = "docs/semantics.md", "tests/families.toml"
 DOCUMENT = ROOT / PAGE
 TESTS = ROOT / "tests"
 COMPLETE_SINCE = 13000  # CUDA_VERSION; older headers lack functions that the document names
-CLASSIFY = "look at what it does, give it a row in src/preload/classes.def (or none: a full barrier), and name it here"
+CLASSIFY = f"look at what it does, give it a row in src/preload/classes.def (or none), and name it in {FUNCTIONS}"
 
-Family = collections.namedtuple("Family", "name patterns kind why proofs")
+Family = collections.namedtuple("Family", "name patterns examples word kind why")
 
 
 # -- The document ---------------------------------------------------------------
@@ -43,11 +43,18 @@ def quoted(cell):
     return re.findall(r"`([^`]+)`", cell)
 
 
+def entries(file, key):
+    """Of a table of lists, {key: list}. (Older Pythons cannot read TOML.)"""
+    found = re.findall(rf"^({key}) = (\[.*?\])$", (ROOT / file).read_text(), flags=re.M | re.S)
+    return {name.strip('"'): ast.literal_eval(items) for name, items in found}
+
+
 def read_families():
     classes = {word: quoted(row)[0] if quoted(row) else "BARRIER"
                for word, row, _ in table(PARTS["Classes"])}
-    return [Family(name, quoted(functions), classes[word], why, proofs)
-            for name, functions, word, why, proofs in table(PARTS["Families"])]
+    functions = entries(FUNCTIONS, r"F\d+")
+    return [Family(name, functions.get(name.split()[0], []), quoted(examples), word, classes[word], why)
+            for name, examples, word, why in table(PARTS["Families"])]
 
 
 FAMILIES = read_families()
@@ -84,14 +91,23 @@ def of_functions():
         families = families_of(name)
         if len(families) != 1:
             said = ", ".join(f.name for f in families) or "no family"
-            yield complain(PAGE, f"{name} belongs to {said}: {CLASSIFY}")
+            yield complain(FUNCTIONS, f"{name} belongs to {said}: {CLASSIFY}")
         elif kind != families[0].kind:
             yield complain(PAGE, f"{name} is {kind} in the class table, and {families[0].kind} in \"{families[0].name}\"",
                            f"| {families[0].name} |")
     for family in FAMILIES:
-        referred = re.fullmatch(r'(?:.*\. )?See "(.*)" below.*', family.why)
-        if referred[1] not in RULES if referred else len(family.why) <= 20:
-            yield complain(PAGE, f"{family.name}: say why, or name a rule that is there", f"| {family.name} |")
+        row = f"| {family.name} |"
+        if len(family.why) <= 20:
+            yield complain(PAGE, f"{family.name}: say why, or name a rule", row)
+        for referred in re.findall(r'[Ss]ee "([^"]+)"', family.why):
+            if referred not in {*RULES, *PARTS}:
+                yield complain(PAGE, f"{family.name}: there is no section {referred}", row)
+        if not family.patterns or not family.examples:
+            yield complain(PAGE, f"{family.name}: name its functions in {FUNCTIONS}, and one of them here", row)
+        for name in set(family.examples) - set(family.patterns):
+            yield complain(PAGE, f"{family.name}: {name} is not among its functions in {FUNCTIONS}", row)
+    for key in sorted(set(entries(FUNCTIONS, r"F\d+")) - {f.name.split()[0] for f in FAMILIES}):
+        yield complain(FUNCTIONS, f"there is no family {key}: take it out", f"{key} =")
 
 
 def of_everyday_calls():
@@ -113,7 +129,7 @@ def of_names():
     plain = {re.sub(r"(_v\d)?(_pt[sd][sz])?$", "", name) for name in slots()}
     for pattern in (p for f in FAMILIES for p in f.patterns):
         if pattern not in slots() and not fnmatch.filter(plain, pattern):
-            yield complain(PAGE, f"no function is called {pattern}: take it out", f"`{pattern}`")
+            yield complain(FUNCTIONS, f"no function is called {pattern}: take it out", f'"{pattern}"')
 
 
 # -- Proofs -----------------------------------------------------------------------
@@ -147,24 +163,19 @@ def is_there(proof):
     return test[2] in functions and (not test[3] or test[3] in strings)
 
 
-def of_proofs():
-    """Each family and each rule has some, and all that are named exist."""
-    yield from at_least(11, RULES, PAGE)
-    for name, proofs in [*((f.name, f.proofs) for f in FAMILIES),
-                         *((title, text.partition("*Proved by:*")[2]) for title, text in RULES.items())]:
-        if not quoted(proofs):
-            yield complain(PAGE, f"{name}: name a test that proves it", f"| {name} |", f"### {name}")
-        for proof in quoted(proofs):
-            if not is_there(proof):
-                yield complain(PAGE, f"there is no test {proof}", proof)
-    for proof in quoted(PARTS.get("Known gaps", "")):
-        if not is_there(proof):
-            yield complain(PAGE, f"there is no test {proof}", proof)
+def of_rules():
+    """Each section has rules, and says why a program cannot tell; rules that the page refers to are there."""
+    yield from at_least(40, RULES, PAGE)
     for title, text in RULES.items():
-        if "*The program cannot tell:*" not in text:
-            yield complain(PAGE, f"{title}: say why the program cannot tell", f"### {title}")
+        for part, missing in ((r"\*\*R\d+:\*\*", "give its rules numbers"), (r"^\*Why:\*", "say why a program cannot tell")):
+            if not re.search(part, text, flags=re.M):
+                yield complain(PAGE, f"{title}: {missing}", f"### {title}")
+    text = DOCUMENT.read_text()
+    there = set(re.findall(r"\*\*(R\d+):\*\*|^\| ([FV]\d+) ", text, flags=re.M))
+    for number in sorted(set(re.findall(r"\b[RFV]\d+\b", text)) - {number for pair in there for number in pair}):
+        yield complain(PAGE, f"there is no rule {number}", number)
 
 
 def complaints():
-    for part in (of_functions, of_everyday_calls, of_names, of_proofs):
+    for part in (of_functions, of_everyday_calls, of_names, of_rules):
         yield from part()

@@ -142,6 +142,12 @@ def test_a_new_version_is_noticed():
     assert semantics.families_of("cuLaunchKernel")[0].kind != "BARRIER"
 
 
+def test_the_family_of_a_call_is_told():
+    told = subprocess.run([sys.executable, LINT / "run", "--call", "cuMemPrefetchAsync"], check=True,
+                          capture_output=True, text=True).stdout
+    assert told.startswith("F14 other work in a stream: stream barrier.") and told.count("\n") == 1
+
+
 @pytest.mark.parametrize("proof", ["test_none.py::test_x", "test_doors.py::test_none", "fuzz:NONE",
                                    "test_doors.py::test_disabled[nowhere]", "test_doors.py", "KERNEL"])
 def test_a_missing_proof_is_noticed(proof):

@@ -12,13 +12,15 @@ Row = collections.namedtuple("Row", "name rule test programs seed how")
 
 
 def rules():
-    """Number to tests: rules.toml. (Older Pythons cannot read TOML.)"""
+    """Number, or title of a section, to tests: rules.toml. (Older Pythons cannot read TOML.)"""
     found, tests = {}, []
     for line in (HERE.parent / "rules.toml").read_text().splitlines():
-        head = re.match(r"(R\d+) = ", line)
+        head = re.match(r'([RFV]\d+|"[^"]+") = ', line)
         if head:
-            assert head[1] not in found, head[1]
-            tests = found[head[1]] = []
+            name = head[1].strip('"')
+            assert name not in found, name
+            tests = found[name] = []
+            line = line[head.end():]
         if not line.startswith("#"):
             tests += re.findall(r'"([^"]+)"', line)
     return found
