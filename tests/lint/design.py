@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""docs/measurements.md and docs/design.md against the code: numbers of the policy, files, options."""
+"""docs/measurements.md, docs/design.md and docs/tour.md against the code: numbers of the policy, files, functions,
+options."""
 import re
 
 from complaint import ROOT, at_least, complain
@@ -124,8 +125,34 @@ def of_names(page):
             yield complain(file, f"there is no test {name}", name)
 
 
+TOUR = "docs/tour.md"
+
+
+def lost_stops(text):
+    """Functions that are not defined in the file beside them, in a row of a table or a sentence: (file, function)."""
+    named = re.findall(r"^\|[^|]*\| `([\w/.]+)` \| `(\w+)` \|", text, flags=re.M)
+    named += [(file, name) for name, file in re.findall(r"`(ag_\w+)` in\s`([\w/.]+)`", text)]
+    for file, name in named:
+        path = ROOT / "src" / file
+        code = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S) if path.is_file() else ""
+        begins = rf"\b{name}\(" if file.endswith(".doors") else rf"^(?!\s)[^;=]*\b{name}\([^;]*?\)\s*\{{"
+        if not re.search(begins, code, flags=re.M):
+            yield file, name
+
+
+def of_the_tour():
+    text = (ROOT / TOUR).read_text()
+    rows = [line for line in text.splitlines() if re.match(r"\| \d", line)]
+    yield from at_least(30, rows, TOUR)
+    for line in rows:
+        if not re.match(r"\| \d+ \| `[\w/.]+` \| `\w+` \| [^|]+ \|$", line):
+            yield complain(TOUR, "a stop has a number, a file of src/, a function, and what happens", line)
+    for file, name in lost_stops(text):
+        yield complain(TOUR, f"src/{file} has no function {name}", f"`{file}` | `{name}`", name)
+
+
 def complaints():
-    for part in (of_the_table, of_the_policy, of_numbers_elsewhere):
+    for part in (of_the_table, of_the_policy, of_numbers_elsewhere, of_the_tour):
         yield from part()
     for page in PAGES:
         yield from of_names(page)

@@ -32,7 +32,8 @@ def read(path):
 
 
 PAGES = sorted(name for name in tree() if name.endswith(".md"))
-FOR_CONTRIBUTORS = ["docs/design.md", "docs/measurements.md", "docs/reports.md", "docs/semantics.md"]
+FOR_CONTRIBUTORS = ["docs/design.md", "docs/measurements.md", "docs/reports.md", "docs/semantics.md",
+                    "docs/tour.md"]
 READ_BY_USERS = [name for name in PAGES if name in ("README.md", "SECURITY.md")
                  or re.fullmatch(r"docs/\w+\.md", name) and name not in FOR_CONTRIBUTORS]
 INDEXES = ["README.md", "docs/README.md"]
@@ -91,7 +92,7 @@ def sentences(text):
 SHORT = ["clusters", "comparison", "frameworks", "install", "security", "tested", "troubleshooting"]
 LIMITS = {  # page: lines, words at most
     "README.md": (135, None), "docs/performance.md": (120, None), "docs/results.md": (None, 3000),
-    "docs/design.md": (None, 5200)} | {f"docs/{name}.md": (100, None) for name in SHORT}
+    "docs/design.md": (None, 5200), "docs/tour.md": (None, 600)} | {f"docs/{name}.md": (100, None) for name in SHORT}
 
 
 def too_long(name, text):

@@ -13,6 +13,7 @@ sys.path.insert(0, str(LINT))
 import budgets  # noqa: E402  (needs the path above)
 import c_files  # noqa: E402
 import complaint  # noqa: E402
+import design  # noqa: E402
 import documents  # noqa: E402
 import form  # noqa: E402
 import includes  # noqa: E402
@@ -152,6 +153,19 @@ def test_the_family_of_a_call_is_told():
                                    "test_doors.py::test_disabled[nowhere]", "test_doors.py", "KERNEL"])
 def test_a_missing_proof_is_noticed(proof):
     assert not semantics.is_there(proof)
+
+
+# -- docs/tour.md ---------------------------------------------------------------------
+
+@pytest.mark.parametrize("file,name", [("graph/trace.c", "ag_nothing"), ("graph/none.c", "ag_trace_build"),
+                                       ("engine/replay/submit.c", "ag_trace_replay"), ("graph/trace.h", "ag_trace_build"),
+                                       ("preload/life.doors", "ag_nothing")])
+def test_a_stop_that_is_lost_is_found(file, name):
+    """A function must be defined in the file: a call or a declaration there does not count."""
+    right = "| 1 | `graph/trace.c` | `ag_trace_replay` | Launches. |\n`ag_watchdog_start` in\n`engine/base/watchdog.c`\n"
+    assert not list(design.lost_stops(right))
+    assert list(design.lost_stops(f"{right}| 2 | `{file}` | `{name}` | Is there. |\n")) == [(file, name)]
+    assert list(design.lost_stops(f"{right}`ag_none` in `{file}`")) == [(file, "ag_none")]
 
 
 # -- A tree with every mistake ------------------------------------------------
