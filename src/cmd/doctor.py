@@ -15,8 +15,7 @@ from common import Failure, Parser, library, plural, printable, wrapped
 USABLE, USELESS = 0, 1
 FILES = ("report.file", "trace.file")
 STUB_LIBRARY = 34  # CUDA_ERROR_STUB_LIBRARY
-MIN_DRIVER = 12000  # the oldest that has all the functions that graphs need
-FULL_DRIVER = 12040  # tells a kernel's parameters: replays are faster
+MIN_DRIVER = 12040  # the oldest that has all the functions that graphs need
 
 # Libraries that have nothing to do with CUDA.
 SYSTEM = re.compile(r"(lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)|ld-linux.*)\.so")
@@ -114,9 +113,7 @@ def check_driver():
         say("also", f"{path}: " + ("the toolkit's stub, which is left alone" if is_stub(path) else
                                    "nothing is held in a program that uses both"))
     if version.value < MIN_DRIVER:
-        return f"the driver is for {number}, and 12.0 (driver 525) is the least: update it"
-    if version.value < FULL_DRIVER:
-        say("note", "before CUDA 12.4 (driver 550) replays are slower; update the driver if you can")
+        return f"the driver is for {number}, and 12.4 (driver 550) is the least: update it"
     return None
 
 

@@ -16,12 +16,7 @@ enum ag_trace_length {
     AG_LENGTH_FIXED,
 };
 
-enum ag_update_strategy {
-    AG_UPDATE_AUTO,
-    AG_UPDATE_SET_PARAMS,
-    AG_UPDATE_EXEC_UPDATE,
-    AG_UPDATE_RECAPTURE
-};
+enum ag_update_strategy { AG_UPDATE_AUTO, AG_UPDATE_SET_PARAMS, AG_UPDATE_EXEC_UPDATE };
 
 struct ag_options {
 #define AG_OPT_CHOICE(section, key, words, help)        unsigned section##_##key;

@@ -65,6 +65,7 @@
     X(cuMemGetAddressRange_v2)                                                                     \
     X(cuKernelGetFunction)                                                                         \
     X(cuFuncGetAttribute)                                                                          \
+    X(cuFuncGetParamInfo)                                                                          \
     X(cuFuncSetAttribute)                                                                          \
     X(cuFuncSetCacheConfig)                                                                        \
     X(cuKernelGetAttribute)                                                                        \
@@ -81,7 +82,6 @@
     X(cuGraphAddEventRecordNode)                                                                   \
     X(cuGraphAddEventWaitNode)                                                                     \
     X(cuGraphAddBatchMemOpNode)                                                                    \
-    X(cuGraphKernelNodeGetParams_v2)                                                               \
     X(cuGraphKernelNodeSetParams_v2)                                                               \
     X(cuGraphMemsetNodeSetParams)                                                                  \
     X(cuGraphMemcpyNodeSetParams)                                                                  \
@@ -98,14 +98,13 @@
     X(cuGraphExecUpdate_v2)                                                                        \
     X(cuGraphLaunch)
 
-/* Those that may be missing: of drivers after 12.0, or for report and profile alone. */
+/* Those that may be missing: of drivers after 12.4, or for report and profile alone. */
 #define AG_DRIVER_NEWER_FUNCTIONS(X)                                                               \
     X(cuDeviceGetMemPool)                                                                          \
     X(cuDeviceGetName)                                                                             \
     X(cuDriverGetVersion)                                                                          \
     X(cuFuncGetModule)                                                                             \
     X(cuFuncGetName)                                                                               \
-    X(cuFuncGetParamInfo)                                                                          \
     X(cuGraphAddDependencies_v2)                                                                   \
     X(cuKernelGetLibrary)                                                                          \
     X(cuMemPoolGetAttribute)

@@ -34,7 +34,7 @@ engine_sources = \
 	src/engine/base/lock.h src/engine/base/thread.c src/engine/base/thread.h src/engine/base/watchdog.c \
 	src/engine/base/watchdog.h \
 	src/graph/attribute.c src/graph/attribute.h src/graph/fork.c src/graph/fork.h src/graph/function.c \
-	src/graph/function.h src/graph/keep.c src/graph/keep.h src/graph/node.c src/graph/node.h src/graph/setting.c \
+	src/graph/function.h src/graph/node.c src/graph/node.h src/graph/setting.c \
 	src/graph/setting.h src/graph/shape.c src/graph/shape.h src/graph/step.h src/graph/trace.c src/graph/trace.h \
 	src/graph/variant.c src/graph/variant.h src/graph/words.h \
 	src/driver/limits.def src/driver/limits.h \

@@ -70,20 +70,17 @@ static struct found *place_of(CUfunction handle, CUcontext ctx)
 }
 _Static_assert(BUCKETS == 1 << (64 - 54) && FOUND == 1 << (64 - 56), "as many as hashes");
 
-/* How many parameters the function has; false: the driver does not tell. `kept`: it cannot tell of
-   any function. */
-static bool count_parameters(CUfunction func, uint32_t *count, bool *kept)
+/* How many parameters the function has; false: the driver does not tell. */
+static bool count_parameters(CUfunction func, uint32_t *count)
 {
     size_t offset, size;
-    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result;
     *count = 0;
-    if (ag_real.cuFuncGetParamInfo != NULL && ag_opt.update_strategy != AG_UPDATE_RECAPTURE)
-        while ((result = ag_real.cuFuncGetParamInfo(func, *count, &offset, &size)) == CUDA_SUCCESS)
-            if (++*count == MOST_PARAMETERS)
-                return false;
-    *kept = result == CUDA_ERROR_NOT_SUPPORTED && *count == 0;
-    /* INVALID_VALUE: what the documentation says of an index past the end. */
-    return result == CUDA_ERROR_INVALID_VALUE || *kept;
+    while ((result = ag_real.cuFuncGetParamInfo(func, *count, &offset, &size)) == CUDA_SUCCESS)
+        if (++*count == MOST_PARAMETERS)
+            return false;
+    /* What the documentation says of an index past the end. */
+    return result == CUDA_ERROR_INVALID_VALUE;
 }
 
 static bool lay_out(CUfunction func, struct ag_layout *layout)
@@ -144,8 +141,7 @@ static struct entry *describe(CUfunction handle, CUcontext ctx)
         kernel = NULL;
     }
     uint32_t count;
-    bool kept;
-    if (!count_parameters(func, &count, &kept))
+    if (!count_parameters(func, &count))
         return NULL;
     struct entry *entry = calloc(1, sizeof *entry + count * sizeof(struct ag_field));
     if (entry == NULL)
@@ -154,7 +150,6 @@ static struct entry *describe(CUfunction handle, CUcontext ctx)
     entry->ctx = ctx;
     entry->function.func = func;
     entry->function.kernel = kernel;
-    entry->function.kept = kept;
     entry->function.layout.count = count;
     entry->function.layout.name = hash_of_name(func);
     find_owners(entry);

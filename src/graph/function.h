@@ -3,10 +3,7 @@
  * What the library knows of a kernel: the function that graph nodes want, the layout of its
  * parameters, and the settings that a launch takes from it. Found once for each handle and context,
  * and forgotten with its module, library or context, since a handle's value can come back with
- * another layout.
- *
- * Layouts need cuFuncGetParamInfo (driver 12.4). Without it, or if the configuration wants it so,
- * the driver keeps the arguments: see graph/keep.h.
+ * another layout. A function whose layout the driver does not tell is not known.
  */
 #ifndef AG_FUNCTION_H
 #define AG_FUNCTION_H
@@ -22,7 +19,6 @@ struct ag_settings; /* graph/setting.h */
 struct ag_function {
     CUfunction func; /* of the context it was asked in, also where the program passes a CUkernel */
     CUkernel kernel; /* the kernel that it is a function of; NULL: none, or not known */
-    bool kept;       /* the layout is not known, and empty: the driver keeps the arguments */
     _Atomic uint32_t retired;     /* 0: it is in use; else see ag_functions_retire() */
     struct ag_limits limits;      /* of its launches */
     int cache, context_cache;     /* CUfunc_cache: what the program set for it, and for its context;

@@ -34,32 +34,6 @@ CUDA_KERNEL_NODE_PARAMS ag_node_kernel(const struct ag_node *node, CUfunction fu
     };
 }
 
-static void **arguments(const struct ag_node *node)
-{
-    return ag_node_is_kept(node) ? node->params[0] : node->params;
-}
-
-/* Of any kernel at all: pointers to zeros, as many as one can have parameters, and as long. */
-enum { MOST_PARAMETER_BYTES = 32764 };
-static unsigned char zeros[MOST_PARAMETER_BYTES] __attribute__((aligned(64)));
-static void *any_arguments[MOST_PARAMETER_BYTES];
-
-static void any_arguments_make(void)
-{
-    for (unsigned i = 0; i < MOST_PARAMETER_BYTES; i++)
-        any_arguments[i] = zeros;
-}
-
-/* What a node is made with: before its first launch it is given the arguments of that. */
-static void **first_arguments(const struct ag_node *node)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    if (!ag_node_is_kept(node))
-        return node->params;
-    pthread_once(&once, any_arguments_make);
-    return any_arguments;
-}
-
 static CUresult kernel_launch(const struct ag_node *node, CUstream stream)
 {
     const struct ag_op *op = &node->op;
@@ -67,7 +41,7 @@ static CUresult kernel_launch(const struct ag_node *node, CUstream stream)
     CUfunction func = (CUfunction)op->func;
     if (op->extra_size == 0)
         return ag_real.cuLaunchKernel(func, shape[0], shape[1], shape[2], shape[3], shape[4],
-                                      shape[5], shape[6], stream, arguments(node), NULL);
+                                      shape[5], shape[6], stream, (void **)node->params, NULL);
     CUlaunchConfig config = {
         .gridDimX = shape[0],
         .gridDimY = shape[1],
@@ -80,7 +54,7 @@ static CUresult kernel_launch(const struct ag_node *node, CUstream stream)
         .attrs = (CUlaunchAttribute *)op->extra,
         .numAttrs = op->extra_size / sizeof(CUlaunchAttribute),
     };
-    return ag_real.cuLaunchKernelEx(&config, func, arguments(node), NULL);
+    return ag_real.cuLaunchKernelEx(&config, func, (void **)node->params, NULL);
 }
 
 /* A launch may wait until its stream takes more, and setters must not wait for that without need.
@@ -133,7 +107,7 @@ static CUresult add_kernel(const struct ag_node *node, CUfunction func, CUgraph 
         ag_moment_open(&moment, &node->op, true);
     CUresult result =
         ag_attribute_add_kernel(made, graph, after->node, after->count - early,
-                                ag_node_kernel(node, func, first_arguments(node)), attrs, count);
+                                ag_node_kernel(node, func, (void **)node->params), attrs, count);
     if (!ag_moment_close(&moment)) /* the node may have other settings */
         result = CUDA_ERROR_NOT_PERMITTED;
     if (result == CUDA_SUCCESS && early) {
@@ -341,7 +315,7 @@ CUresult ag_node_patch(const struct ag_node *node, CUfunction func, CUgraphExec 
 {
     switch ((enum ag_op_kind)node->op.kind) {
     case AG_OP_KERNEL: {
-        CUDA_KERNEL_NODE_PARAMS params = ag_node_kernel(node, func, arguments(node));
+        CUDA_KERNEL_NODE_PARAMS params = ag_node_kernel(node, func, (void **)node->params);
         if (__builtin_expect(ag_kernel_setting(&node->op) != 0, 0))
             return patch_in_moment(node, exec, graph_node, &params);
         return ag_real.cuGraphExecKernelNodeSetParams_v2(exec, graph_node, &params);
@@ -379,7 +353,7 @@ CUresult ag_node_patch_source(const struct ag_node *node, CUfunction func, CUgra
 {
     switch ((enum ag_op_kind)node->op.kind) {
     case AG_OP_KERNEL: {
-        CUDA_KERNEL_NODE_PARAMS params = ag_node_kernel(node, func, arguments(node));
+        CUDA_KERNEL_NODE_PARAMS params = ag_node_kernel(node, func, (void **)node->params);
         if (__builtin_expect(ag_kernel_setting(&node->op) != 0, 0))
             return patch_in_moment(node, NULL, graph_node, &params);
         return ag_real.cuGraphKernelNodeSetParams_v2(graph_node, &params);

@@ -84,11 +84,6 @@ static inline uint64_t ag_words(const uint32_t *low)
     return (uint64_t)low[1] << 32 | low[0];
 }
 
-static inline bool ag_node_is_kept(const struct ag_node *node)
-{
-    return node->op.shape[AG_KERNEL_FLAGS] & AG_KERNEL_KEPT; /* no other kind uses that bit */
-}
-
 static inline bool ag_node_is_event(const struct ag_node *node)
 {
     return node->op.kind == AG_OP_RECORD || node->op.kind == AG_OP_WAIT;

@@ -16,7 +16,7 @@ struct ag_step {
                          event that its node records instead of the program's; else 0 */
     uint32_t version; /* the node's `version` whose arguments the exec has */
     uint32_t source_version;        /* the node's `version` whose arguments the source graph has */
-    unsigned char *args;            /* the arguments that the exec has; NULL: cannot be compared */
+    unsigned char *args;            /* the arguments that the exec has */
     uint32_t shape[AG_SHAPE_WORDS]; /* of the op that the exec has */
 };
 
@@ -26,7 +26,7 @@ static inline bool ag_step_is_current(struct ag_step *step)
     const struct ag_node *node = step->node;
     if (step->version == node->version || step->graph_node == NULL)
         return true;
-    if (step->args == NULL || memcmp(step->args, node->args, node->op.layout->size) != 0 ||
+    if (memcmp(step->args, node->args, node->op.layout->size) != 0 ||
         memcmp(step->shape, node->op.shape, sizeof step->shape) != 0)
         return false;
     step->version = node->version;

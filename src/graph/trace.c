@@ -57,8 +57,7 @@ static void given(struct ag_step *step)
 {
     step->version = step->node->version;
     memcpy(step->shape, step->node->op.shape, sizeof step->shape);
-    if (step->args != NULL)
-        memcpy(step->args, step->node->args, step->node->op.layout->size);
+    memcpy(step->args, step->node->args, step->node->op.layout->size);
 }
 
 /* The library's event that a record's node has. */
@@ -175,27 +174,20 @@ CUresult ag_trace_instantiate(struct ag_trace *trace)
         trace->differs ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0);
 }
 
-/* Bytes of a node's arguments that can be compared: none where the driver keeps them. One more
-   where there are none, so that the step has a place for them. */
-static size_t comparable(const struct ag_node *node)
-{
-    return ag_node_is_kept(node) ? 0 : node->op.layout->size + (node->op.layout->size == 0);
-}
-
 /* A trace of that path with room for all arguments, in one piece; NULL: no memory. */
 static struct ag_trace *allocate(const struct ag_node *leaf)
 {
     size_t bytes = 0;
     for (const struct ag_node *node = leaf; node->parent != NULL; node = node->parent)
-        bytes += comparable(node);
+        bytes += node->op.layout->size;
     struct ag_trace *trace;
     size_t steps = leaf->depth * sizeof trace->step[0];
     trace = calloc(1, sizeof *trace + steps + bytes);
     unsigned char *free = trace != NULL ? (unsigned char *)trace->step + steps : NULL;
     for (const struct ag_node *node = leaf; free != NULL && node->parent != NULL;
          node = node->parent) {
-        trace->step[node->depth - 1].args = comparable(node) != 0 ? free : NULL;
-        free += comparable(node);
+        trace->step[node->depth - 1].args = free;
+        free += node->op.layout->size;
     }
     return trace;
 }

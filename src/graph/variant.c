@@ -48,8 +48,6 @@ static uint32_t hash_of(const struct ag_step *step)
     const struct ag_node *node = step->node;
     if (step->graph_node == NULL || step->own != 0)
         return 0; /* whatever the event is */
-    if (step->args == NULL)
-        return node->version; /* cannot be compared: never the same again */
     return (uint32_t)ag_hash(ag_hash(1, node->args, node->op.layout->size), node->op.shape,
                              sizeof node->op.shape);
 }

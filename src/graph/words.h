@@ -36,13 +36,6 @@ enum ag_kernel_word {
     AG_KERNEL_FLAGS = 7, /* number of attributes in the call, and: */
 };
 
-/*
- * The parameter layout is not known: the arguments are kept by the driver, params[0] of the node is
- * the pointer to them (graph/keep.h). No call has such flags, so that none is compared with them
- * where arguments are compared.
- */
-enum { AG_KERNEL_KEPT = 1 << 30, AG_KERNEL_WITHOUT_ARGUMENTS = 1 << 29 };
-
 /* From this bit on: the number of the function's settings (graph/setting.h), 0 if it has none of
    its own. No call has such a number either. */
 enum { AG_KERNEL_SETTING = 16, AG_MOST_SETTINGS = 15 };

@@ -352,11 +352,11 @@ def test_bad_input(tmp_path, make, words):
 
 
 @pytest.mark.parametrize("version,status,words", [
-    (11080, 1, "Not useful: the driver is for CUDA 11.8"), (12000, 0, "replays are slower"),
-    (12030, 0, "replays are slower"), (12040, 0, "CUDA 12.4")])
+    (11080, 1, "Not useful: the driver is for CUDA 11.8"), (12030, 1, "and 12.4 (driver 550) is the least"),
+    (12040, 0, "CUDA 12.4")])
 def test_drivers_of_all_ages(version, status, words):
     out = autograph("doctor", status=status, env={"AGSIM_DRIVER_VERSION": version}).stdout
-    assert words in out and (version >= 12040) == ("replays are slower" not in out and status == 0)
+    assert words in out
 
 
 def test_a_machine_without_a_gpu():

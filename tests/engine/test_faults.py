@@ -22,8 +22,7 @@ SCENARIOS = {name: {} for name in
               "streams", "exits", "values", "allocations", "kernels", "contexts", "priorities", "unwaited", "writes",
               "settings", "attributes", "no_stream", "reads", "reads_beside", "pinned_reads"]}
 STRATEGIES = {"set_params": ["arguments", "memsets", "copies", "uploads", "events", "values"],
-              "exec_update": ["arguments", "memsets", "copies", "uploads", "events", "values"],
-              "recapture": ["arguments", "copies", "kernels", "streams"]}
+              "exec_update": ["arguments", "memsets", "copies", "uploads", "events", "values"]}
 for strategy, scenarios in STRATEGIES.items():
     for scenario in scenarios:
         SCENARIOS[f"{scenario}/{strategy}"] = {"AUTOGRAPH_UPDATE_STRATEGY": strategy}

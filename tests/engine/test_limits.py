@@ -47,7 +47,7 @@ def test_calls_nodes_and_execs(key):
         assert done.stdout.splitlines() == expected()[key]
 
 
-@pytest.mark.parametrize("strategy", ["auto", "set_params", "exec_update", "recapture"])
+@pytest.mark.parametrize("strategy", ["auto", "set_params", "exec_update"])
 @pytest.mark.parametrize("key", LOOPS, ids=" ".join)
 def test_loops_along_a_limit(key, strategy):
     assert replayed(key, AUTOGRAPH_UPDATE_STRATEGY=strategy) > 500

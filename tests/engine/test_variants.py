@@ -58,10 +58,6 @@ def test_no_more_than_the_budget(option):
     assert expect(lambda data: True, 6, **option)["traces"] <= 3
 
 
-def test_arguments_that_the_driver_keeps_have_no_variants():
-    expect(lambda data: data["traces"] == 1, 2, UPDATE_STRATEGY="recapture")
-
-
 def test_a_variant_waits_for_memory_that_is_freed():
     """What a step allocates is often freed again when a variant could be made. Then it is not made,
     and the trace that is there goes on."""

@@ -223,7 +223,7 @@ def setting(number, gpu=False):
                    "TRACE_LENGTH": ["auto", "fixed"], "TRACE_MIN_LENGTH": [1, 4],
                    "TRACE_INHERIT": ["true", "false"], "TRACE_YOUNG": [0, 1, 2, 512], "GRAPH_VARIANTS": [1, 8],
                    "GRAPH_EXECS": [2, 24], "HOLD_BOUND_US": [20, 300, 3000],
-                   "UPDATE_STRATEGY": ["auto", "set_params", "exec_update", "recapture"],
+                   "UPDATE_STRATEGY": ["auto", "set_params", "exec_update", "auto"],
                    "TRACE_DUEL": ["true", "false"], "GRAPH_CREDIT_MS": [1, 1000000],
                    "GRAPH_SHAPES": ["true", "true", "false"]}
         result.update({f"AUTOGRAPH_{k}": chance.choice(v) for k, v in options.items()})

@@ -32,11 +32,11 @@ RULES = ["behind", "host_function", "host_function_early", "recorded_elsewhere",
          "unknown_call", "patterns"]
 
 
-@pytest.mark.parametrize("way", ["usual", "fixed", "hasty", "recapture", "legacy"])
+@pytest.mark.parametrize("way", ["usual", "fixed", "hasty", "legacy"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_nothing_changes(shape, way):
     """The memory shows the order: each step depends on what other streams did in the step before."""
-    env = {"fixed": helpers.HELD, "hasty": helpers.HASTY, "recapture": {"AUTOGRAPH_UPDATE_STRATEGY": "recapture"}}
+    env = {"fixed": helpers.HELD, "hasty": helpers.HASTY}
     words = [way] if way == "legacy" else []
     plain, done = run(shape, False, words), run(shape, True, words, **env.get(way, {}))
     assert (done.stdout, done.stderr) == (plain.stdout, "")

@@ -11,11 +11,10 @@ SCENARIOS = ["memset32", "memset16", "pitch2d", "pitch3d", "type2d", "type3d", "
              "event_gone", "wait_gone"]
 
 
-@pytest.mark.parametrize("strategy", ["auto", "recapture"])
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_driver_answers(scenario, strategy):
+def test_driver_answers(scenario):
     command = [compiled.program("refused"), scenario]
-    env = {"AGSIM_DELAY_US": 0, "AUTOGRAPH_UPDATE_STRATEGY": strategy}
+    env = {"AGSIM_DELAY_US": 0}
     plain = helpers.run_logged(command, preload=False, env=env)
     done = helpers.run_logged(command, env=env)
     assert "call 0" not in plain.stdout

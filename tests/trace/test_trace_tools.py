@@ -314,7 +314,7 @@ def test_what_cannot_be_compared_is_said(tmp_path):
 
 
 def test_kernels_that_the_driver_does_not_describe(tmp_path):
-    """Before CUDA 12.4: their arguments are not in the trace, so that any may differ."""
+    """Where the driver does not tell of parameters, arguments are not in the trace, so that any may differ."""
     sample = helpers.sample("constant-sim")
     for name, version in (("old", 12030), ("older", 12000)):
         autograph(f"--trace={tmp_path / name}", sample, *SMALL, env={"AGSIM_DRIVER_VERSION": version})

@@ -144,8 +144,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
     }
     AG_NOTE(ag_note_kernel(stream, call));
     bool held = false;
-    if (LIKELY(same && ag_sequence_holds(stream) && ag_op_is_promising(node) &&
-               !ag_node_is_kept(node))) {
+    if (LIKELY(same && ag_sequence_holds(stream) && ag_op_is_promising(node))) {
         ag_node_store(node, call->params);
         ag_op_hold(stream, node);
         held = true;

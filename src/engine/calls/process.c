@@ -57,7 +57,7 @@ void ag_engine_start(void)
     ag_thread_first = ag_engine_context_begins; /* unless a function known here has done that */
     ag_find_start();
     ag_contexts_start();
-    /* Each older driver than 12.0 lacks one. */
+    /* Each older driver than 12.4 lacks one. */
     bool able = true;
 #define X(name) able = able && ag_real.name != NULL;
     AG_DRIVER_FUNCTIONS(X)

@@ -68,16 +68,6 @@ static INLINE void record(struct ag_stream *stream, const struct ag_described *c
 
 /* -- Holding ----------------------------------------------------------------------- */
 
-/* Has the driver keep the arguments of a kernel that is to be held. False: it cannot be held. */
-static bool keep(struct ag_stream *stream, struct ag_node *node, void *const *from)
-{
-    CUresult result = ag_keep_store(&stream->keep, node, from);
-    ag_failure_note(stream, result, "keeping arguments");
-    if (result != CUDA_SUCCESS)
-        ag_failure_spoil(stream, node);
-    return result == CUDA_SUCCESS;
-}
-
 /* The op cannot be held: it is a barrier to its stream. */
 static void pass_by(struct ag_stream *stream)
 {
@@ -142,8 +132,7 @@ static bool can_hold(struct ag_stream *stream, struct ag_node *node, bool predic
                      const struct ag_described *call)
 {
     return node != NULL && ag_node_leads(node) && takes(node, predicted, &call->op) &&
-           is_certain(stream, call) &&
-           (LIKELY(!ag_node_is_kept(node)) || keep(stream, node, call->from));
+           is_certain(stream, call);
 }
 
 /* Whether the op is held behind the cursor. `predicted`: its node there, or NULL: not known. */

@@ -270,10 +270,9 @@ struct ag_stream *ag_stream_begin(CUstream handle, bool ptsz, CUcontext current,
     return stream;
 }
 
-/* What the driver keeps for the tree's nodes, and what points into the tree. */
+/* What points into the tree. */
 void ag_stream_drop_pointers(struct ag_stream *stream)
 {
-    stream->counters.errors += ag_keep_free(&stream->keep) != CUDA_SUCCESS;
     (void)ag_execs_want_none(stream, NULL);
     ag_eager_forget(stream);
     ag_recorder_drop(&stream->recorder);

@@ -111,7 +111,7 @@ static uint32_t find_anew(struct ag_stream *stream, uint32_t count,
     uint32_t rest = stream->seq.held - count, length = 0;
     for (uint32_t i = 0; i < rest; i++) {
         const struct ag_node *held = stream->seq.path[count + 1 + i];
-        if (ag_node_is_event(held) || ag_node_is_kept(held) || ag_op_branch(&held->op) != 0)
+        if (ag_node_is_event(held) || ag_op_branch(&held->op) != 0)
             break;
         node = anew[i] = ag_tree_find(tree, node, &held->op);
         if (node == NULL || !ag_node_leads(node) || node->bad != 0)

@@ -45,11 +45,7 @@ static bool describe_arguments(struct ag_described *to, const struct ag_kernel_c
                                const struct ag_function *function)
 {
     to->from = call->params;
-    if (!function->kept)
-        return function->layout.count == 0 || call->params != NULL;
-    to->op.shape[AG_KERNEL_FLAGS] |=
-        AG_KERNEL_KEPT | (call->params == NULL ? AG_KERNEL_WITHOUT_ARGUMENTS : 0);
-    return true;
+    return function->layout.count == 0 || call->params != NULL;
 }
 
 /* What the attributes of a launch mean for what else it has. */
@@ -93,7 +89,7 @@ bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *ca
         return false;
     number = AG_MUTANT(settings_alike) ? 0 : number;
     to->op.shape[AG_KERNEL_FLAGS] |= number << AG_KERNEL_SETTING;
-    bool free = ag_opt.graph_shapes && !function->kept && allowed.shapes;
+    bool free = ag_opt.graph_shapes && allowed.shapes;
     to->op.free = free ? AG_KERNEL_FREE : 0;
     return describe_arguments(to, call, function);
 }

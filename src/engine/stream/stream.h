@@ -22,7 +22,6 @@
 #include "engine/base/thread.h"
 #include "engine/context/context.h"
 #include "graph/fork.h"
-#include "graph/keep.h"
 #include "graph/trace.h"
 #include "policy/backoff.h"
 #include "trace/recorder.h"
@@ -294,8 +293,6 @@ struct ag_stream {
     struct ag_eager eager;
     struct ag_refusals refusals;
     struct ag_answers *answers; /* memory.c: what the driver said of memory; NULL: nothing yet */
-    struct ag_keep keep;        /* graph/keep.c: arguments of held kernels, where the driver keeps
-                                   them */
     _Atomic uint32_t freed; /* pool.c: the life in which memory was freed in it, plus 1; 0: never */
     struct ag_hosting hosting;
     struct ag_visit visit;
