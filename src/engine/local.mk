@@ -40,6 +40,7 @@ engine_sources = \
 	src/driver/limits.def src/driver/limits.h \
 	src/policy/backoff.h src/policy/duel.c src/policy/duel.h src/policy/policy.def src/policy/policy.h \
 	src/trace/known.c src/trace/known.h src/trace/op.c src/trace/op.h src/trace/recorder.c src/trace/recorder.h \
+	src/trace/recording.h src/trace/repeat.c src/trace/repeat.h src/trace/rest.c src/trace/rest.h \
 	src/trace/tree.c src/trace/tree.h
 
 # The kernel for read-backs, for each kind of device that the compiler knows. Without a compiler read-backs stay calls.

@@ -48,18 +48,21 @@ tests_unit_test_pace_SOURCES = tests/unit/test_pace.c tests/unit/test.h src/engi
 tests_unit_test_pace_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_known_SOURCES = tests/unit/test_known.c tests/unit/test.h \
-	src/trace/known.c src/trace/op.c src/trace/recorder.c src/trace/tree.c
+	src/trace/known.c src/trace/op.c src/trace/recorder.c src/trace/repeat.c src/trace/rest.c \
+	src/trace/tree.c
 tests_unit_test_known_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_recorder_SOURCES = tests/unit/test_recorder.c tests/unit/test.h \
-	src/trace/known.c src/trace/op.c src/trace/recorder.c src/trace/tree.c
+	src/trace/known.c src/trace/op.c src/trace/recorder.c src/trace/repeat.c src/trace/rest.c \
+	src/trace/tree.c
 tests_unit_test_recorder_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_shape_SOURCES = tests/unit/test_shape.c tests/unit/test.h src/graph/shape.c
 tests_unit_test_shape_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_trace_SOURCES = tests/unit/test_trace.c tests/unit/test.h \
-	src/trace/known.c src/trace/op.c src/trace/recorder.c src/trace/tree.c
+	src/trace/known.c src/trace/op.c src/trace/recorder.c src/trace/repeat.c src/trace/rest.c \
+	src/trace/tree.c
 tests_unit_test_trace_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_turns_SOURCES = tests/unit/test_turns.c tests/unit/test.h src/engine/base/clock.c src/engine/hot.c \

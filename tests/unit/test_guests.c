@@ -135,7 +135,7 @@ TEST(an_op_passes_in_a_rest)
     guest.turn.rests = true;
     CHECK(ag_op_passes(&guest, 1) && guest.counters.ops == 1);
     guest.turn.rests = false;
-    atomic_store(&guest.recorder.rest, 10);
+    atomic_store(&guest.recorder.resting.ops, 10);
     CHECK(ag_op_passes(&guest, 1) && guest.counters.ops == 2);
 }
 
@@ -145,6 +145,6 @@ TEST(an_op_of_a_guest_does_not_pass_in_a_rest)
     guest.turn.rests = true;
     CHECK(!ag_op_passes(&guest, 1));
     guest.turn.rests = false;
-    atomic_store(&guest.recorder.rest, 10);
+    atomic_store(&guest.recorder.resting.ops, 10);
     CHECK(!ag_op_passes(&guest, 1) && guest.counters.ops == 0);
 }

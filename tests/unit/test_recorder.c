@@ -136,7 +136,7 @@ TEST(outer_loop_counts)
     CHECK(ag_recorder_init(&rec, 1024, 64, 128));
     for (unsigned i = 0; i < 63; i++)
         feed(&rec, i % 9 == 0);
-    CHECK(ag_recorder_loops(&rec, HOT + 1) && rec.period == 9);
+    CHECK(ag_recorder_loops(&rec, HOT + 1) && rec.rounds.period == 9);
     ag_tree_free(&rec.tree);
 }
 
@@ -327,7 +327,7 @@ TEST(anchor_that_comes_round_stays)
     CHECK(ag_recorder_init(&rec, 4096, 64, 128));
     for (unsigned i = 0; i < 20 * 200; i++) {
         feed_op(&rec, i > 400 && i % 200 >= 100 ? 1000 + i % 200 : 1 + i % 200, true);
-        CHECK(rec.anchor == op_of(1).token);
+        CHECK(rec.anchor.token == op_of(1).token);
     }
     ag_tree_free(&rec.tree);
 }
@@ -687,10 +687,10 @@ TEST(nothing_passes_within_a_sequence)
 {
     struct ag_recorder rec = {0};
     CHECK(ag_recorder_init(&rec, 512, 64, 128));
-    atomic_store(&rec.rest, 2);
+    atomic_store(&rec.resting.ops, 2);
     CHECK(passes(&rec, 1) && passes(&rec, 1) && !passes(&rec, 1));
     feed(&rec, 1);
-    atomic_store(&rec.rest, 7);
+    atomic_store(&rec.resting.ops, 7);
     CHECK(!passes(&rec, 1));
     ag_recorder_end(&rec, true, HOT, LEAST);
     CHECK(passes(&rec, 1));
@@ -708,10 +708,10 @@ TEST(what_begins_a_trace_is_seen_while_all_else_passes)
     feed(&rec, 3);
     ag_recorder_end(&rec, true, HOT, LEAST);
     ag_node_set_trace(leaf, (struct ag_trace *)&rec);
-    CHECK(passes(&rec, 1) == false && rec.heads == 0); /* it does not rest */
+    CHECK(passes(&rec, 1) == false && rec.resting.heads == 0); /* it does not rest */
     ag_recorder_has_trace(&rec, leaf->parent);
-    CHECK(rec.heads == ag_tree_heads(&rec.tree) && rec.heads != 0);
-    atomic_store(&rec.rest, 100);
+    CHECK(rec.resting.heads == ag_tree_heads(&rec.tree) && rec.resting.heads != 0);
+    atomic_store(&rec.resting.ops, 100);
     CHECK(!passes(&rec, 1) && passes(&rec, 2) && passes(&rec, 3));
     feed(&rec, 1);
     CHECK(!passes(&rec, 2) && !passes(&rec, 3));
@@ -738,7 +738,7 @@ static struct ag_node *rest_with_trace(struct ag_recorder *rec, uint32_t ops)
     ag_node_set_trace(leaf, (struct ag_trace *)rec);
     ag_recorder_has_trace(rec, leaf->parent);
     ag_recorder_paid(rec, 2);
-    atomic_store(&rec->rest, ops);
+    atomic_store(&rec->resting.ops, ops);
     return leaf;
 }
 
@@ -767,7 +767,7 @@ TEST(but_not_while_it_is_replayed)
     CHECK(ag_recorder_init(&rec, 512, 64, 128));
     struct ag_node *leaf = rest_with_trace(&rec, OPS);
     for (unsigned i = 0; i < 10000; i++) {
-        CHECK(!passes(&rec, 1) && passes(&rec, 3) == (rec.rest != 0));
+        CHECK(!passes(&rec, 1) && passes(&rec, 3) == (rec.resting.ops != 0));
         feed(&rec, 1);
         if (i % 500 == 0) {
             feed(&rec, 2);
@@ -858,7 +858,7 @@ TEST(branches_are_not_cut_before_they_join)
     }
     CHECK(ag_recorder_cuts(&rec, &first));
     (void)ag_recorder_end(&rec, false, HOT, LEAST);
-    CHECK(!rec.open && rec.limit == 4);
+    CHECK(!rec.forks.open && rec.limit == 4);
     ag_tree_free(&rec.tree);
 }
 

@@ -42,8 +42,8 @@ bool ag_engine_passes(CUstream handle, bool ptsz, enum ag_op_kind kind, CUfuncti
         AG_NOTING() ||
         atomic_load_explicit(&stream->issuer.thread, memory_order_relaxed) != &ag_self)
         return false;
-    uint64_t heads = atomic_load_explicit(&stream->recorder.heads, memory_order_relaxed);
-    _Atomic uint32_t *left = &stream->recorder.rest;
+    uint64_t heads = atomic_load_explicit(&stream->recorder.resting.heads, memory_order_relaxed);
+    _Atomic uint32_t *left = &stream->recorder.resting.ops;
     if (!rests || (heads & ag_mark(kind, func, grid)) != 0) {
         if (kind != AG_OP_COPY || !atomic_load_explicit(&stream->eager.bare, memory_order_relaxed))
             return false;

@@ -17,7 +17,7 @@
 #include "mutant.h"
 #include "policy/policy.h"
 
-AG_HOLDS(struct ag_recorder, left, AG_MOST_LENGTH);
+AG_HOLDS(struct ag_recorder, rounds.left, AG_MOST_LENGTH);
 
 /* -- Where a sequence ends ------------------------------------------------------ */
 
