@@ -1,6 +1,6 @@
 # The library. Every part lists its sources in a variable of its own.
 
-config_sources = src/config/config.c src/config/config.h src/config/cuda.c src/config/cuda.def \
+config_sources = src/config/config.c src/config/config.h src/config/option.c src/config/option.h src/config/cuda.c src/config/cuda.def \
 	src/config/cuda.h src/config/initial.c src/config/initial.h src/config/options.def \
 	src/config/program.c src/config/program.h src/config/fnv.h \
 	src/config/trust.c src/config/trust.h
