@@ -2,27 +2,31 @@
 /*
  * The recorder of one stream: cuts the program's ops into sequences and finds those that are hot.
  *
- * Where a sequence ends depends on the ops, so that the same loop is cut at the same places each
- * time round:
- *  - at a barrier;
- *  - after `max_length` ops, or fewer behind a wait for the stream;
- *  - before the anchor, once `unroll` ops have passed since the last cut there. The anchor is the
- *    first op after a barrier. If it does not come back it is no op of the loop, and another op
- *    becomes the anchor: soon at first, later after more ops. Where barriers come after equal
- *    numbers of ops, the anchor ends nothing before the next barrier is due. The loop is that from
- *    barrier to barrier then: in a loop within it arguments would change each time;
- *  - where a trace ends that begins no longer one, or where one may begin. One may begin behind
- *    equal rounds of a loop. In an irregular stream it may where the sequence would go on as none
- *    has before;
- *  - where what is held is late too often: the program pauses there, or another thread waits.
+ * A loop is to be cut at the same places each time round. So the ops decide where a sequence ends:
+ *
+ *  where                         why                               function
+ *  at a barrier                  the program cuts there itself     ag_recorder_end
+ *  at `limit` ops                max_length; less after a wait     ag_recorder_full
+ *  before the anchor             a round of `unroll` ops is over   ag_recorder_cuts
+ *  at the leaf of a trace        no longer trace goes on there     ag_recorder_ends
+ *  behind equal rounds           a trace of rounds ends or begins  ag_recorder_loops
+ *  before the head of a trace    irregular stream, new way         ag_recorder_restarts
+ *  before a known sequence       the profile has it                ag_recorder_meets
+ *  behind a known sequence       it is whole                       ag_recorder_completes
+ *  at a node that is often late  a pause, or a thread that waits   ag_recorder_full
+ *
+ * Before its branches have joined, a sequence is not cut for its length (ag_recorder_forks()).
+ *
+ * The anchor is the first op after a barrier. An anchor that does not come back is no op of the
+ * loop: another op becomes the anchor, soon at first, later after more ops. Barriers may come after
+ * equal numbers of ops. Then the anchor cuts nothing before the next barrier is due, since the loop
+ * goes from barrier to barrier. Loops within it would have other arguments each time.
  *
  * Once the tree has some nodes, ops that have never been seen get none. A bit remembers their path,
  * and nodes are made when the path comes again: to write nodes is most of what recording costs.
  *
  * A stream is irregular where sequences hardly ever come again. It is looked at again and again,
  * since all that a program does before its loop is new, too.
- *
- * Where an op begins a known sequence (known.h) the open one ends.
  *
  * repeat.h says which sequences are hot, rest.h when nothing is recorded.
  *

@@ -81,8 +81,8 @@ struct ag_context {
     _Atomic uint32_t young;  /* next new streams that are young */
 
     _Atomic unsigned relays;   /* relays in the context; see relay.h */
-    _Atomic unsigned ahead[3]; /* for each kind of stream, see ag_context_ahead(): streams that hold
-                                  something which an op of such a stream comes behind. A stream that
+    _Atomic unsigned ahead[3]; /* for each kind of stream: how many streams hold ops that must go
+                                  out before an op of this kind (ag_context_ahead()). A stream that
                                   is `counted` counts itself */
     _Atomic unsigned placed; /* streams made in the context, default streams that are used, and the
                                 library's own streams */
@@ -90,13 +90,13 @@ struct ag_context {
     _Atomic unsigned paths;  /* of graphs with branches that may run now: paths.h */
     unsigned queues;         /* queues of the device that the context has: constant */
     CUcontext was;           /* lock of context.c: `ctx` before it was forgotten */
-    _Atomic bool shares;     /* there are more streams than queues. Any two may share one, and in a
-                                queue work begins in the order of submission */
+    _Atomic bool shares;     /* there are more streams than queues, so any two may share a queue. A
+                                queue begins its work in the order of submission */
     _Atomic int64_t owed;  /* ns that making graphs has taken, less what replays have saved since */
     struct ag_turns turns; /* whether holding pays */
     _Atomic unsigned starved;    /* hot sequences that found no exec */
-    struct ag_trace *buried;     /* lock of aside.c: to be destroyed while the device is idle */
-    _Atomic(CUevent) grave;      /* the event that they name; NULL: not made yet */
+    struct ag_trace *buried;     /* lock of aside.c: traces to destroy while the device is idle */
+    _Atomic(CUevent) grave;      /* the event that buried graphs name; NULL: not made yet */
     struct ag_leavings leavings; /* work of streams that are gone */
     _Atomic bool green; /* it may be current to one thread at a time (CUDA driver API, Green
                            Contexts): no other thread can submit what is held there */

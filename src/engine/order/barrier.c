@@ -25,15 +25,15 @@
 
 enum { AS_LONG_AS_IT_TAKES = -1 };
 
-/* Whether a barrier has waited in vain for what is held. */
+/* Whether a barrier has waited in vain for the lock since this hold began. The next one does not
+   wait. */
 static bool is_late(const struct ag_stream *stream)
 {
     return atomic_load_explicit(&stream->order.late, memory_order_relaxed) ==
            atomic_load_explicit(&stream->seq.epoch, memory_order_relaxed);
 }
 
-/* Takes the lock of a stream that may hold something. False: another thread has it for longer than
-   that, ns. */
+/* Takes the lock of a stream that may hold ops. False: another thread has had it for `ns`. */
 static bool lock_within(struct ag_stream *stream, int ns)
 {
     if (ns == AS_LONG_AS_IT_TAKES) {
@@ -47,18 +47,19 @@ static bool lock_within(struct ag_stream *stream, int ns)
     return false;
 }
 
-/* The calling thread issues the ops of the stream. Its sequence ends: the barrier comes at the same
-   place each time, and sequences are cut where the program cuts them. */
+/* The calling thread issues the stream's ops, so the sequence ends: this barrier comes at the same
+   place each time round, and a loop is to be cut at the same places. */
 static void end_own(struct ag_stream *stream, enum ag_reason reason, int ns)
 {
     ag_stream_end(stream, true, reason);
-    /* Not before a call that uses no stream: the wait would hold up those that share a queue. */
+    /* Not before a call that uses no stream: the stream's wait for its relay would hold up other
+       streams in the same queue. */
     if (stream->relay.used && stream->id.owner == &ag_self && ns == AS_LONG_AS_IT_TAKES)
         ag_relay_absorb(stream);
 }
 
-/* Another thread issues the ops of the stream: its sequence goes on. If this thread waits for them
-   they are late. */
+/* Another thread issues the stream's ops, so the sequence goes on. Ops for which this thread waits
+   count as late. */
 static void submit_others(struct ag_stream *stream, enum ag_reason reason, int ns)
 {
     bool awaited =
@@ -70,7 +71,7 @@ static void submit_others(struct ag_stream *stream, enum ag_reason reason, int n
         ag_recorder_late(&stream->recorder, stream->recorder.cursor);
 }
 
-/* Submits what a stream holds, unless another thread is at work on it for longer than that, ns. */
+/* Submits the held ops of a stream, unless another thread has its lock for `ns`. */
 static void flush_one(struct ag_stream *stream, enum ag_reason reason, int ns)
 {
     bool own = ag_issuer_is_self(stream);
@@ -93,7 +94,7 @@ static bool is_strange(enum ag_reason reason, int ns)
            ns == AS_LONG_AS_IT_TAKES;
 }
 
-/* What a guest holds is in its host's sequence. */
+/* A guest's held ops are in its host's sequence, so that goes out first. */
 static void flush_within(struct ag_stream *stream, enum ag_reason reason, int ns)
 {
     struct ag_stream *host = ag_guests_host(stream);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Submitting what an event is recorded in, or waited for. */
+/* Submits the sequences that have records of an event, or waits for it. */
 #include "engine/order/settle.h"
 
 #include <string.h>

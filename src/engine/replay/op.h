@@ -30,8 +30,8 @@ static INLINE void ag_op_hold(struct ag_stream *stream, struct ag_node *node)
         ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
 }
 
-/* Whether an op with this mark passes unseen; it is counted, and if it fails, that says nothing of
-   any other. */
+/* Whether an op with this mark passes unseen. It is counted. Its failure, if it fails, is held
+   against no other op. */
 static INLINE bool ag_op_passes(struct ag_stream *stream, uint64_t mark)
 {
     if (!ag_recorder_passes(&stream->recorder, mark) &&
@@ -53,17 +53,20 @@ static inline bool ag_op_is_eligible(const struct ag_stream *stream, CUcontext c
            !atomic_load_explicit(&context->green, memory_order_relaxed);
 }
 
-/* What becomes of an op: it begins no sequence of another stream's; it goes out eagerly; it is
-   held; it goes out eagerly, and nobody knows of it. */
+/* What becomes of an op:
+   LEFT   the open sequence has ended before it, and the caller goes on with it alone;
+   EAGER  the program's own call makes it, and the recorder knows;
+   HELD   its call returns success;
+   LOST   the program's own call makes it, and the recorder does not know. */
 enum ag_outcome { AG_OP_LEFT, AG_OP_EAGER, AG_OP_HELD, AG_OP_LOST };
 
-/* The same in a stream that may be a guest (guests.h): what becomes of the op in the host's
-   sequence. AG_OP_LEFT: that has ended, and the op is one of this stream. AG_OP_LOST: so it has,
-   and another thread has come to this stream, or nothing may be held any more. */
+/* An op of a stream that may be a guest (guests.h) is one of the host's sequence. AG_OP_LEFT: the
+   host's sequence has ended, and the op belongs to the guest's own stream. AG_OP_LOST: besides,
+   another thread has taken over the guest's stream, or a ban on holding has begun. */
 enum ag_outcome ag_op_visit(struct ag_stream *stream, bool described, struct ag_described *call);
 
-/* An op of one stream's sequence. `linked`: it continues the open sequence, also where what is held
-   has gone out in one graph; or else is no op of the next one (AG_OP_LEFT). */
+/* An op of one stream's sequence. `linked`: the op refers to the open sequence, so it cannot begin
+   the next one. Where the open sequence ends before it the answer is AG_OP_LEFT. */
 enum ag_outcome ag_op_step_alone(struct ag_stream *stream, bool described,
                                  struct ag_described *call, bool linked);
 

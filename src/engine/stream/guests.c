@@ -147,7 +147,7 @@ static uint32_t trial(void)
     return ag_self.forks / AG_FORK_TRIAL;
 }
 
-/* A branch has not joined. It may all the same until the trial is over. */
+/* A branch has not joined: the guest comes less often from the next trial on. */
 static void stay_away(struct ag_visit *visit)
 {
     if (visit->away == 0 || visit->trial != trial())
@@ -170,7 +170,8 @@ static bool has_priority(struct ag_stream *stream)
     return visit->told = result == CUDA_SUCCESS;
 }
 
-/* The driver is not asked in vain at every fork. */
+/* If the driver does not tell a priority the guest stays away, so that not every fork asks again.
+ */
 static bool have_one_priority(struct ag_stream *host, struct ag_stream *guest)
 {
     if (has_priority(host) && has_priority(guest))
@@ -184,13 +185,15 @@ static bool have_one_priority(struct ag_stream *host, struct ag_stream *guest)
 static bool may_come(const struct ag_stream *guest)
 {
     const struct ag_visit *visit = &guest->visit;
-    /* The golden section meets loops of any period. */
+    /* Multiples of the golden section spread evenly: trials meet each place of a loop of any
+     * period. */
     uint64_t place = trial() * 0x9e3779b97f4a7c15u;
     ag_self.forks++;
     return visit->away == 0 || visit->trial == trial() || place <= UINT64_MAX / visit->away;
 }
 
-/* How the guest stands to the host's sequence, if they may be guest and host; else UNKNOWN. */
+/* Where the guest's earlier work stands to the host's sequence. UNKNOWN, too, if these two cannot
+   be guest and host now. */
 static enum standing may_host(struct ag_stream *host, struct ag_stream *guest)
 {
     if (!are_apt(host, guest) || ag_guests_host(host) != NULL || ag_guests_any(guest) ||
@@ -201,8 +204,8 @@ static enum standing may_host(struct ag_stream *host, struct ag_stream *guest)
     return may ? standing : UNKNOWN;
 }
 
-/* A sequence is to begin or to end elsewhere, so that a stream is a guest. If that has not helped a
-   few times the stream stays away. */
+/* The host moves the begin or the end of its sequence for the sake of this guest. If a few moves in
+   a row have not made it one, the stream stays away. */
 static void count_turn(struct ag_visit *visit)
 {
     if (visit->turned == AG_FORK_TURNS)
@@ -234,7 +237,7 @@ static uint64_t token_at(const struct ag_stream *host, uint32_t depth)
     return node != NULL ? node->op.token : 0;
 }
 
-/* The guest is one from the record at that depth on. */
+/* Makes the stream a guest from the host's op at that depth on, which is the record. */
 static void admit(struct ag_stream *host, struct ag_stream *guest, uint32_t depth)
 {
     struct ag_hosting *hosting = &host->hosting;

@@ -2,19 +2,19 @@
 /*
  * Streams that fork and join: a host, and its guests.
  *
- * A stream waits for an event that is recorded in another stream's open sequence. All that the
- * first one was given before is known to come before that sequence. Then it is a guest: its ops are
- * ops of the other's sequence, in a branch (graph/fork.h), until that sequence ends. The other one
- * is the host, also where the record is one of another guest. Host and guests are of one context
- * and priority, and one thread issues their ops. They are of one kind, or the host is the legacy
- * stream and the guests are non-blocking.
+ * A stream waits for an event that is recorded in another stream's open sequence. The owner of
+ * that sequence is the host, also where one of its guests has made the record. If all earlier work
+ * of the waiting stream is known to come before the sequence, the stream becomes a guest. Its ops
+ * are then ops of the host's sequence, in a branch (graph/fork.h), until that sequence ends. Host
+ * and guests are of one context and priority, and one thread issues their ops. They are of one
+ * kind, or the host is the legacy stream and the guests are non-blocking.
  *
  * The host's graph has the ops of all branches, and is launched in the host's stream. Each guest's
  * stream then waits for the last record of its branch. Held ops that go out one by one go to their
  * own streams.
  *
- * A guest has its own state, where nothing is held and no sequence is open. Only `host` is written
- * with the guest's lock and that of the host; and it becomes NULL again with the host's alone.
+ * A guest's own state holds nothing and has no open sequence. To set its field `host` takes the
+ * locks of guest and host; to clear it takes the host's lock alone.
  */
 #ifndef AG_GUESTS_H
 #define AG_GUESTS_H
@@ -37,16 +37,16 @@ static inline bool ag_guests_any(const struct ag_stream *stream)
         atomic_load_explicit(&stream->hosting.guests, memory_order_relaxed) != 0, 0);
 }
 
-/* Whether the stream is a guest, or all that it was given is known to come before an op of another
-   one: it must hear of calls that give it more. */
+/* Whether the stream must hear of calls that give it more work: it is a guest, or another stream is
+   known to have waited for all of its work. */
 static inline bool ag_guests_listen(const struct ag_stream *stream)
 {
     return atomic_load_explicit(&stream->visit.behind, memory_order_relaxed) != NULL ||
            ag_guests_host(stream) != NULL;
 }
 
-/* Without a lock: whether the stream may become a guest of the host. All that it was given comes
-   before an op of the host, or of one of its guests, maybe by way of other streams. */
+/* Without a lock: whether the stream may become a guest of the host. It may if the host, or one of
+   its guests, has waited for all work of the stream, maybe by way of other streams. */
 static inline bool ag_guests_may_come(const struct ag_stream *stream, const struct ag_stream *host)
 {
     for (unsigned i = 0; i < AG_BRANCHES && stream != NULL; i++) {
@@ -61,12 +61,12 @@ static inline bool ag_guests_may_come(const struct ag_stream *stream, const stru
    held. */
 bool ag_guests_admit(struct ag_stream *host, struct ag_stream *guest, CUevent event);
 
-/* The host, which has `hosting.next`, is about to record an event. Whether a sequence is to begin
-   with that: the stream that it names could be a guest then. */
+/* The host is about to record an event, and `hosting.next` names a stream that missed being a
+   guest. Whether to begin a new sequence with this record: that stream could be a guest then. */
 bool ag_guests_begin(struct ag_stream *host);
 
-/* The same where the host's last sequence has ended with the record: whether it could be in a
-   sequence that goes on. */
+/* The host's last sequence has ended with the record that the guest waits for. Whether the guest
+   could have come if that sequence had gone on behind the record. */
 bool ag_guests_would_come(struct ag_stream *host, struct ag_stream *guest);
 
 /* The host's open sequence gets one more op, behind its cursor: of a branch, or of an event. */
@@ -87,8 +87,9 @@ static inline void ag_guests_end(struct ag_stream *host)
 /* Whether all branches of the open sequence have joined. */
 bool ag_guests_have_joined(const struct ag_stream *host);
 
-/* The stream's last op waits for the last record of an event, of which that is known. If nothing
-   has been given to the recording stream since, all of it comes before the next op of this one. */
+/* The stream has just waited for the last record of an event; `known` tells of that record. If the
+   recording stream has had no work since the record, all of its work comes before this stream's
+   next op. */
 void ag_guests_follow(struct ag_stream *stream, const struct ag_event_known *known);
 
 /* Without a lock: the stream may be given work that the library does not count. */

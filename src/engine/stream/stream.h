@@ -40,7 +40,8 @@ struct ag_listing {
     struct ag_stream *next; /* all states, in use or free; constant */
     bool listens;           /* counted in ag_listeners */
     bool busy;              /* it listens or is curious */
-    uint64_t times_idle;    /* that it was busy no more: calls for it may not be told of then */
+    uint64_t times_idle;    /* how often it has become idle: doors may pass calls for an idle
+                               stream on without a word to the engine */
 };
 
 /* registry.c: which stream has the state. */
@@ -259,10 +260,10 @@ struct ag_waited_for {
 struct ag_visit {
     struct ag_stream *_Atomic host; /* NULL: none */
     unsigned branch;
-    struct ag_stream *_Atomic behind; /* all that this stream was given comes before some op of that
-                                         one; NULL: nothing is known */
+    struct ag_stream *_Atomic behind; /* a stream that has waited for all work of this one, so that
+                                         the work comes before some op there; NULL: none known */
     struct ag_waited_for waited;      /* where that op is */
-    uint32_t away;                    /* trials of which it takes part in one; 0: it is a guest */
+    uint32_t away;   /* it forks in one trial of so many only; 0: it forks each time */
     uint32_t turned; /* times in a row that the host's sequence was to begin elsewhere */
     struct ag_backoff aways;
     uint32_t trial; /* the last one in which a branch of it did not join */
