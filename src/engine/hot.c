@@ -10,6 +10,7 @@ _Atomic unsigned ag_file_listens;
 _Atomic unsigned ag_curious_streams;
 _Atomic unsigned ag_event_streams;
 _Atomic bool ag_graphs_wait;
+_Atomic bool ag_graphs_free;
 
 _Atomic unsigned ag_refused;
 _Atomic unsigned ag_wanted_traces;

@@ -84,6 +84,13 @@ extern _Atomic unsigned ag_event_streams;
  */
 extern _Atomic bool ag_graphs_wait;
 
+/*
+ * The program's own graphs may allocate or free memory: a launch of one ends what is known of
+ * memory (memory.h). Set: before the program does so during a capture (preload/ops.c), or makes a
+ * graph node that may (preload/life.c). Never cleared.
+ */
+extern _Atomic bool ag_graphs_free;
+
 /* -- What a door does after the driver's call -------------------------------- */
 
 /*

@@ -159,13 +159,28 @@ static void peers(CUstream stream, bool ptsz)
 
 static inline void graph_launched(CUstream stream, bool ptsz)
 {
-    ag_memory_changed(); /* it may free some */
+    if (atomic_load(&ag_graphs_free))
+        ag_memory_changed();
     ag_done.graphs += ag_engine_listens();
     if (atomic_load(&ag_event_streams) != 0 || (atomic_load(&ag_graphs_wait) && ag_anything_held()))
         ag_engine_barrier_all(AG_REASON_BARRIER);
     else if (atomic_load(&ag_listeners) != 0)
         ag_engine_barrier_stream(stream, ptsz, AG_REASON_STREAM_BARRIER);
     ag_engine_stream_used(stream, ptsz);
+}
+
+/* A graph may get a node that allocates memory, or frees some. */
+static void may_free_in_graph(void)
+{
+    barrier();
+    atomic_store(&ag_graphs_free, true);
+}
+
+/* A graph may get a node of any kind. */
+static void may_be_anything(void)
+{
+    may_free_in_graph();
+    atomic_store(&ag_graphs_wait, true);
 }
 
 /* A graph may get a node that waits for a word; or a wait that is captured, or would be. */

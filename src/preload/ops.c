@@ -107,6 +107,16 @@ static void read_barrier(const struct ag_read_call *call)
     AG_NOTE(ag_note_read_call(call));
 }
 
+/* -- Stream-ordered memory -------------------------------------------------- */
+
+/* Memory is about to be allocated or freed in a stream, which a graph does later if this is
+ * captured. */
+static void may_be_captured(void)
+{
+    if (unlikely(atomic_load(&ag_hold_bans) != 0))
+        atomic_store(&ag_graphs_free, true);
+}
+
 /* -- The doors ------------------------------------------------------------ */
 
 #include "preload/ops_doors.inc"

@@ -25,6 +25,19 @@ def test_memory_that_changes(way):
     assert library.report["replays"] > 100 and library.report["errors"] <= (way == "context") * 8
 
 
+@pytest.mark.parametrize("way", ["never", "node", "any", "captured"])
+def test_memory_that_graphs_of_the_program_free(way, tmp_path):
+    """The driver is asked anew behind each launch of such a graph, and behind no launch of another one."""
+    command, calls = [compiled.program("graph_memory"), way], tmp_path / "calls"
+    env = {"AGSIM_DELAY_US": 0, "AGSIM_CALLS": calls, "AUTOGRAPH_GRAPH_READ_BACKS": "false"}
+    plain = helpers.run_logged(command, preload=False, env=env)
+    library = helpers.run_logged(command, env=env)
+    assert (library.stdout, library.stderr, library.log) == (plain.stdout, "", plain.log)
+    assert library.report["replays"] > 100
+    asked = int(dict(line.split() for line in calls.read_text().splitlines())["cuPointerGetAttributes"])
+    assert asked < 20 if way == "never" else asked > 100  # two addresses in each of 50 rounds
+
+
 @pytest.mark.parametrize("where", ["", "branch"])
 @pytest.mark.parametrize("way", re.findall(r'\{"(\w+)", \w+, \w+\}',
                                            (compiled.PROGRAMS / "no_access.c").read_text()))

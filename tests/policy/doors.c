@@ -381,7 +381,8 @@ static void barrier(const struct play_program *p, const struct play_line *line)
 
 static void graph_launches(const struct place *in)
 {
-    ag_memory_changed();
+    if (atomic_load(&ag_graphs_free))
+        ag_memory_changed();
     ag_done.graphs += ag_engine_listens();
     if (atomic_load(&ag_event_streams) != 0 || (atomic_load(&ag_graphs_wait) && ag_anything_held()))
         ag_engine_barrier_all(AG_REASON_BARRIER);
