@@ -181,12 +181,12 @@ static CUDA_MEMCPY3D copy_params(const struct ag_node *node)
     return params;
 }
 
-bool ag_node_is_from_host(const struct ag_node *node)
+bool ag_op_is_from_host(const struct ag_op *op)
 {
     CUmemorytype type;
-    if (node->op.kind != AG_OP_COPY)
+    if (op->kind != AG_OP_COPY)
         return false;
-    const char *params = node->op.extra;
+    const char *params = op->extra;
     memcpy(&type, params + offsetof(CUDA_MEMCPY3D, srcMemoryType), sizeof type);
     return type == CU_MEMORYTYPE_HOST;
 }

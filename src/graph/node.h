@@ -39,7 +39,7 @@ enum { AG_PLACES = 2 };
 unsigned ag_node_places(const struct ag_node *node, struct ag_place place[AG_PLACES]);
 
 /* Whether the op is a copy from pinned memory, or from pageable memory. */
-bool ag_node_is_from_host(const struct ag_node *node);
+bool ag_op_is_from_host(const struct ag_op *op);
 
 /* The graph nodes that an op comes behind. One that is early comes behind that of the kernel before
    it alone. */

@@ -62,6 +62,7 @@ CASES = {
     "resting-event": Case("novel-event", RESTING, LENGTH, "passed through, recorder rests"),
     "foreign": Case("foreign", {}, LENGTH, "copies of managed memory, which cannot be held"),
     "later": Case("later", {}, LENGTH, "passed through, or what began a loop once, recorded in vain"),
+    "token": Case("token", what="the program's own graph, and six uploads that are waited for"),
     "disabled-runtime": Case("held-runtime", DISABLED, what="AUTOGRAPH_DISABLE=1"),
     "disabled-driver": Case("held-driver", DISABLED, what="AUTOGRAPH_DISABLE=1"),
     "query": Case("query", what="barrier, nothing held (cuEventQuery)"),

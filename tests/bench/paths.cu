@@ -27,7 +27,8 @@ enum {
     SIZE = 2048,
     OTHERS = 300,
     BEFORE = 1 << 13,
-    BRANCH = 8
+    BRANCH = 8,
+    COPIES = 6
 };
 
 KERNEL(mix, unsigned *data, unsigned size, unsigned k)
@@ -78,6 +79,8 @@ enum door {
     UPLOADS,   /* a stream of its own for LENGTH copies from managed memory */
     FORK,  /* cuLaunchKernel in two streams in turn, which fork and join every BRANCH launches */
     LATER, /* records and such copies in turn, after a loop that begins with a record */
+    TOKEN, /* a launch of the program's own graph, and then COPIES uploads with a wait behind each
+            */
 };
 
 static const struct path {
@@ -123,6 +126,8 @@ static const struct path {
     {"crowd", CROWD, false, false, false, "the same among hundreds of streams"},
     {"uploads", UPLOADS, false, false, false, "a stream created and destroyed for some of these"},
     {"fork", FORK, false, true, false, "in streams that fork and join, with a synchronize"},
+    {"token", TOKEN, false, false, false,
+     "the program's own graph, and uploads that are waited for"},
     {"later", LATER, false, true, false, "what began a loop once, before what cannot be held"},
 };
 
@@ -130,6 +135,7 @@ static unsigned pageable[SIZE];
 static unsigned *data, *managed;
 static cudaStream_t stream, branch;
 static cudaEvent_t events[LENGTH], theirs;
+static cudaGraphExec_t own_graph;
 static CUfunction function;
 static __typeof__(cuLaunchKernel) *launch_kernel;
 static __typeof__(cuEventQuery) *event_query;
@@ -215,6 +221,14 @@ static void one_call(const struct path *path, long iteration, unsigned k)
             CHECK(cudaEventRecord(events[0], stream));
         else
             CHECK(cudaMemcpyAsync(at, managed, sizeof(*at), cudaMemcpyHostToDevice, stream));
+        break;
+    case TOKEN:
+        CHECK(cudaGraphLaunch(own_graph, stream));
+        for (unsigned i = 0; i < COPIES; i++) {
+            CHECK(cudaMemcpyAsync(data + i * 64, pageable + i * 64, sizeof *data,
+                                  cudaMemcpyHostToDevice, stream));
+            CHECK(cudaStreamSynchronize(stream));
+        }
         break;
     case EVENT:
     case EVENTS: /* records alone make no trace */
@@ -310,6 +324,18 @@ static void record_theirs()
         CHECK(cudaEventRecord(theirs, own));
 }
 
+/* Kernels, as many as a loop has. */
+static void make_graph()
+{
+    cudaGraph_t graph;
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    for (unsigned k = 0; k < LENGTH; k++)
+        LAUNCH(mix, 1, 1, 0, stream, data, 1u, k);
+    CHECK(cudaStreamEndCapture(stream, &graph));
+    CHECK(cudaGraphInstantiateWithFlags(&own_graph, graph, 0));
+    CHECK(cudaGraphDestroy(graph));
+}
+
 /* Launches with a grid of their own. */
 static void loop(bool behind_record)
 {
@@ -333,6 +359,8 @@ static void run(const struct path *path)
         one_call(path, 0, k);
     if (path->door == CROWD)
         crowd(true);
+    if (path->door == TOKEN)
+        make_graph();
     if (path->door == EVENTS)
         other_events();
     if (path->door == AWAIT)

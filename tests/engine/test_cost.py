@@ -24,7 +24,7 @@ CEILINGS = {
     "held-driver-changing": 303,
     "held-memset": 505,
     "held-copy": 935,
-    "held-upload": 1250,
+    "held-upload": 1095,
     "held-event": 728,
     "whole-runtime": 397,
     "whole-runtime-changing": 520,
@@ -45,6 +45,7 @@ CEILINGS = {
     "resting-event": 36,
     "foreign": 41,
     "later": 36,
+    "token": 800,
     "disabled-runtime": 0,
     "disabled-driver": 0,
     "query": 16,
@@ -55,7 +56,7 @@ CEILINGS = {
     "young": 1510,
     "crowd": 3455,
     "fork": 1140,
-    "uploads": 5510,
+    "uploads": 5550,
 }
 
 # One of each kind: a contributor sees what most changes do; the full check sees the rest.
@@ -91,7 +92,9 @@ def test_instructions(name):
         result = instructions.measure(name, helpers.build_dir())
     total = result["own"] + result["libc"]
     assert total <= CEILINGS[name], f"{total:.1f} instructions per call: {result['functions']}"
-    if name == "held-copy":
+    if name == "token":  # thirteen are the program's
+        assert sum(result["driver"].values()) < 15
+    elif name == "held-copy":
         assert "cuGraphLaunch" in result["driver"], "a graph has 8 copies: some are launched among the 30"
     elif name.startswith("held"):
         assert not result["driver"], "what is held asks the driver nothing"

@@ -136,7 +136,8 @@ static bool describe_copy(struct ag_stream *stream, struct ag_described *to, con
         return false;
     bool described = ag_describe_copy(to, call, &stream->answers) &&
                      (to->upload == NULL || !ag_staging_is_barred(stream));
-    ag_copies_seen(stream, described);
+    bool begins = described && stream->recorder.cursor->depth == 0 && ag_op_is_from_host(&to->op);
+    ag_copies_seen(stream, described, begins);
     return described;
 }
 

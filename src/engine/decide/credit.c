@@ -22,7 +22,7 @@ uint32_t ag_credit_hot(const struct ag_stream *stream, const struct ag_node *lea
     }
     if (leaf->weight != 1)
         return times;
-    if (leaf->depth == 1 && ag_node_is_from_host(leaf))
+    if (leaf->depth == 1 && ag_op_is_from_host(&leaf->op))
         return UINT32_MAX; /* the call costs no more than a graph */
     uint32_t paid = atomic_load_explicit(&single_ns, memory_order_relaxed) / AG_GAIN_NS;
     return paid < AG_SINGLE_TIMES * times ? AG_SINGLE_TIMES * times : paid;

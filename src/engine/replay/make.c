@@ -55,7 +55,7 @@ static uint32_t copies(const struct ag_node *leaf)
 {
     uint32_t count = 0;
     for (const struct ag_node *node = leaf; node->parent != NULL; node = node->parent)
-        count += node->op.kind == AG_OP_COPY && !ag_node_is_from_host(node);
+        count += node->op.kind == AG_OP_COPY && !ag_op_is_from_host(&node->op);
     return AG_MUTANT(many_copies) ? 0 : count;
 }
 

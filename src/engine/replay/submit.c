@@ -16,6 +16,7 @@
 #include "engine/replay/relay.h"
 #include "engine/replay/staging.h"
 #include "engine/stream/aside.h"
+#include "engine/stream/copies.h"
 #include "engine/stream/eager.h"
 #include "engine/stream/failure.h"
 #include "engine/stream/guests.h"
@@ -287,6 +288,7 @@ static struct ag_node *close_sequence(struct ag_stream *stream, bool barrier, en
     if (UNLIKELY(ag_known_any))
         prepare_known(stream, barrier);
     ag_pace_ended(stream, rec->cursor->depth, barrier);
+    ag_copies_closed(stream, rec->cursor->depth);
     struct ag_node *hot = ag_recorder_end(rec, barrier, ag_credit_hot(stream, rec->cursor),
                                           (uint32_t)ag_opt.trace_min_length);
     if (barrier && reason == AG_REASON_HOST_WAIT)

@@ -2,14 +2,33 @@
 /* Copies that cannot be held. */
 #include "engine/stream/copies.h"
 
-void ag_copies_seen(struct ag_stream *stream, bool described)
+/* More of the next copies are not looked at. */
+static void look_away(struct ag_copies *copies)
+{
+    atomic_store_explicit(&copies->next, ag_backoff_next(&copies->again, AG_COPIES_FOREIGN),
+                          memory_order_relaxed);
+}
+
+void ag_copies_seen(struct ag_stream *stream, bool described, bool begins)
 {
     struct ag_copies *copies = &stream->copies;
     ag_self.foreign = described ? 0 : ag_self.foreign + 1;
     copies->foreign = described ? 0 : copies->foreign + 1;
-    if (described)
+    copies->begins = begins;
+    if (described && !begins)
         ag_backoff_reset(&copies->again);
     else if (copies->foreign >= AG_COPIES_FOREIGN.first)
-        atomic_store_explicit(&copies->next, ag_backoff_next(&copies->again, AG_COPIES_FOREIGN),
-                              memory_order_relaxed);
+        look_away(copies);
+}
+
+__attribute__((noinline)) void ag_copies_closed_slow(struct ag_stream *stream, uint32_t depth)
+{
+    struct ag_copies *copies = &stream->copies;
+    bool alone = copies->begins && depth == 1;
+    if (copies->begins && !alone)
+        ag_backoff_reset(&copies->again);
+    copies->begins = false;
+    copies->alone = alone ? copies->alone + 1 : 0;
+    if (copies->alone >= AG_COPIES_FOREIGN.first)
+        look_away(copies);
 }

@@ -2,7 +2,8 @@
 /*
  * Copies that cannot be held, such as those of much pageable memory. To describe a copy the driver
  * is asked about its memory. A stream that copies such memory all the time need not pay for that
- * each time, nor need a new stream of a thread whose last copies could not be held.
+ * each time, nor need a new stream of a thread whose last copies could not be held. Nor need a
+ * stream where each copy from the host is a sequence by itself: such a sequence never gets a graph.
  *
  * Wants the stream's lock.
  */
@@ -16,6 +17,8 @@ static inline void ag_copies_start(struct ag_stream *stream)
 {
     struct ag_copies *copies = &stream->copies;
     ag_backoff_reset(&copies->again);
+    copies->alone = 0;
+    copies->begins = false;
     copies->foreign = ag_self.foreign < AG_COPIES_FOREIGN.first ? 0 : AG_COPIES_FOREIGN.first;
     uint32_t few = AG_COPIES_FOREIGN.first / 4; /* the stream may be made for these */
     atomic_store_explicit(&copies->next, copies->foreign != 0 ? copies->foreign : few,
@@ -39,7 +42,17 @@ static inline bool ag_copies_skip(struct ag_stream *stream)
     return ag_copies_take(&stream->copies.next);
 }
 
-/* The stream's next copy has been looked at; `described`: it can be held. */
-void ag_copies_seen(struct ag_stream *stream, bool described);
+/* The stream's next copy has been looked at; `described`: it can be held. `begins`: it is from the
+   host and between two sequences. Then the end of its sequence says whether to look pays. */
+void ag_copies_seen(struct ag_stream *stream, bool described, bool begins);
+
+void ag_copies_closed_slow(struct ag_stream *stream, uint32_t depth);
+
+/* A sequence of so many ops has ended. */
+static inline void ag_copies_closed(struct ag_stream *stream, uint32_t depth)
+{
+    if (depth != 0 && __builtin_expect(stream->copies.begins || stream->copies.alone != 0, 0))
+        ag_copies_closed_slow(stream, depth);
+}
 
 #endif

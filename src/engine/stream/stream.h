@@ -201,6 +201,8 @@ struct ag_copies {
     uint32_t foreign;        /* in a row, that were looked at */
     _Atomic uint32_t next;   /* next copies that count as such without a look */
     struct ag_backoff again; /* how many they are */
+    uint32_t alone;          /* sequences in a row, each a copy from the host by itself */
+    bool begins;             /* such a copy has been looked at between two sequences */
 };
 
 /* eager.h: ops that went out eagerly. */
