@@ -239,15 +239,18 @@ __attribute__((used, visibility("hidden"))) void *ag_gate_decide(const _Atomic(v
 
 /*
  * Called by a thunk while anything is held, or known of memory. Always by that of a function which
- * puts work into a stream, or is not known: that may make another context current. `registers` and
- * `stack` are the integer arguments as the calling convention passes them; no function with such an
- * argument takes another kind.
+ * puts work into a stream, or is not known: that may make another context current, or a node.
+ * `registers` and `stack` are the integer arguments as the calling convention passes them; no
+ * function with such an argument takes another kind.
  */
 __attribute__((used, visibility("hidden"))) void
 ag_thunk_barrier(const struct ag_slot *slot, const uintptr_t *registers, const uintptr_t *stack)
 {
-    if (slot >= &ag_slots[AG_SLOTS_KNOWN])
+    if (slot >= &ag_slots[AG_SLOTS_KNOWN]) {
         ag_engine_forget_current();
+        atomic_store(&ag_graphs_wait, true); /* it may make a node of any type */
+        atomic_store(&ag_graphs_free, true);
+    }
     if (ag_depth || !atomic_load_explicit(&ag_engine_on, memory_order_relaxed))
         return;
     if (slot->class == AG_CLASS_BARRIER || slot->class == AG_CLASS_ALLOCATION)
