@@ -6,7 +6,7 @@ config_sources = src/config/config.c src/config/config.h src/config/option.c src
 	src/config/trust.c src/config/trust.h
 observe_sources = \
 	src/observe/account.h src/observe/callsite.c src/observe/callsite.h \
-	src/observe/counters.c src/observe/counters.h src/observe/futex.h \
+	src/observe/counters.c src/observe/counters.h src/observe/reasons.def src/observe/futex.h \
 	src/observe/live.c src/observe/live.h \
 	src/observe/log.c src/observe/log.h \
 	src/observe/name.c src/observe/name.h \

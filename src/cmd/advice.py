@@ -95,6 +95,52 @@ ADVICE = [
      "CUDA_DEVICE_MAX_CONNECTIONS=32 autograph ./app"),
 ]
 
+# By the reason why an operation was not held. These say more than a function's name.
+WHY = {
+    "no_room": ("Graphs have no room: let them take more memory.",
+                "autograph --set graph.memory_mb=1024 --set graph.execs=1000 ./app"),
+    "many_copies": ("Copies within the device cost much in a graph: let kernels copy.", "copy<<<blocks, threads, 0, stream>>>(to, from);"),
+    "many_branches": ("A graph needs a queue for each branch: use fewer streams, or more queues.",
+                      "CUDA_DEVICE_MAX_CONNECTIONS=32 autograph ./app"),
+    "unjoined": ("Let the streams join before the step ends.", "cudaStreamWaitEvent(stream, joined, 0);"),
+    "graph_refused": ("The driver refused a graph: please report it, with what this prints.",
+                      "autograph --set log.level=3 ./app"),
+    "paused": ("The program asked for it (autograph_pause): nothing to do.", ""),
+    "captured": ("The program captures graphs of its own: nothing to do.", ""),
+    "barred": ("The attributes of the stream, or its context, are in no graph: nothing to do.", ""),
+    "green_context": ("No graph is in a green context: nothing to do.", ""),
+    "banned": ("The program captured, or was about to end: nothing to do.", ""),
+    "no_relay": ("The driver gave the library no stream: use streams of the program's own.",
+                 "cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);"),
+    "function_settings": ("The settings of the function change too often: set them once.",
+                          "cudaFuncSetAttribute(kernel, attribute, value);  // once"),
+    "refusable": ("The driver may refuse a call with such arguments: nothing to do if it does not.", ""),
+    "behind_read": ("Launch less between a copy to the host and the wait for it: nothing to do if it must be.", ""),
+    "other_context": ("Make the stream's context current before the call.", "cuCtxSetCurrent(context);"),
+    "unknown_function": ("The first launch of a kernel is in no graph: nothing to do.", ""),
+    "launch_attributes": ("The launch has attributes that no graph has: nothing to do if it needs them.", ""),
+    "hidden_arguments": ("Pass arguments by pointers to each (kernelParams).",
+                         "cuLaunchKernel(f, x, 1, 1, 64, 1, 1, 0, stream, parameters, NULL);"),
+    "empty": ("It has no bytes: leave the call out.", "if (bytes != 0) cudaMemcpyAsync(to, from, bytes, kind, stream);"),
+    "refused": ("The driver refuses the call: look at what it returns.", "cudaError_t error = cudaGetLastError();"),
+    "new_shape": ("The driver may refuse the launch: nothing to do if it must change.", ""),
+    "host_waits": ("The host waits in the call: use the asynchronous one, and pinned memory.",
+                   "cudaMemcpyAsync(to, from, bytes, kind, stream);"),
+    "to_host": ("A copy to the host ends a graph: copy less often, and to pinned memory.",
+                "if (step % 100 == 0) cudaMemcpyAsync(to, from, bytes, kind, stream);"),
+    "array": ("Copies of arrays are in no graph: nothing to do, unless they can be copied behind the loop.", ""),
+    "other_memory": ("Use memory of this device, from one allocation.",
+                     "cudaMalloc(&buffer, bytes);  // in place of managed memory"),
+    "pageable": ("Pin the memory.", "cudaMallocHost(&buffer, bytes);"),
+    "not_looked_at": ("Copies in this stream could not be held, often for pageable memory: pin it.",
+                      "cudaMallocHost(&buffer, bytes);"),
+    "no_staging": ("Pin the memory.", "cudaMallocHost(&buffer, bytes);"),
+    "new_event": ("Create events before the loop, and use them again.",
+                  "cudaEventCreateWithFlags(&event, cudaEventDisableTiming);  // once"),
+    "other_event": ("An event of another context is in no graph: nothing to do if it must be.", ""),
+    "no_watchdog": ("The process may start no thread: nothing to do within a sandbox.", ""),
+}
+
 POOL = ("The memory pool gives its memory back at each wait, and the next step waits for new memory: let it keep all.",
         "uint64_t all = UINT64_MAX; cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all);")
 
@@ -104,8 +150,10 @@ LEAST = ("graph.execs", "graph.memory_mb", "graph.free_execs", "graph.credit_ms"
 MOST = ("trace.hot", "trace.min_length")
 
 
-def advice(function, reason):
-    """(sentence, line of code) for a driver function, which may be None, and a reason."""
+def advice(function, reason, why=None):
+    """(sentence, line of code) for a driver function, which may be None, and the reasons."""
+    if why in WHY:
+        return WHY[why]
     for key, text, code in ADVICE:
         if function and function.startswith(key):
             return text, code

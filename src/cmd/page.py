@@ -201,6 +201,7 @@ def cause(data, found):
     told = found == verdict.first(data)
     return (f'<div class="cause"><div><code>{word(found.name)}</code><span class="soft">{numbers}</span></div>'
             + bar((part, "held"))
+            + (f'<p class="soft">{escape(report.capital(found.why))}</p>' if found.why else "")
             + (f"<p>{escape(found.todo)}</p>" + (f"<pre>{escape(found.code)}</pre>" if found.code else "")
                if not told else '<p class="soft">See "Next" above.</p>') + "</div>")
 

@@ -17,6 +17,7 @@ Without FILE: the autograph-report-*.json here, which autograph --report writes.
 Status: 0, or 2 if a file is no report.
 """
 FORMATS = (1, 2)
+MOST_CAUSES = 5  # that a terminal shows
 OWN_TRACE_MOST = 64 << 20  # bytes: reading more takes too long unasked
 OTHER_OPS = ("memset", "copy", "record", "wait", "value")
 
@@ -131,8 +132,14 @@ def program(data):
     return str(data.get("program", "?")).rpartition("/")[2] or "?"
 
 
+def capital(text):
+    """A sentence of its own."""
+    return f"{text[0].upper()}{text[1:]}." if text else ""
+
+
 def stands(data):
-    ops, found, others = data["ops"], verdict.obstacles(data)[:16], verdict.elsewhere(data)
+    ops, others = data["ops"], verdict.elsewhere(data)
+    found, more = verdict.obstacles(data)[:MOST_CAUSES], verdict.obstacles(data)[MOST_CAUSES:]
     lines = [line for sentence in verdict.in_general(data) for line in lines_of(sentence, "  ")]
     if found and ops["eager"] <= verdict.MUCH * ops["total"]:
         lines.append(f"  Little: only {share(ops['eager'], ops['total'])} of the operations were not replayed.")
@@ -143,8 +150,11 @@ def stands(data):
         lines.append("  " + rows[0])
         for row, cause in zip(rows[1:], found):
             lines.append("  " + row + ("  (see above)" if cause == verdict.first(data) else ""))
+            lines += lines_of(capital(cause.why), " " * 10)
             if cause != verdict.first(data):
                 lines += lines_of(cause.todo, " " * 10) + lines_of(cause.code, " " * 12)
+    if more:
+        lines.append(f"  ... and {plural(len(more), 'other')}, which cost less: the report's \"cuts\"")
     if not lines:
         lines.append("  Nothing." if ops["total"] else "  Nothing was launched.")
     if others:

@@ -4,6 +4,7 @@ import collections
 import math
 import re
 
+import reasons
 from advice import POOL, advice, default, holds_back
 from common import duration, plural, share
 
@@ -17,7 +18,8 @@ NO_CAUSES = ("sequence_end", "exit")
 OLD_VARIANCE = 0.0225  # of duels in reports that do not say: that of a single pair
 
 Saving = collections.namedtuple("Saving", "low us high measured")  # us; measured: by a duel of this run
-Cause = collections.namedtuple("Cause", "ops calls name todo code")  # ops is None in older reports
+# `ops` is None in older reports; `why`: a sentence or "".
+Cause = collections.namedtuple("Cause", "ops calls name why todo code")
 
 
 # -- Time saved --------------------------------------------------------------------
@@ -116,12 +118,13 @@ def words(name):
     return name.replace("_", " ")
 
 
-def causes(data):
-    """A Cause for each call, most ops first. The call may have ended sequences of which nothing was lost."""
-    if data["cuts"] is None:
-        rows = [Cause(None, n, words(name), *advice(None, name)) for name, n in data["flushes"].items()
-                if n and name not in NO_CAUSES]
-        return sorted(rows, key=lambda c: -c.calls)
+def says_all(data):
+    """Whether the report has a reason for each eager operation."""
+    return "not_repeated" in (data["eager_ops"] or {})
+
+
+def by_function(data):
+    """{name: a Cause's values}, of a report that does not say all."""
     rows = {}
     for cut in data["cuts"]:
         function, reason = cut["function"], cut["reason"]
@@ -129,10 +132,49 @@ def causes(data):
             continue
         name = name_of(function) if function else words(reason)
         ops, calls = rows.get(name, (0, 0))[:2]
-        rows[name] = (ops + cut["ops"], calls + cut["calls"], name, *advice(function, reason))
+        rows[name] = (ops + cut["ops"], calls + cut["calls"], name, "", *advice(function, reason))
+    return rows
+
+
+def by_reason(data):
+    """{(name, reason): a Cause's values}. A call that only ended sequences is told of with its lost operations."""
+    rows, ended = {}, {}
+    left = {word: n for word, n in data["eager_ops"].items() if word not in reasons.NOBODY}
+
+    def add(function, reason, word, ops, calls):
+        name = name_of(function) if function else words(word)
+        row = rows.get((name, word), (0, 0))
+        rows[name, word] = (ops + row[0], calls + row[1], name, reasons.sentence(word), *advice(function, reason, word))
+
+    for cut in data["cuts"]:
+        word = cut["why"] or cut["reason"]
+        if not cut["ops"]:
+            ended[cut["function"], cut["reason"]] = ended.get((cut["function"], cut["reason"]), 0) + cut["calls"]
+        elif word not in reasons.NOBODY:
+            add(cut["function"], cut["reason"], word, cut["ops"], cut["calls"])
+            left[word] = left.get(word, 0) - cut["ops"]
+    for (function, reason), calls in ended.items():
+        same = [cut for cut in data["cuts"] if cut["function"] == function and cut["ops"]]
+        if function is not None:
+            most = max(same, key=lambda cut: cut["ops"], default=None)
+            add(function, reason, (most["why"] or most["reason"]) if most else reason, 0, calls)
+    for word, ops in left.items():
+        functions = {cut["function"] for cut in data["cuts"] if (cut["why"] or cut["reason"]) == word and cut["ops"]}
+        if ops > 0:
+            add(functions.pop() if len(functions) == 1 else None, word, word, ops, 0)
+    return rows
+
+
+def causes(data):
+    """A Cause for each call, most ops first. The call may have ended sequences of which nothing was lost."""
+    if data["cuts"] is None:
+        rows = [Cause(None, n, words(name), "", *advice(None, name)) for name, n in data["flushes"].items()
+                if n and name not in NO_CAUSES]
+        return sorted(rows, key=lambda c: -c.calls)
+    rows = by_reason(data) if says_all(data) else by_function(data)
     waits = data["waited"] or 0  # those whose graph had gone out before have cut nothing
     if waits > 4 * sum(c["calls"] for c in data["cuts"] if c["reason"] == "host_wait"):
-        rows["waits"] = (0, waits, "waits for the GPU", *advice(None, "host_wait"))
+        rows["waits"] = (0, waits, "waits for the GPU", "", *advice(None, "host_wait"))
     return sorted((Cause(*row) for row in rows.values()), key=lambda c: (-c.ops, -c.calls))
 
 
@@ -163,6 +205,23 @@ def forbidden(data):
     return "The option graph.execs=0 forbids all graphs." if none else None
 
 
+def nobody(data):
+    """elsewhere(), of a report that has all reasons."""
+    eager, shown = data["eager_ops"], obstacles(data)
+    named = []
+    for word in reasons.NOBODY:
+        name, why = {"unwatched": "not watched"}.get(word, words(word)), reasons.sentence(word)
+        if word == "unwatched":
+            why = ("graphs were no faster when both ways were tried" if data.get("duels_lost") else
+                   "nothing seemed to repeat for long")
+        if word == "not_repeated" and forbidden(data):
+            name, why = "not allowed", "the library had stopped" if stopped(data) else ", ".join(options(data))
+        named.append((eager.get(word, 0), name, why))
+    named.append((sum(c.ops for c in causes(data) if c not in shown), "other calls",
+                  "each kept out fewer than one in two hundred"))
+    return [row for row in named if row[0] > 0]
+
+
 def elsewhere(data):
     """[(ops, words, explanation)] of the eager ops that no call is to blame for."""
     ops, eager, shown = data["ops"], data["eager_ops"] or {}, obstacles(data)
@@ -170,6 +229,8 @@ def elsewhere(data):
              (eager.get("trials", 0), "trials", "launched as the program does, to see which way is faster"),
              (eager.get("unwatched", 0), "not watched", "graphs were no faster when both ways were tried"
               if data.get("duels_lost") else "nothing seemed to repeat for long")]
+    if says_all(data):
+        return nobody(data)
     if data["cuts"] is None:
         return [(ops["eager"], "not replayed", "older reports do not say why")] if ops["eager"] else []
     blamed = {False: 0, True: 0}

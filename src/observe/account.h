@@ -45,6 +45,7 @@ struct ag_trace_account {
 struct ag_cut {
     const char *function; /* of the driver, constant; NULL: no call did it */
     enum ag_reason reason;
+    enum ag_why why; /* why these ops are not held; AG_WHY_HELD: they were, or there are none */
     uint64_t calls;
     uint64_t ops; /* ops that were not replayed for this cause */
 };

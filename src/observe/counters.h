@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The counters of the exit report, and the reasons for which held ops are flushed.
+ * The counters of the exit report, and the reasons for which ops are not held, or held ops flushed.
  * Plain integers: each stream has its own set, guarded by the stream's lock, and they are added up
  * when somebody asks.
  */
@@ -9,32 +9,22 @@
 
 #include <stdint.h>
 
-/* Why held ops were submitted eagerly: name in the report, meaning. */
-#define AG_REASONS(X)                                                                              \
-    X(SIDE_EXIT, "side_exit", "the program left the trace")                                        \
-    X(STREAM_BARRIER, "stream_barrier", "a call on the same stream that cannot be held")           \
-    X(HOST_WAIT, "host_wait", "the host waits for the stream")                                     \
-    X(BARRIER, "barrier", "a call that anything may be ordered against")                           \
-    X(LEGACY, "legacy_order", "implicit ordering with the legacy default stream")                  \
-    X(WATCHDOG, "watchdog", "held for longer than the bound")                                      \
-    X(EVENT, "event", "an event in held work is looked at or used again")                          \
-    X(CAPTURE, "capture", "the program captures a graph")                                          \
-    X(DESTROY, "destroy", "stream, context or module goes away")                                   \
-    X(ATTRIBUTES, "attributes", "a function's or stream's attributes change")                      \
-    X(FAILURE, "failure", "a graph call of the library failed")                                    \
-    X(EXIT, "exit", "the process ends")                                                            \
-    X(REQUEST, "request", "the program asked for it")                                              \
-    X(QUEUE, "shared_queue", "an op of another stream, which may share a queue of the device")     \
-    X(SEQUENCE_END, "sequence_end", "the library ended the sequence, which was full or begins anew")
-
+/* Why held ops were submitted one by one (reasons.def). */
 enum ag_reason {
-#define X(id, name, help) AG_REASON_##id,
-    AG_REASONS(X)
-#undef X
-        AG_REASON_COUNT
+#define AG_REASON(id, word, help) AG_REASON_##id,
+#include "observe/reasons.def"
+    AG_REASON_COUNT
+};
+
+/* Why an op is not held; AG_WHY_HELD: it is. */
+enum ag_why {
+#define AG_WHY(id, word, help) AG_WHY_##id,
+#include "observe/reasons.def"
+    AG_WHY_COUNT
 };
 
 extern const char *const ag_reason_names[AG_REASON_COUNT];
+extern const char *const ag_why_names[AG_WHY_COUNT];
 
 /* Why cuGraphExecUpdate refused: CUgraphExecUpdateResult, in its order. */
 #define AG_REFUSALS(X)                                                                             \
@@ -60,16 +50,17 @@ struct ag_counters {
     uint64_t patches;  /* nodes whose arguments were set before a replay */
     uint64_t updates;  /* execs updated as a whole from their source graph */
     uint64_t refusals[AG_REFUSAL_COUNT];
-    uint64_t traces;       /* execs made */
-    uint64_t making_ns;    /* ns that making them took */
-    uint64_t evictions;    /* of these execs, those that were destroyed to make room for others */
-    uint64_t duels;        /* that are over */
-    uint64_t duels_lost;   /* of these, those that holding has lost */
-    uint64_t first_rounds; /* ops that went out eagerly before there was a graph of them */
-    uint64_t trials;       /* ops that went out eagerly since a duel wanted it */
-    uint64_t unwatched;    /* ops that passed since nothing seemed to repeat */
-    uint64_t errors;       /* driver calls of the library that failed */
+    uint64_t traces;     /* execs made */
+    uint64_t making_ns;  /* ns that making them took */
+    uint64_t evictions;  /* of these execs, those that were destroyed to make room for others */
+    uint64_t duels;      /* that are over */
+    uint64_t duels_lost; /* of these, those that holding has lost */
+    uint64_t errors;     /* driver calls of the library that failed */
     uint64_t flushes[AG_REASON_COUNT];
+    /* Each op that was not replayed is in one of these two: ops that were held and went out one by
+       one, and ops that were not held. */
+    uint64_t given_up[AG_REASON_COUNT];
+    uint64_t eager[AG_WHY_COUNT];
 };
 
 #endif

@@ -237,11 +237,15 @@ static void put_gpus(struct output *out, const struct ag_account *account)
         put(out, "%" PRId64 "},\n", account->pool_keeps);
 }
 
-/* Why ops were eager for which no call is to blame. */
+/* Why ops were eager. */
 static void put_eager(struct output *out, const struct ag_counters *c)
 {
-    put(out, "  \"eager_ops\": {\"first_rounds\": %" PRIu64, c->first_rounds);
-    put(out, ", \"trials\": %" PRIu64 ", \"unwatched\": %" PRIu64 "},\n", c->trials, c->unwatched);
+    put(out, "  \"eager_ops\": {");
+    for (int i = 0; i < AG_WHY_COUNT; i++)
+        put(out, "%s\n    \"%s\": %" PRIu64, i ? "," : "", ag_why_names[i], c->eager[i]);
+    for (int i = 0; i < AG_REASON_COUNT; i++)
+        put(out, ",\n    \"%s\": %" PRIu64, ag_reason_names[i], c->given_up[i]);
+    put(out, "\n  },\n");
 }
 
 static int by_replayed(const void *a, const void *b)
@@ -299,7 +303,8 @@ static void put_cuts(struct output *out, const struct ag_account *account)
         put_element(out, i);
         put(out, "\"function\": ");
         put_optional(out, cut->function);
-        put(out, ", \"reason\": \"%s\"", ag_reason_names[cut->reason]);
+        put(out, ", \"reason\": \"%s\", \"why\": ", ag_reason_names[cut->reason]);
+        put_optional(out, cut->why != AG_WHY_HELD ? ag_why_names[cut->why] : NULL);
         put(out, ", \"calls\": %" PRIu64 ", \"ops\": %" PRIu64 "}", cut->calls, cut->ops);
     }
     put(out, "],\n");

@@ -34,6 +34,7 @@ struct ag_node {
     bool apart;  /* its records of one event are not always of one event; the owner's */
     bool came;   /* its known sequence has come, and was to get a trace; the recorder's */
     uint8_t failures; /* times that no graph could be made of the path to here; the owner's */
+    uint8_t unmade;   /* why no graph could be made (enum ag_why); 0: nobody tried; the owner's */
     uint16_t late;    /* how often what is held up to here is late, in points; the recorder's */
 
     /* The arguments of the last time this op was held here; set up by ag_node_arguments(). */

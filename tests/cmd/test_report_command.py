@@ -275,11 +275,13 @@ def test_waits_behind_graphs_that_had_gone_out(shown):
 def test_every_advice_has_a_line_of_code():
     """Or says that there is nothing to do; each reason has one."""
     advice = commands.module("advice")
-    for key, text, code in advice.ADVICE:
+    for key, text, code in [*advice.ADVICE, *((why, *words) for why, words in advice.WHY.items())]:
         assert (code == "") == ("nothing to do" in text), key
         assert text[0].isupper() and text[-1] == "." and len(code) <= 70, key
-    names = re.findall(r'^\s+X\(\w+, "(\w+)"', (helpers.SOURCE / "src/observe/counters.h").read_text(), flags=re.M)
-    assert names and all(advice.advice(None, name)[0] for name in names)
+    reasons = commands.module("reasons")
+    assert reasons.GIVEN_UP and all(advice.advice(None, name)[0] for name in reasons.GIVEN_UP)
+    assert advice.WHY.keys() < reasons.NOT_HELD.keys() - set(reasons.NOBODY)
+    assert all(advice.advice(None, None, why)[0] for why in reasons.NOT_HELD.keys() - {*reasons.NOBODY, "short"})
 
 
 def test_options_keep_work_eager_beyond_their_defaults():

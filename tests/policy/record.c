@@ -421,9 +421,8 @@ void ag_engine_frees(CUstream stream, bool ptsz)
 /* -- Barriers ------------------------------------------------------------------------- */
 
 static const char *const reasons[] = {
-#define X(id, name, help) name,
-    AG_REASONS(X)
-#undef X
+#define AG_REASON(id, word, help) word,
+#include "observe/reasons.def"
 };
 
 static bool called(const char *name)

@@ -76,9 +76,8 @@ static void scramble(void)
     } while (0)
 
 static const char *const reasons[] = {
-#define X(id, name, help) name,
-    AG_REASONS(X)
-#undef X
+#define AG_REASON(id, word, help) word,
+#include "observe/reasons.def"
 };
 
 CUcontext ag_engine_ask_current(void)

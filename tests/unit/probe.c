@@ -85,8 +85,8 @@ static void write_report(void)
                                     .kernels = {{"_Z3\"mix", 15}, {NULL, 5}}};
     struct ag_trace_account *traces[] = {&few, &many};
     struct ag_cut cuts[] = {
-        {NULL, AG_REASON_WATCHDOG, 1, 20},
-        {"cuStreamSynchronize", AG_REASON_HOST_WAIT, 2, 30},
+        {NULL, AG_REASON_WATCHDOG, AG_WHY_HELD, 1, 20},
+        {"cuStreamSynchronize", AG_REASON_HOST_WAIT, AG_WHY_SHORT, 2, 30},
     };
     struct ag_account account = {
         .streams = streams,
@@ -122,12 +122,13 @@ static void write_report(void)
                             .evictions = 1,
                             .duels = 9,
                             .duels_lost = 4,
-                            .first_rounds = 30,
-                            .trials = 20,
-                            .unwatched = 10,
                             .errors = 1};
     for (int i = 0; i < AG_REASON_COUNT; i++)
         c.flushes[i] = (uint64_t)i + 1;
+    for (int i = 0; i < AG_REASON_COUNT; i++)
+        c.given_up[i] = 200 + (uint64_t)i;
+    for (int i = 0; i < AG_WHY_COUNT; i++)
+        c.eager[i] = 100 + (uint64_t)i;
     c.flushes[0] = UINT64_MAX;
     for (int i = 1; i < AG_REFUSAL_COUNT; i++)
         c.refusals[i] = (uint64_t)i;

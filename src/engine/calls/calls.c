@@ -19,7 +19,7 @@
 #include "mutant.h"
 #include "observe/callsite.h"
 
-typedef bool describer(struct ag_stream *stream, struct ag_described *to, const void *call);
+typedef enum ag_why describer(struct ag_stream *stream, struct ag_described *to, const void *call);
 
 /* -- Uploads ---------------------------------------------------------------------- */
 
@@ -53,10 +53,10 @@ static __attribute__((noinline)) bool decide_upload(struct ag_stream *stream,
         return ag_engine_copy(call);
     }
     AG_NOTE(ag_note_copy(stream, call));
-    bool described = ag_op_is_eligible(stream, current);
-    if (described)
+    enum ag_why why = ag_op_forbidden(stream, current);
+    if (why == AG_WHY_HELD)
         count_upload(stream, op);
-    bool held = ag_op_step(stream, described, op);
+    bool held = ag_op_step(stream, why, op);
     ag_turns_spent(stream, began);
     ag_stream_unlock(stream);
     AG_CALLSITE();
@@ -86,12 +86,14 @@ static INLINE bool decide(struct ag_stream *stream, CUcontext current, enum ag_o
     uint64_t began = ag_turns_clock(stream);
     bool held = false;
     if (!ag_op_passes(stream, ag_mark(kind, NULL, 0))) {
-        bool described = ag_op_is_eligible(stream, current) && describe(stream, &op, call);
-        if (kind == AG_OP_COPY && described && op.upload != NULL)
+        enum ag_why why = ag_op_forbidden(stream, current);
+        if (why == AG_WHY_HELD)
+            why = describe(stream, &op, call);
+        if (kind == AG_OP_COPY && why == AG_WHY_HELD && op.upload != NULL)
             return decide_upload(stream, &op, call, current, began);
         if (kind == AG_OP_COPY)
             AG_NOTE(ag_note_copy(stream, call));
-        held = ag_op_step(stream, described, &op);
+        held = ag_op_step(stream, why, &op);
     } else if (kind == AG_OP_COPY) {
         AG_NOTE(note_passing(stream, call));
     }
@@ -111,7 +113,8 @@ bool ag_engine_follows_default(bool ptsz)
     return false;
 }
 
-static bool describe_memset(struct ag_stream *stream, struct ag_described *to, const void *call)
+static enum ag_why describe_memset(struct ag_stream *stream, struct ag_described *to,
+                                   const void *call)
 {
     return ag_describe_memset(to, call, &stream->answers);
 }
@@ -130,15 +133,18 @@ bool ag_engine_memset(const struct ag_memset_call *call)
     return stream != NULL && decide_memset(stream, call, current);
 }
 
-static bool describe_copy(struct ag_stream *stream, struct ag_described *to, const void *call)
+static enum ag_why describe_copy(struct ag_stream *stream, struct ag_described *to,
+                                 const void *call)
 {
     if (ag_copies_skip(stream))
-        return false;
-    bool described = ag_describe_copy(to, call, &stream->answers) &&
-                     (to->upload == NULL || !ag_staging_is_barred(stream));
+        return AG_WHY_UNSEEN;
+    enum ag_why why = ag_describe_copy(to, call, &stream->answers);
+    if (why == AG_WHY_HELD && to->upload != NULL && ag_staging_is_barred(stream))
+        why = AG_WHY_STAGING;
+    bool described = why == AG_WHY_HELD;
     bool begins = described && stream->recorder.cursor->depth == 0 && ag_op_is_from_host(&to->op);
     ag_copies_seen(stream, described, begins);
-    return described;
+    return why;
 }
 
 static __attribute__((noinline)) bool
@@ -180,7 +186,8 @@ static bool waits(const struct ag_value_call *call)
            call->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
 }
 
-static bool describe_value(struct ag_stream *stream, struct ag_described *to, const void *call)
+static enum ag_why describe_value(struct ag_stream *stream, struct ag_described *to,
+                                  const void *call)
 {
     return ag_describe_value(to, call, &stream->answers);
 }
@@ -256,17 +263,31 @@ static enum ag_outcome visit(struct ag_stream *stream, const struct ag_event_cal
     return outcome;
 }
 
-/* What the op is, in a stream that is locked. False: it cannot be held, nor the event be known. */
-static bool describe(struct ag_stream *stream, const struct ag_event_call *call, CUcontext current,
-                     struct ag_event_known *known, struct ag_described *op)
+/* Why the op of an event cannot be held, nor the event be known. */
+static __attribute__((noinline)) enum ag_why event_forbidden(const struct ag_stream *stream,
+                                                             CUcontext current,
+                                                             const struct ag_event_known *known)
+{
+    enum ag_why why = ag_op_forbidden(stream, current);
+    if (why != AG_WHY_HELD)
+        return why;
+    bool elsewhere = known->context != NULL && known->context != stream->id.context;
+    return elsewhere ? AG_WHY_EVENT_ELSEWHERE : AG_WHY_EVENT_NEW;
+}
+
+/* What the op is, in a stream that is locked; or why it cannot be held, nor the event be known. */
+static enum ag_why describe(struct ag_stream *stream, const struct ag_event_call *call,
+                            CUcontext current, struct ag_event_known *known,
+                            struct ag_described *op)
 {
     bool mine = known->context == stream->id.context || AG_MUTANT(contexts_mixed);
     bool good = mine && ag_op_is_eligible(stream, current);
     known->serial = good ? known->serial : 0;
-    bool described = ag_describe_event(op, call, known->serial);
-    if (UNLIKELY(!described) && !call->wait)
+    if (LIKELY(ag_describe_event(op, call, known->serial) == AG_WHY_HELD))
+        return AG_WHY_HELD;
+    if (!call->wait)
         ag_event_goes_unnoted(call->event);
-    return described;
+    return event_forbidden(stream, current, known);
 }
 
 /* The op of a stream that is locked; of the event that is `known`. Whether it is held. */
@@ -274,16 +295,16 @@ static bool decide_event(struct ag_stream *stream, const struct ag_event_call *c
                          CUcontext current, struct ag_event_known *known)
 {
     struct ag_described op;
-    bool described = describe(stream, call, current, known, &op);
+    enum ag_why why = describe(stream, call, current, known, &op);
     if (UNLIKELY(ag_guests_host(stream) != NULL)) {
-        enum ag_outcome outcome = visit(stream, call, described ? &op : NULL, known);
+        enum ag_outcome outcome = visit(stream, call, why == AG_WHY_HELD ? &op : NULL, known);
         if (outcome != AG_OP_LEFT)
             return outcome == AG_OP_HELD;
     }
-    if (UNLIKELY(stream->hosting.next != NULL) && described && !call->wait)
+    if (UNLIKELY(stream->hosting.next != NULL) && why == AG_WHY_HELD && !call->wait)
         begin_fork(stream, &op.op);
-    bool held = ag_op_step(stream, described, &op);
-    bool linked = call->wait && described && op.op.shape[AG_EVENT_LINK] != 0;
+    bool held = ag_op_step(stream, why, &op);
+    bool linked = call->wait && why == AG_WHY_HELD && op.op.shape[AG_EVENT_LINK] != 0;
     end_at_event(stream, call, linked, known);
     if (call->wait && !linked && known->by != NULL)
         ag_guests_follow(stream, known);

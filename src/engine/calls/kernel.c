@@ -23,16 +23,15 @@ __attribute__((noinline)) static bool kernel_slow(struct ag_stream *stream,
     if (ag_op_passes(stream, ag_mark(AG_OP_KERNEL, call->func, call->shape.grid[0])))
         return false;
     ag_cause = ag_cause_kernel;
-    bool described = ag_op_is_eligible(stream, current);
+    enum ag_why why = ag_op_forbidden(stream, current);
     if (same != NULL) {
         op.op = same->op;
         op.from = call->params;
-    } else if (described) {
-        described = LIKELY(call->extra == NULL)
-                        ? ag_describe_kernel(&op, call, function)
-                        : ag_describe_buffer(&op, call, function, stream->fields);
+    } else if (why == AG_WHY_HELD) {
+        why = LIKELY(call->extra == NULL) ? ag_describe_kernel(&op, call, function)
+                                          : ag_describe_buffer(&op, call, function, stream->fields);
     }
-    return ag_op_step(stream, described, &op);
+    return ag_op_step(stream, why, &op);
 }
 
 /* Whether the launch is the op at this node, but for its arguments. */

@@ -75,7 +75,7 @@ static bool describe(struct launch *to, struct ag_stream *stream, const struct a
         AG_NOTE(ag_note_uncounted(stream, -1)); /* it is still to be noted */
         return false;
     }
-    return ag_describe_kernel(&to->op, &launch, ag_function_find(func, current));
+    return ag_describe_kernel(&to->op, &launch, ag_function_find(func, current)) == AG_WHY_HELD;
 }
 
 /* The read-back is an op of the stream, which is locked: what becomes of it. If the driver refuses
@@ -92,7 +92,9 @@ static enum ag_read step(struct ag_stream *stream, const struct ag_read_call *ca
     struct ag_fetch *fetch = &stream->id.context->fetch;
     fetch->place->done = 0;
     fetch->lost = false;
-    bool held = ag_op_step(stream, true, &launch.op);
+    bool held = ag_op_step(stream, AG_WHY_HELD, &launch.op);
+    if (held)
+        AG_NOTE(ag_note_why(AG_WHY_HELD));
     ag_stream_end(stream, true, AG_REASON_HOST_WAIT);
     return !held ? AG_READ_RECORDED : fetch->lost ? AG_READ_NOT : AG_READ_DONE;
 }
@@ -454,6 +456,7 @@ void ag_note_read_call(const struct ag_read_call *call)
     if (stream->seq.held != 0) /* another thread has been faster */
         ag_stream_submit(stream, AG_REASON_HOST_WAIT);
     ag_note_read(stream, call);
+    ag_note_why(AG_WHY_TO_HOST);
     ag_note_uncounted(stream, 1);
     ag_stream_unlock(stream);
 }

@@ -8,25 +8,28 @@
 #include "engine/replay/relay.h"
 #include "engine/stream/sequence.h"
 
-/* Whether the stream can hold now, which has been prepared then. A single op is submitted before
-   its call returns: no other thread will do it. */
-static bool prepare(struct ag_stream *stream, const struct ag_node *head)
+/* Why the stream cannot hold now. AG_WHY_HELD: it can, and has been prepared. A single op is
+   submitted before its call returns: no other thread will do it. */
+static enum ag_why prepare(struct ag_stream *stream, const struct ag_node *head)
 {
     if (ag_query_captures(stream->id.handle))
-        return false;
+        return AG_WHY_CAPTURED;
     ag_sequence_turn(stream, AG_RECORDING);
     if (ag_recorder_ends(&stream->recorder, head))
-        return true;
+        return AG_WHY_HELD;
     if (stream->id.kind == AG_STREAM_PER_THREAD && !ag_relay_prepare(stream))
-        return false;
-    return ag_sequence_watch(stream);
+        return AG_WHY_RELAY;
+    return ag_sequence_watch(stream) ? AG_WHY_HELD : AG_WHY_WATCH;
 }
 
-bool ag_hold_begins(struct ag_stream *stream, struct ag_node *head)
+enum ag_why ag_hold_begins(struct ag_stream *stream, struct ag_node *head)
 {
-    if (!ag_turns_hold(stream) || !prepare(stream, head))
-        return false;
+    if (!ag_turns_hold(stream))
+        return ag_turns_are_eager(stream) ? AG_WHY_TRIAL : AG_WHY_REST;
+    enum ag_why why = prepare(stream, head);
+    if (why != AG_WHY_HELD)
+        return why;
     ag_sequence_turn(stream, AG_HOLDING);
     ag_pace_begun(stream);
-    return true;
+    return AG_WHY_HELD;
 }

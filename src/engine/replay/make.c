@@ -37,7 +37,7 @@ AG_HOLDS(struct ag_node, weight, AG_MOST_LENGTH);
 /* -- Room ------------------------------------------------------------------- */
 
 /* What comes of asking for an exec. */
-enum room { NO_ROOM, ROOM_WHEN_IDLE, ROOM };
+enum room { NO_ROOM, TOO_MANY_PATHS, TOO_MANY_COPIES, ROOM_WHEN_IDLE, ROOM };
 
 /* The trace that makes room for one of the leaf; NULL: none does yet. It is not in use any more,
    and was used longest ago. */
@@ -74,11 +74,11 @@ static enum room take_exec(struct ag_stream *stream, struct ag_node *leaf, bool 
     if (paths > 1 &&
         !ag_context_has_branches(context, paths)) { /* shorter ones have fewer, maybe */
         ag_pace_bound(stream, ops * (paths - 1) / paths);
-        return NO_ROOM;
+        return TOO_MANY_PATHS;
     }
     if (copied > AG_MOST_COPIES) {
         ag_pace_bound(stream, ops * AG_MOST_COPIES / copied);
-        return NO_ROOM;
+        return TOO_MANY_COPIES;
     }
     if (idle)
         (void)ag_execs_settle(stream);
@@ -206,7 +206,10 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool grows)
     if (trace->number == 1)
         ag_verbose_first(trace->length);
     AG_NOTE(ag_note_trace(stream, trace));
-    AG_ACCOUNT(ag_account_trace(stream, trace, leaf, ag_credit_hot(stream, leaf)));
+    if (leaf->trace == NULL) /* what the stream issued before its first trace of that path */
+        (void)ag_account_moves(stream, AG_WHY_FIRST,
+                               (uint64_t)leaf->depth * ag_credit_hot(stream, leaf));
+    AG_ACCOUNT(ag_account_trace(stream, trace));
     ag_execs_add(stream, trace);
     if (leaf->trace != NULL) {
         ag_variant_join(leaf->trace, trace);
@@ -230,15 +233,27 @@ static bool needs_setter(const struct ag_node *leaf)
     return node->parent != NULL;
 }
 
-static void try_to_make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
+/* Why no graph can be made now; AG_WHY_HELD: one can be. */
+static enum ag_why cannot_make(struct ag_stream *stream, const struct ag_node *leaf)
 {
-    if ((ag_aside_others() && needs_setter(leaf)) ||
-        (!ag_fork_is_whole(leaf) && !AG_MUTANT(branches_unjoined)) || ag_relay_is_needed(stream) ||
-        ag_aside_waits() || ag_captures_about() || ag_query_captures(stream->id.handle))
-        return;
+    if (!ag_fork_is_whole(leaf) && !AG_MUTANT(branches_unjoined))
+        return AG_WHY_UNJOINED;
+    bool waits =
+        (ag_aside_others() && needs_setter(leaf)) || ag_relay_is_needed(stream) || ag_aside_waits();
+    return waits || ag_captures_about() || ag_query_captures(stream->id.handle) ? AG_WHY_DELAYED
+                                                                                : AG_WHY_HELD;
+}
+
+/* Why no graph is made; AG_WHY_HELD: it is. */
+static enum ag_why try_to_make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
+{
+    static const enum ag_why no_room[] = {AG_WHY_ROOM, AG_WHY_PATHS, AG_WHY_COPIES, AG_WHY_IDLE};
+    enum ag_why why = cannot_make(stream, leaf);
     CUstreamCaptureMode mode;
+    if (why != AG_WHY_HELD)
+        return why;
     if (!ag_query_relax(&mode))
-        return;
+        return AG_WHY_DELAYED;
     bool grows = false;
     enum room room = take_exec(stream, leaf, idle, &grows);
     if (room == ROOM)
@@ -248,12 +263,15 @@ static void try_to_make(struct ag_stream *stream, struct ag_node *leaf, bool idl
     else if (leaf->trace != NULL) /* or each replay would ask for a variant */
         ag_variant_refused(leaf->trace);
     ag_query_unrelax(mode);
+    if (room != ROOM)
+        return no_room[room];
+    return leaf->trace != NULL ? AG_WHY_HELD : AG_WHY_UNMADE;
 }
 
 static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
     atomic_fetch_add(&ag_capture_breakers, 1);
-    try_to_make(stream, leaf, idle);
+    leaf->unmade = (uint8_t)try_to_make(stream, leaf, idle);
     atomic_fetch_sub(&ag_capture_breakers, 1);
 }
 

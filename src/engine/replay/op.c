@@ -13,6 +13,7 @@
 #include "engine/stream/issuer.h"
 #include "engine/stream/pinned.h"
 #include "engine/tell/account.h"
+#include "engine/tell/observe.h"
 #include "graph/function.h"
 #include "mutant.h"
 #include "policy/policy.h"
@@ -68,10 +69,12 @@ static INLINE void record(struct ag_stream *stream, const struct ag_described *c
 
 /* -- Holding ----------------------------------------------------------------------- */
 
-/* The op cannot be held: it is a barrier to its stream. */
-static void pass_by(struct ag_stream *stream)
+void ag_op_pass_by(struct ag_stream *stream, enum ag_why why)
 {
-    AG_ACCOUNT(ag_account_alone(stream, stream->recorder.cursor->depth != 0));
+    AG_ACCOUNT(ag_account_alone(stream, why, stream->recorder.cursor->depth != 0));
+    AG_NOTE(ag_note_why(why));
+    ag_eager_is_bare(stream, true);
+    stream->counters.eager[why]++;
     if (!AG_MUTANT(eager_passes_held))
         ag_stream_end(stream, true, AG_REASON_STREAM_BARRIER);
     if (atomic_load(&ag_pauses) == 0)
@@ -93,25 +96,29 @@ static struct ag_node *predict(const struct ag_recorder *rec, struct ag_op *op)
     return NULL;
 }
 
-/* A sequence begins with the op, which can be held at `node` (NULL: cannot be); whether it is. */
-static bool begin(struct ag_stream *stream, struct ag_node *node, const struct ag_op *op)
+/* A sequence begins with the op, which can be held at `node` unless `why` says why not; why it is
+   not held. */
+static enum ag_why begin(struct ag_stream *stream, struct ag_node *node, enum ag_why why,
+                         const struct ag_op *op)
 {
     struct ag_recorder *rec = &stream->recorder;
     if (UNLIKELY(rec->ended != NULL) && ag_context_owes(stream->id.context) > 0)
         ag_recorder_stays(rec);
     ag_recorder_head(rec, op->token);
-    return node != NULL && ag_hold_begins(stream, node);
+    return why == AG_WHY_HELD ? ag_hold_begins(stream, node) : why;
 }
 
-/* Whether the driver takes the op at a node that leads to a trace, where it may have taken another
-   shape. What else it might refuse is looked at by is_certain(). */
-static bool takes(const struct ag_node *node, bool predicted, const struct ag_op *op)
+/* Why the driver may refuse the op at a node that leads to a trace, where it may have taken another
+   shape. What else it might refuse is looked at by uncertain(). */
+static enum ag_why refuses(const struct ag_node *node, bool predicted, const struct ag_op *op)
 {
     bool equal = predicted || memcmp(node->op.shape, op->shape, sizeof op->shape) == 0;
     if (UNLIKELY(node->bad != 0) && !AG_MUTANT(refused_is_held) &&
         (equal || node->bad != AG_BAD_SHAPE))
-        return false;
-    return LIKELY(equal) || op->kind != AG_OP_KERNEL || fits(op) || AG_MUTANT(shapes_unchecked);
+        return node->bad != AG_BAD_SHAPE ? AG_WHY_REFUSED : AG_WHY_SHAPE;
+    bool takes =
+        LIKELY(equal) || op->kind != AG_OP_KERNEL || fits(op) || AG_MUTANT(shapes_unchecked);
+    return takes ? AG_WHY_HELD : AG_WHY_SHAPE;
 }
 
 static inline bool is_upload(const struct ag_described *call)
@@ -119,36 +126,44 @@ static inline bool is_upload(const struct ag_described *call)
     return call->op.kind == AG_OP_COPY && call->upload != NULL;
 }
 
-/* Whether the driver takes the op with these arguments; and the bytes of an upload find a place. */
-static bool is_certain(struct ag_stream *stream, const struct ag_described *call)
+/* Why the driver may refuse the op with these arguments, or the bytes of an upload find no place.
+ */
+static enum ag_why uncertain(struct ag_stream *stream, const struct ag_described *call)
 {
     if (call->op.kind == AG_OP_MEMSET)
-        return ag_memset_is_certain(call, &stream->answers) || AG_MUTANT(memset_unchecked);
-    return LIKELY(!is_upload(call)) || ag_staging_has_room(stream, call);
+        return ag_memset_is_certain(call, &stream->answers) || AG_MUTANT(memset_unchecked)
+                   ? AG_WHY_HELD
+                   : AG_WHY_MEMORY;
+    return LIKELY(!is_upload(call)) || ag_staging_has_room(stream, call) ? AG_WHY_HELD
+                                                                         : AG_WHY_STAGING;
 }
 
-/* Whether the op can be held at that node (NULL: it has none) behind what is held. */
-static bool can_hold(struct ag_stream *stream, struct ag_node *node, bool predicted,
-                     const struct ag_described *call)
+/* Why the op cannot be held at that node (NULL: it has none) behind what is held. */
+static enum ag_why cannot_hold(struct ag_stream *stream, struct ag_node *node, bool predicted,
+                               const struct ag_described *call)
 {
-    return node != NULL && ag_node_leads(node) && takes(node, predicted, &call->op) &&
-           is_certain(stream, call);
+    if (node == NULL || !ag_node_leads(node))
+        return AG_WHY_NOVEL;
+    enum ag_why why = refuses(node, predicted, &call->op);
+    return LIKELY(why == AG_WHY_HELD) ? uncertain(stream, call) : why;
 }
 
-/* Whether the op is held behind the cursor. `predicted`: its node there, or NULL: not known. */
-static bool hold(struct ag_stream *stream, struct ag_node *predicted, struct ag_described *call)
+/* Why the op is not held, as a head or behind what is held. `predicted`: its node there, or NULL:
+ * not known. */
+static enum ag_why hold(struct ag_stream *stream, struct ag_node *predicted,
+                        struct ag_described *call)
 {
     struct ag_recorder *rec = &stream->recorder;
     bool head = rec->cursor->depth == 0;
-    if (!head && (!ag_sequence_holds(stream) || ag_pinned_holds(stream)))
-        return false;
+    if (!head && ag_pinned_holds(stream))
+        return AG_WHY_BEHIND_READ;
     struct ag_node *node = predicted;
     if (node == NULL || node != rec->cursor->next)
         node = ag_recorder_find(rec, &call->op);
-    bool able = can_hold(stream, node, node == predicted, call);
+    enum ag_why why = cannot_hold(stream, node, node == predicted, call);
     if (head)
-        able = begin(stream, able ? node : NULL, &call->op);
-    if (able) {
+        why = begin(stream, node, why, &call->op);
+    if (why == AG_WHY_HELD) {
         if (node != predicted)
             (void)ag_node_reshape(node, &call->op);
         if (UNLIKELY(is_upload(call)))
@@ -156,7 +171,7 @@ static bool hold(struct ag_stream *stream, struct ag_node *predicted, struct ag_
         ag_node_store(node, call->from);
         ag_op_hold(stream, node);
     }
-    return able;
+    return why;
 }
 
 /* The op does not continue what is held, which goes out; whether the sequence ends before the op.
@@ -184,29 +199,37 @@ static bool ends_before(struct ag_stream *stream, const struct ag_op *op)
     return ag_recorder_completes(rec, op);
 }
 
-enum ag_outcome ag_op_step_alone(struct ag_stream *stream, bool described,
-                                 struct ag_described *call, bool linked)
+/* The op is not held, nor will those behind it be. */
+static void begins_eagerly(struct ag_stream *stream, enum ag_why why)
+{
+    ag_eager_begins(stream, why);
+    AG_ACCOUNT(ag_account_eager(stream, why));
+}
+
+enum ag_outcome ag_op_step_alone(struct ag_stream *stream, struct ag_described *call, bool linked)
 {
     struct ag_recorder *rec = &stream->recorder;
-    ag_eager_is_bare(stream, !described);
-    if (!described) {
-        pass_by(stream);
-        return AG_OP_EAGER;
-    }
+    enum ag_why why = AG_WHY_HELD;
+    ag_eager_is_bare(stream, false);
     struct ag_node *predicted = predict(rec, &call->op);
-    if (rec->cursor->depth != 0 && !ag_sequence_holds(stream) && ends_before(stream, &call->op)) {
+    bool records = rec->cursor->depth != 0 && !ag_sequence_holds(stream);
+    if (records && ends_before(stream, &call->op)) {
         ag_stream_end(stream, false, AG_REASON_SEQUENCE_END);
         if (linked)
             return AG_OP_LEFT;
+        records = false;
     }
-    while (!hold(stream, predicted, call)) {
+    while (records || (why = hold(stream, predicted, call)) != AG_WHY_HELD) {
         bool ends = stream->seq.held != 0 ? leaves(stream, &call->op)
                                           : ag_recorder_restarts(rec, &call->op);
+        if (!records)
+            begins_eagerly(stream, why);
         if (!ends || linked) {
             record(stream, call);
             return AG_OP_EAGER;
         }
         ag_stream_end(stream, false, AG_REASON_SEQUENCE_END); /* the op begins the next one */
+        records = false;
     }
     return AG_OP_HELD;
 }
@@ -230,7 +253,7 @@ static __attribute__((noinline)) enum ag_outcome step_linked(struct ag_stream *s
     uint32_t record = op->kind == AG_OP_WAIT ? ag_event_depth(event, stream) : 0;
     op->shape[AG_EVENT_LINK] = record != 0 ? depth - record : op->shape[AG_EVENT_LINK];
     ag_guests_take(stream, op);
-    enum ag_outcome outcome = ag_op_step_alone(stream, true, call, true);
+    enum ag_outcome outcome = ag_op_step_alone(stream, call, true);
     if (outcome == AG_OP_LEFT && record != 0)
         op->shape[AG_EVENT_LINK] = 0;
     return outcome;
@@ -291,21 +314,25 @@ __attribute__((noinline)) enum ag_outcome ag_op_visit(struct ag_stream *stream, 
         ag_issuer_leaves(host, false);
         ag_self.eager = host;
     }
+    enum ag_why why = ag_eager_why(host);
     ag_stream_unlock(host);
     ag_stream_lock(stream);
+    if (outcome == AG_OP_EAGER && ag_eager_open(stream) == 0)
+        ag_eager_set_why(stream, why);
     bool lost = stream->id.life != life || !ag_issuer_is_self(stream) || (described && is_banned());
     return outcome == AG_OP_LEFT && lost ? AG_OP_LOST : outcome;
 }
 
-bool ag_op_step_forked(struct ag_stream *stream, bool described, struct ag_described *call)
+bool ag_op_step_forked(struct ag_stream *stream, enum ag_why why, struct ag_described *call)
 {
+    bool described = why == AG_WHY_HELD;
     enum ag_outcome outcome = AG_OP_LEFT;
     if (ag_guests_host(stream) != NULL)
         outcome = ag_op_visit(stream, described, call);
     else if (described && is_event(&call->op))
         outcome = step_linked(stream, call);
     if (outcome == AG_OP_LEFT)
-        outcome = ag_op_step_alone(stream, described, call, false);
+        return ag_op_step_own(stream, why, call);
     return outcome == AG_OP_HELD;
 }
 

@@ -40,17 +40,31 @@ static INLINE bool ag_op_passes(struct ag_stream *stream, uint64_t mark)
     if (UNLIKELY(ag_guests_host(stream) != NULL)) /* a guest's ops are its host's */
         return false;
     stream->counters.ops++;
+    stream->counters.eager[AG_WHY_REST]++;
+    ag_eager_set_why(stream, AG_WHY_REST);
     ag_eager_forget(stream);
     return true;
 }
 
-/* Whether ops of this stream, called with this context, may be held at all. While the program
-   captures, the driver is not even asked about them: a question can end a capture. */
-static inline bool ag_op_is_eligible(const struct ag_stream *stream, CUcontext current)
+/* Why ops of this stream, called with this context, may not be held at all; AG_WHY_HELD: they may.
+   While the program captures, the driver is not even asked about them: a question can end a
+   capture. */
+static inline enum ag_why ag_op_forbidden(const struct ag_stream *stream, CUcontext current)
 {
     const struct ag_context *context = stream->id.context;
-    return !stream->seq.barred && context->ctx == current && atomic_load(&ag_hold_bans) == 0 &&
-           !atomic_load_explicit(&context->green, memory_order_relaxed);
+    if (UNLIKELY(stream->seq.barred))
+        return AG_WHY_BARRED;
+    if (UNLIKELY(context->ctx != current))
+        return AG_WHY_CONTEXT;
+    if (UNLIKELY(atomic_load(&ag_hold_bans) != 0))
+        return atomic_load(&ag_pauses) != 0 ? AG_WHY_PAUSED : AG_WHY_BANNED;
+    return UNLIKELY(atomic_load_explicit(&context->green, memory_order_relaxed)) ? AG_WHY_GREEN
+                                                                                 : AG_WHY_HELD;
+}
+
+static inline bool ag_op_is_eligible(const struct ag_stream *stream, CUcontext current)
+{
+    return ag_op_forbidden(stream, current) == AG_WHY_HELD;
 }
 
 /* What becomes of an op:
@@ -67,19 +81,31 @@ enum ag_outcome ag_op_visit(struct ag_stream *stream, bool described, struct ag_
 
 /* An op of one stream's sequence. `linked`: the op refers to the open sequence, so it cannot begin
    the next one. Where the open sequence ends before it the answer is AG_OP_LEFT. */
-enum ag_outcome ag_op_step_alone(struct ag_stream *stream, bool described,
-                                 struct ag_described *call, bool linked);
+enum ag_outcome ag_op_step_alone(struct ag_stream *stream, struct ag_described *call, bool linked);
+
+/* The op cannot be held: it is a barrier to its stream. */
+void ag_op_pass_by(struct ag_stream *stream, enum ag_why why);
+
+/* An op of one stream's sequence, or one that cannot be held. True: it is held. */
+static inline bool ag_op_step_own(struct ag_stream *stream, enum ag_why why,
+                                  struct ag_described *call)
+{
+    if (LIKELY(why == AG_WHY_HELD))
+        return ag_op_step_alone(stream, call, false) == AG_OP_HELD;
+    ag_op_pass_by(stream, why);
+    return false;
+}
 
 /* An op of a stream that is a guest, or has guests. True: it is held. */
-bool ag_op_step_forked(struct ag_stream *stream, bool described, struct ag_described *call);
+bool ag_op_step_forked(struct ag_stream *stream, enum ag_why why, struct ag_described *call);
 
-/* An op that the hot path could not hold; `described`: it could be held. True: it is held. False:
-   it goes out eagerly. */
-static inline bool ag_op_step(struct ag_stream *stream, bool described, struct ag_described *call)
+/* An op that the hot path could not hold. `why`: why it cannot be held; AG_WHY_HELD: it can be, and
+   is described. True: it is held. False: it goes out eagerly. */
+static inline bool ag_op_step(struct ag_stream *stream, enum ag_why why, struct ag_described *call)
 {
     if (UNLIKELY(ag_guests_host(stream) != NULL) || ag_guests_any(stream))
-        return ag_op_step_forked(stream, described, call);
-    return ag_op_step_alone(stream, described, call, false) == AG_OP_HELD;
+        return ag_op_step_forked(stream, why, call);
+    return ag_op_step_own(stream, why, call);
 }
 
 /* The op goes out eagerly, and the open sequence is not held: records it as one of that. */

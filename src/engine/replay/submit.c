@@ -231,7 +231,8 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     ag_depth--;
     tell(stream, part, reason, 0);
     stream->counters.flushes[reason] += part.replayed < held;
-    AG_ACCOUNT(ag_account_cut(stream, reason, held - part.replayed));
+    stream->counters.given_up[reason] += held - part.replayed;
+    AG_ACCOUNT(ag_account_cut(stream, reason, AG_WHY_HELD, held - part.replayed));
     ag_sequence_turn(stream, AG_RECORDING);
     uint64_t ns = clock != 0 ? ag_clock_since(clock) : 0;
     ag_pace_spent(stream, ns, whole);
@@ -253,23 +254,32 @@ static struct ag_node *flush(struct ag_stream *stream, enum ag_reason reason)
     return wanted ? leaf : NULL;
 }
 
-/* A call is to blame for what is eager only if the sequence is too short for a graph. */
-static void account_eager(struct ag_stream *stream, bool barrier, enum ag_reason reason)
+/* The open sequence has gone out eagerly: counts its ops by the reason. Where no graph has them a
+   call is to blame only if the sequence is too short for one. */
+static void count_eager(struct ag_stream *stream, bool barrier, enum ag_reason reason)
 {
     const struct ag_node *leaf = stream->recorder.cursor;
-    if (ag_turns_are_eager(stream))
-        ag_account_trial(stream, leaf->depth);
-    else if (barrier && leaf->depth != 0)
-        ag_account_cut(stream, reason, leaf->weight < ag_opt.trace_min_length ? leaf->depth : 0);
+    enum ag_why why = ag_eager_why(stream);
+    uint64_t ops = ag_eager_open(stream);
+    bool turn = ag_turns_are_eager(stream);
+    if (why == AG_WHY_NOVEL && leaf->unmade != AG_WHY_HELD)
+        why = (enum ag_why)leaf->unmade;
+    if (why == AG_WHY_NOVEL && barrier && !turn && leaf->weight < ag_opt.trace_min_length)
+        why = AG_WHY_SHORT;
+    stream->counters.eager[why] += ops;
+    if (barrier && !turn)
+        AG_ACCOUNT(ag_account_cut(stream, reason, why == AG_WHY_SHORT ? why : AG_WHY_HELD,
+                                  why == AG_WHY_SHORT ? ops : 0));
 }
 
-/* The sequence has gone out eagerly. */
-static void note_eager(struct ag_stream *stream, bool barrier, enum ag_reason reason)
+/* Nothing is held. */
+static void end_eagerly(struct ag_stream *stream, bool barrier, enum ag_reason reason)
 {
     const struct ag_node *leaf = stream->recorder.cursor;
     if (ag_turns_are_eager(stream) && leaf->trace != NULL)
         ag_execs_used(stream, leaf->trace); /* but for the duel it would have been */
-    AG_ACCOUNT(account_eager(stream, barrier, reason));
+    if (leaf->depth != 0)
+        count_eager(stream, barrier, reason);
 }
 
 /* The sequence may be a known one. Behind a barrier it is known that its last op has been taken. */
@@ -327,7 +337,7 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
     if (stream->seq.held != 0)
         variant = flush(stream, reason);
     else
-        note_eager(stream, barrier, reason);
+        end_eagerly(stream, barrier, reason);
     ag_guests_end(stream);
     ag_sequence_settles_events(stream);
     ag_failure_forgive(stream);

@@ -5,8 +5,7 @@
 /* More of the next copies are not looked at. */
 static void look_away(struct ag_copies *copies)
 {
-    atomic_store_explicit(&copies->next, ag_backoff_next(&copies->again, AG_COPIES_FOREIGN),
-                          memory_order_relaxed);
+    ag_copies_give(copies, ag_backoff_next(&copies->again, AG_COPIES_FOREIGN));
 }
 
 void ag_copies_seen(struct ag_stream *stream, bool described, bool begins)

@@ -12,6 +12,13 @@
 
 #include "engine/stream/stream.h"
 
+/* So many next copies count as such without a look. */
+static inline void ag_copies_give(struct ag_copies *copies, uint32_t next)
+{
+    copies->given += next - atomic_load_explicit(&copies->next, memory_order_relaxed);
+    atomic_store_explicit(&copies->next, next, memory_order_relaxed);
+}
+
 /* For a new life of the state. */
 static inline void ag_copies_start(struct ag_stream *stream)
 {
@@ -21,8 +28,7 @@ static inline void ag_copies_start(struct ag_stream *stream)
     copies->begins = false;
     copies->foreign = ag_self.foreign < AG_COPIES_FOREIGN.first ? 0 : AG_COPIES_FOREIGN.first;
     uint32_t few = AG_COPIES_FOREIGN.first / 4; /* the stream may be made for these */
-    atomic_store_explicit(&copies->next, copies->foreign != 0 ? copies->foreign : few,
-                          memory_order_relaxed);
+    ag_copies_give(copies, copies->foreign != 0 ? copies->foreign : few);
 }
 
 /* Takes one from a number. False: it is 0. What another thread takes meanwhile may be lost. */
@@ -53,6 +59,15 @@ static inline void ag_copies_closed(struct ag_stream *stream, uint32_t depth)
 {
     if (depth != 0 && __builtin_expect(stream->copies.begins || stream->copies.alone != 0, 0))
         ag_copies_closed_slow(stream, depth);
+}
+
+/* Copies that counted as such, and passed without the stream's lock; about. */
+static inline uint64_t ag_copies_passed(const struct ag_stream *stream)
+{
+    const struct ag_copies *copies = &stream->copies;
+    uint64_t taken = copies->given - atomic_load_explicit(&copies->next, memory_order_relaxed);
+    uint64_t locked = stream->counters.eager[AG_WHY_UNSEEN];
+    return taken > locked ? taken - locked : 0;
 }
 
 #endif

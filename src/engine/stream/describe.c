@@ -40,12 +40,12 @@ static int normalise(CUlaunchAttribute *to, const CUlaunchAttribute *from, uint3
 
 /* -- Kernels --------------------------------------------------------------- */
 
-/* Where the arguments of the launch are. False: that is not known. */
-static bool describe_arguments(struct ag_described *to, const struct ag_kernel_call *call,
-                               const struct ag_function *function)
+/* Where the arguments of the launch are. */
+static enum ag_why describe_arguments(struct ag_described *to, const struct ag_kernel_call *call,
+                                      const struct ag_function *function)
 {
     to->from = call->params;
-    return function->layout.count == 0 || call->params != NULL;
+    return function->layout.count == 0 || call->params != NULL ? AG_WHY_HELD : AG_WHY_ARGUMENTS;
 }
 
 /* What the attributes of a launch mean for what else it has. */
@@ -71,11 +71,11 @@ static bool describe_attributes(struct ag_described *to, const struct ag_kernel_
     return true;
 }
 
-bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *call,
-                        const struct ag_function *function)
+enum ag_why ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *call,
+                               const struct ag_function *function)
 {
     if (function == NULL)
-        return false;
+        return AG_WHY_FUNCTION;
     to->op = (struct ag_op){
         .func = call->func,
         .layout = &function->layout,
@@ -84,9 +84,10 @@ bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *ca
     memcpy(to->op.shape, &call->shape, sizeof to->op.shape);
     uint32_t number;
     struct allowed allowed;
-    if (!describe_attributes(to, call, &allowed) ||
-        !ag_setting_number(function, call->shape.shared, allowed.limited, &number))
-        return false;
+    if (!describe_attributes(to, call, &allowed))
+        return AG_WHY_LAUNCH_ATTRIBUTES;
+    if (!ag_setting_number(function, call->shape.shared, allowed.limited, &number))
+        return AG_WHY_SETTINGS;
     number = AG_MUTANT(settings_alike) ? 0 : number;
     to->op.shape[AG_KERNEL_FLAGS] |= number << AG_KERNEL_SETTING;
     bool free = ag_opt.graph_shapes && allowed.shapes;
@@ -116,14 +117,17 @@ static bool fields_of(void **fields, void **extra, const struct ag_layout *layou
 }
 
 /* Arguments of both kinds are an error, and so is a buffer where there are none. */
-bool ag_describe_buffer(struct ag_described *to, const struct ag_kernel_call *call,
-                        const struct ag_function *function, void **fields)
+enum ag_why ag_describe_buffer(struct ag_described *to, const struct ag_kernel_call *call,
+                               const struct ag_function *function, void **fields)
 {
     struct ag_kernel_call listed = *call;
     listed.params = fields;
-    return function != NULL && call->params == NULL && function->layout.count != 0 &&
-           fields_of(fields, call->extra, &function->layout) &&
-           ag_describe_kernel(to, &listed, function);
+    if (function == NULL)
+        return AG_WHY_FUNCTION;
+    if (call->params != NULL || function->layout.count == 0 ||
+        !fields_of(fields, call->extra, &function->layout))
+        return AG_WHY_ARGUMENTS;
+    return ag_describe_kernel(to, &listed, function);
 }
 
 /* -- Memsets --------------------------------------------------------------- */
@@ -166,12 +170,13 @@ static bool is_asynchronous(const struct ag_memset_call *call, struct ag_answers
             !synchronizes(call->dst));
 }
 
-bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *call,
-                        struct ag_answers **answers)
+enum ag_why ag_describe_memset(struct ag_described *to, const struct ag_memset_call *call,
+                               struct ag_answers **answers)
 {
-    if (call->count == 0 || call->height == 0 || call->height > UINT32_MAX ||
-        !is_asynchronous(call, answers))
-        return false;
+    if (call->count == 0 || call->height - 1 >= UINT32_MAX)
+        return call->count == 0 || call->height == 0 ? AG_WHY_EMPTY : AG_WHY_REFUSABLE;
+    if (!is_asynchronous(call, answers))
+        return AG_WHY_BLOCKS;
     to->op = (struct ag_op){.kind = AG_OP_MEMSET};
     split(&to->op.shape[AG_MEMSET_COUNT_LOW], call->count);
     to->op.shape[AG_MEMSET_WIDTH] = call->width;
@@ -190,7 +195,7 @@ bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *ca
         split(&to->op.shape[AG_MEMSET_PITCH_LOW], call->pitch);
     }
     to->from = to->fields;
-    return true;
+    return AG_WHY_HELD;
 }
 
 /* -- Copies ---------------------------------------------------------------- */
@@ -215,41 +220,55 @@ static size_t extent(const CUDA_MEMCPY3D *p, size_t x, size_t y, size_t z, size_
     return ((z + p->Depth - 1) * height + y + p->Height - 1) * pitch + x + p->WidthInBytes;
 }
 
-/* Whether the call may be one from any memory to that of the device. */
-static bool is_between_memory(const CUDA_MEMCPY3D *p)
+/* Whether the call may be one from any memory to that of the device. A copy to the host is slower
+   as a graph's node. */
+static enum ag_why between_memory(const CUDA_MEMCPY3D *p)
 {
     bool to_device =
         p->dstMemoryType == CU_MEMORYTYPE_DEVICE || p->dstMemoryType == CU_MEMORYTYPE_UNIFIED;
     bool from_memory = p->srcMemoryType == CU_MEMORYTYPE_HOST ||
                        p->srcMemoryType == CU_MEMORYTYPE_DEVICE ||
                        p->srcMemoryType == CU_MEMORYTYPE_UNIFIED;
-    return to_device && from_memory && p->reserved0 == NULL && p->reserved1 == NULL;
+    if (to_device && from_memory && p->reserved0 == NULL && p->reserved1 == NULL)
+        return AG_WHY_HELD;
+    return p->dstMemoryType == CU_MEMORYTYPE_HOST ? AG_WHY_TO_HOST : AG_WHY_ARRAY;
+}
+
+static enum ag_why goes_to_device(struct ag_answers **answers, CUdeviceptr dst, size_t bytes,
+                                  uint64_t *buffer)
+{
+    CUmemorytype type = ag_memory_at(answers, dst, bytes, AG_ACCESS_BOTH, buffer);
+    if (type == CU_MEMORYTYPE_DEVICE)
+        return AG_WHY_HELD;
+    return type == CU_MEMORYTYPE_HOST || type == AG_MEMORY_PAGEABLE ? AG_WHY_TO_HOST
+                                                                    : AG_WHY_MEMORY;
 }
 
 /* Writes what is certain of the memory types into the parameters, and the allocations where they
-   matter; false: not one to be held. */
-static bool resolve(struct ag_described *to, struct ag_answers **answers)
+   matter. */
+static enum ag_why resolve(struct ag_described *to, struct ag_answers **answers)
 {
     CUDA_MEMCPY3D *p = &to->params;
     struct ag_copy_arguments *arguments = &to->arguments.copy;
-    if (!is_between_memory(p))
-        return false;
+    enum ag_why why = between_memory(p);
+    if (why != AG_WHY_HELD)
+        return why;
     CUdeviceptr src =
         p->srcMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)p->srcHost : p->srcDevice;
     size_t src_bytes = extent(p, p->srcXInBytes, p->srcY, p->srcZ, p->srcPitch, p->srcHeight);
     size_t dst_bytes = extent(p, p->dstXInBytes, p->dstY, p->dstZ, p->dstPitch, p->dstHeight);
     uint64_t dst_buffer, src_buffer;
     CUmemorytype type = ag_memory_at(answers, src, src_bytes, AG_ACCESS_READ, &src_buffer);
-    /* A copy to the host is slower as a graph's node. */
-    if (type == 0 || type == AG_MEMORY_ELSEWHERE ||
-        ag_memory_at(answers, p->dstDevice, dst_bytes, AG_ACCESS_BOTH, &dst_buffer) !=
-            CU_MEMORYTYPE_DEVICE)
-        return false;
+    if (type == 0 || type == AG_MEMORY_ELSEWHERE)
+        return AG_WHY_MEMORY;
+    why = goes_to_device(answers, p->dstDevice, dst_bytes, &dst_buffer);
+    if (why != AG_WHY_HELD)
+        return why;
     bool host = type != CU_MEMORYTYPE_DEVICE;
     to->upload = NULL;
     if (type == AG_MEMORY_PAGEABLE) {
         if (p->srcMemoryType == CU_MEMORYTYPE_DEVICE) /* an error */
-            return false;
+            return AG_WHY_REFUSABLE;
         to->upload = (const void *)src;
     }
     bool named = host && !AG_MUTANT(allocations_alike);
@@ -262,7 +281,7 @@ static bool resolve(struct ag_described *to, struct ag_answers **answers)
     p->dstHost = NULL;
     p->srcArray = p->dstArray = NULL;
     p->reserved0 = p->reserved1 = NULL;
-    return true;
+    return AG_WHY_HELD;
 }
 
 /* Whether the driver takes this pitch of a single row, where it means nothing: it is not part of
@@ -279,12 +298,12 @@ static bool is_plain(const CUDA_MEMCPY3D *p)
            (p->srcXInBytes | p->srcY | p->srcZ | p->dstXInBytes | p->dstY | p->dstZ) == 0;
 }
 
-/* Such a copy: its addresses and its size are arguments. False: the driver may refuse it. */
-static bool describe_plain(struct ag_described *to, CUDA_MEMCPY3D *p)
+/* Such a copy: its addresses and its size are arguments. */
+static enum ag_why describe_plain(struct ag_described *to, CUDA_MEMCPY3D *p)
 {
     if (!pitch_is_good(p->srcPitch, p->WidthInBytes) ||
         !pitch_is_good(p->dstPitch, p->WidthInBytes))
-        return false;
+        return AG_WHY_REFUSABLE;
     p->srcPitch = p->dstPitch = p->srcHeight = p->dstHeight = 0;
     split(&to->op.shape[AG_COPY_BYTES_LOW], p->WidthInBytes);
     p->WidthInBytes = 0;
@@ -299,30 +318,36 @@ static bool describe_plain(struct ag_described *to, CUDA_MEMCPY3D *p)
     to->fields[3] = &to->arguments.copy.src_buffer;
     p->dstDevice = p->srcDevice = 0;
     p->srcHost = NULL;
-    return true;
+    return AG_WHY_HELD;
 }
 
 /* A copy of pageable memory that takes all its bytes during the call, as it will when it is held.
  */
-static bool describe_upload(struct ag_described *to, CUDA_MEMCPY3D *p)
+static enum ag_why describe_upload(struct ag_described *to, CUDA_MEMCPY3D *p)
 {
-    if (!is_plain(p) || p->WidthInBytes > (size_t)AG_UPLOAD_KB << 10 || !describe_plain(to, p))
-        return false;
+    if (!is_plain(p) || p->WidthInBytes > (size_t)AG_UPLOAD_KB << 10)
+        return AG_WHY_PAGEABLE;
+    enum ag_why why = describe_plain(to, p);
     to->op.shape[AG_COPY_UPLOAD] = 1;
     to->arguments.copy.src = 0; /* until it is held */
-    return true;
+    return why;
 }
 
-bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,
-                      struct ag_answers **answers)
+enum ag_why ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,
+                             struct ag_answers **answers)
 {
     CUDA_MEMCPY3D *p = &to->params;
     *p = call->params;
-    if (p->WidthInBytes == 0 || p->Height == 0 || p->Depth == 0 || p->srcLOD != 0 ||
-        p->dstLOD != 0 || !resolve(to, answers) ||
-        (call->blocks && (p->srcMemoryType == CU_MEMORYTYPE_HOST || synchronizes(p->dstDevice) ||
-                          synchronizes(p->srcDevice))))
-        return false;
+    if (p->WidthInBytes == 0 || p->Height == 0 || p->Depth == 0)
+        return AG_WHY_EMPTY;
+    if (p->srcLOD != 0 || p->dstLOD != 0)
+        return AG_WHY_ARRAY;
+    enum ag_why why = resolve(to, answers);
+    if (why != AG_WHY_HELD)
+        return why;
+    if (call->blocks && (p->srcMemoryType == CU_MEMORYTYPE_HOST || synchronizes(p->dstDevice) ||
+                         synchronizes(p->srcDevice)))
+        return AG_WHY_BLOCKS;
     to->op = (struct ag_op){.kind = AG_OP_COPY, .extra = p, .extra_size = sizeof *p};
     to->from = to->fields;
     if (to->upload != NULL)
@@ -332,7 +357,7 @@ bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,
     to->op.layout = &nothing;
     split(&to->op.shape[AG_COPY_DST_BUFFER_LOW], to->arguments.copy.dst_buffer);
     split(&to->op.shape[AG_COPY_SRC_BUFFER_LOW], to->arguments.copy.src_buffer);
-    return true;
+    return AG_WHY_HELD;
 }
 
 /* -- Events ---------------------------------------------------------------- */
@@ -345,10 +370,11 @@ static const struct ag_layout event_layout = {
      {offsetof(struct ag_event_arguments, serial), 8}},
 };
 
-bool ag_describe_event(struct ag_described *to, const struct ag_event_call *call, uint64_t serial)
+enum ag_why ag_describe_event(struct ag_described *to, const struct ag_event_call *call,
+                              uint64_t serial)
 {
     if (serial == 0)
-        return false;
+        return AG_WHY_EVENT_NEW;
     to->op = (struct ag_op){
         .kind = call->wait ? AG_OP_WAIT : AG_OP_RECORD,
         .layout = &event_layout,
@@ -358,15 +384,15 @@ bool ag_describe_event(struct ag_described *to, const struct ag_event_call *call
     to->fields[0] = &to->arguments.event.event;
     to->fields[1] = &to->arguments.event.serial;
     to->from = to->fields;
-    return true;
+    return AG_WHY_HELD;
 }
 
 /* -- Values in memory -------------------------------------------------------- */
 
 static const struct ag_layout value_layout = {8, 1, 0, {{0, 8}}};
 
-bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call,
-                       struct ag_answers **answers)
+enum ag_why ag_describe_value(struct ag_described *to, const struct ag_value_call *call,
+                              struct ag_answers **answers)
 {
     bool wide = call->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64 ||
                 call->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
@@ -374,7 +400,7 @@ bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call
     CUmemorytype type =
         ag_memory_at(answers, call->address, wide ? 8 : 4, AG_ACCESS_BOTH | AG_ACCESS_OWN, &buffer);
     if (type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_HOST)
-        return false;
+        return AG_WHY_MEMORY;
     to->op = (struct ag_op){
         .kind = AG_OP_VALUE,
         .func = (const void *)call->address,
@@ -385,7 +411,7 @@ bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call
     to->arguments.value = call->value;
     to->fields[0] = &to->arguments.value;
     to->from = to->fields;
-    return true;
+    return AG_WHY_HELD;
 }
 
 /* -- Certainty --------------------------------------------------------------- */

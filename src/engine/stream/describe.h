@@ -9,6 +9,7 @@
 #include "engine/context/memory.h"
 #include "graph/function.h"
 #include "graph/node.h"
+#include "observe/counters.h"
 
 enum { AG_MOST_ATTRIBUTES = 8 };
 
@@ -32,23 +33,25 @@ struct ag_described {
                            NULL: it is no such copy */
 };
 
-/* False: the op cannot be held. The context of the stream must be current. `function`: what is
-   known of the call's function, or NULL. `answers`: what is known of memory. */
-bool ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *call,
-                        const struct ag_function *function);
+/* Why the op cannot be held; AG_WHY_HELD: it can be, and is described. The context of the stream
+   must be current. `function`: what is known of the call's function, or NULL. `answers`: what is
+   known of memory. */
+enum ag_why ag_describe_kernel(struct ag_described *to, const struct ag_kernel_call *call,
+                               const struct ag_function *function);
 
 /* A launch with its arguments in one buffer (`extra`). `fields`: room for AG_MOST_FIELDS pointers,
    which `to` points to. */
-bool ag_describe_buffer(struct ag_described *to, const struct ag_kernel_call *call,
-                        const struct ag_function *function, void **fields);
+enum ag_why ag_describe_buffer(struct ag_described *to, const struct ag_kernel_call *call,
+                               const struct ag_function *function, void **fields);
 
-bool ag_describe_memset(struct ag_described *to, const struct ag_memset_call *call,
-                        struct ag_answers **answers);
-bool ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,
-                      struct ag_answers **answers);
-bool ag_describe_value(struct ag_described *to, const struct ag_value_call *call,
-                       struct ag_answers **answers);
-bool ag_describe_event(struct ag_described *to, const struct ag_event_call *call, uint64_t serial);
+enum ag_why ag_describe_memset(struct ag_described *to, const struct ag_memset_call *call,
+                               struct ag_answers **answers);
+enum ag_why ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,
+                             struct ag_answers **answers);
+enum ag_why ag_describe_value(struct ag_described *to, const struct ag_value_call *call,
+                              struct ag_answers **answers);
+enum ag_why ag_describe_event(struct ag_described *to, const struct ag_event_call *call,
+                              uint64_t serial);
 
 /*
  * Whether a memset is certain to succeed, given that its op has succeeded with other arguments: its

@@ -48,6 +48,30 @@ static inline void ag_eager_forget(struct ag_stream *stream)
     stream->eager.last = NULL;
 }
 
+/* Why the last op that went out eagerly is not held. Also without the lock. */
+static inline enum ag_why ag_eager_why(const struct ag_stream *stream)
+{
+    return (enum ag_why)atomic_load_explicit(&stream->eager.why, memory_order_relaxed);
+}
+
+static inline void ag_eager_set_why(struct ag_stream *stream, enum ag_why why)
+{
+    atomic_store_explicit(&stream->eager.why, why, memory_order_relaxed);
+}
+
+/* The next op of a sequence is not held, nor are those behind it. */
+static inline void ag_eager_begins(struct ag_stream *stream, enum ag_why why)
+{
+    ag_eager_set_why(stream, why);
+    stream->eager.from = stream->counters.ops;
+}
+
+/* The ops of the open sequence that were not held, so far. */
+static inline uint64_t ag_eager_open(const struct ag_stream *stream)
+{
+    return stream->seq.state == AG_RECORDING ? stream->counters.ops - stream->eager.from : 0;
+}
+
 /* Whether an op came last that cannot be held. */
 static inline void ag_eager_is_bare(struct ag_stream *stream, bool bare)
 {

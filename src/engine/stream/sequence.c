@@ -4,6 +4,7 @@
 
 #include "engine/base/watchdog.h"
 #include "engine/hot.h"
+#include "engine/stream/eager.h"
 
 /* The stream holds (1), or holds no more (-1): tells the streams whose ops come behind its ops. */
 static void count_hold(struct ag_stream *stream, int change)
@@ -33,6 +34,7 @@ static void hold_ends(struct ag_stream *stream)
     struct ag_sequence *seq = &stream->seq;
     atomic_store_explicit(&seq->held, 0, memory_order_release);
     seq->free_count = seq->gone_count = 0;
+    ag_eager_begins(stream, AG_WHY_FLUSHED);
     if (seq->watched)
         ag_watchdog_unwatch();
     seq->watched = false;

@@ -203,6 +203,7 @@ struct ag_copies {
     struct ag_backoff again; /* how many they are */
     uint32_t alone;          /* sequences in a row, each a copy from the host by itself */
     bool begins;             /* such a copy has been looked at between two sequences */
+    uint64_t given;          /* of them so far, in all lives */
 };
 
 /* eager.h: ops that went out eagerly. */
@@ -210,6 +211,8 @@ struct ag_eager {
     struct ag_node *last; /* node of the last one; NULL: it has none */
     const void *thread;   /* that issued it */
     _Atomic bool bare;    /* nothing has been recorded since an op that cannot be held */
+    _Atomic unsigned why; /* enum ag_why: why the last one is not held */
+    uint64_t from;        /* of an open sequence: counters.ops before the first of its eager ops */
 };
 
 /* failure.c: when nodes that are AG_BAD are good again. */
@@ -222,8 +225,8 @@ struct ag_refusals {
 struct ag_cuts {
     struct ag_cut cut[AG_CUTS];
     uint32_t count;
-    uint32_t waits; /* of the thread by the last replay: ag_done.waits */
-    uint64_t told;  /* eager ops of which it is known why they were */
+    uint32_t waits;     /* of the thread by the last replay: ag_done.waits */
+    enum ag_why ending; /* why the op that ends the sequence cannot be held; else AG_WHY_HELD */
 };
 
 /* account.c: the counters when somebody peeked. */

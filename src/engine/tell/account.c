@@ -7,6 +7,8 @@
 #include "driver/driver.h"
 #include "engine/base/facts.h"
 #include "engine/hot.h"
+#include "engine/stream/copies.h"
+#include "engine/stream/eager.h"
 #include "engine/stream/young.h"
 #include "graph/node.h"
 #include "graph/setting.h"
@@ -35,7 +37,8 @@ static bool same(const char *a, const char *b)
 static void add_cut(struct ag_cut *cuts, uint32_t *count, uint32_t most, const struct ag_cut *cut)
 {
     uint32_t i = 0;
-    while (i < *count && !(cuts[i].reason == cut->reason && same(cuts[i].function, cut->function)))
+    while (i < *count && !(cuts[i].reason == cut->reason && cuts[i].why == cut->why &&
+                           same(cuts[i].function, cut->function)))
         i++;
     if (i == most)
         return;
@@ -50,32 +53,33 @@ static void add_cut(struct ag_cut *cuts, uint32_t *count, uint32_t most, const s
 static void count_cut(struct ag_stream *stream, const struct ag_cut *cut)
 {
     add_cut(stream->cuts.cut, &stream->cuts.count, AG_CUTS, cut);
-    stream->cuts.told += cut->ops;
 }
 
-void ag_account_cut(struct ag_stream *stream, enum ag_reason reason, uint64_t ops)
+void ag_account_cut(struct ag_stream *stream, enum ag_reason reason, enum ag_why why, uint64_t ops)
 {
     const char *function = has_cause(reason) ? ag_cause : NULL;
     if (function == NULL && ops == 0)
         return;
-    count_cut(stream,
-              &(struct ag_cut){.function = function, .reason = reason, .calls = 1, .ops = ops});
+    if (ops == 0) /* the call is counted with the op that it makes */
+        why = stream->cuts.ending;
+    count_cut(stream, &(struct ag_cut){function, reason, why, 1, ops});
     if (function != NULL && function != ag_cause_kernel) /* no stack is walked on that path */
         ag_callsite_count(function);
 }
 
-void ag_account_alone(struct ag_stream *stream, bool open)
+void ag_account_alone(struct ag_stream *stream, enum ag_why why, bool open)
 {
-    struct ag_cut cut = {ag_cause, AG_REASON_STREAM_BARRIER, !open, 1};
-    if (atomic_load(&ag_pauses) != 0)
-        cut = (struct ag_cut){"autograph_pause", AG_REASON_REQUEST, 0, 1};
+    struct ag_cut cut = {ag_cause, AG_REASON_STREAM_BARRIER, why, !open, 1};
+    stream->cuts.ending = open ? why : AG_WHY_HELD;
+    if (why == AG_WHY_PAUSED)
+        cut = (struct ag_cut){"autograph_pause", AG_REASON_REQUEST, why, 0, 1};
     count_cut(stream, &cut);
 }
 
-void ag_account_trial(struct ag_stream *stream, uint64_t ops)
+void ag_account_eager(struct ag_stream *stream, enum ag_why why)
 {
-    stream->counters.trials += ops;
-    stream->cuts.told += ops;
+    if (why >= AG_WHY_PAUSED)
+        count_cut(stream, &(struct ag_cut){ag_cause, AG_REASON_STREAM_BARRIER, why, 1, 1});
 }
 
 /* -- Traces -------------------------------------------------------------------- */
@@ -124,26 +128,9 @@ static void count_name(struct ag_trace_account *account, const char *name)
     account->kernels[i].count++;
 }
 
-/* What the stream issued before its first trace of the path to a leaf: what came of it so far, as
-   far as nothing else is known of so many ops. */
-static void count_first_rounds(struct ag_stream *stream, const struct ag_node *leaf, uint32_t times)
-{
-    struct ag_counters *c = &stream->counters;
-    uint64_t eager = c->ops - c->replayed, told = stream->cuts.told;
-    uint64_t ops = (uint64_t)leaf->depth * times;
-    uint64_t left = eager > told ? eager - told : 0;
-    if (leaf->trace != NULL)
-        return;
-    ops = ops < left ? ops : left;
-    c->first_rounds += ops;
-    stream->cuts.told += ops;
-}
-
-void ag_account_trace(struct ag_stream *stream, struct ag_trace *trace, const struct ag_node *leaf,
-                      uint32_t times)
+void ag_account_trace(struct ag_stream *stream, struct ag_trace *trace)
 {
     struct ag_trace_account *account = NULL;
-    count_first_rounds(stream, leaf, times);
     if (atomic_fetch_add(&trace_count, 1) < MOST_TRACES)
         account = calloc(1, sizeof *account);
     if (account == NULL) {
@@ -216,11 +203,11 @@ static void add_counters(struct ag_counters *sum, const struct ag_counters *more
     sum->duels += more->duels;
     sum->duels_lost += more->duels_lost;
     sum->waited += more->waited;
-    sum->first_rounds += more->first_rounds;
-    sum->trials += more->trials;
     sum->errors += more->errors;
     for (unsigned i = 0; i < AG_REASON_COUNT; i++)
-        sum->flushes[i] += more->flushes[i];
+        sum->flushes[i] += more->flushes[i], sum->given_up[i] += more->given_up[i];
+    for (unsigned i = 0; i < AG_WHY_COUNT; i++)
+        sum->eager[i] += more->eager[i];
     for (unsigned i = 0; i < AG_REFUSAL_COUNT; i++)
         sum->refusals[i] += more->refusals[i];
 }
@@ -233,16 +220,41 @@ static pthread_mutex_t peek_lock = PTHREAD_MUTEX_INITIALIZER;
 static void see(struct ag_stream *stream)
 {
     stream->seen.counters = stream->counters;
+    stream->seen.counters.eager[ag_eager_why(stream)] += ag_eager_open(stream);
     stream->seen.live = stream->id.live && !stream->id.vacant;
+}
+
+/* Ops of the stream that passed without its lock. */
+static uint64_t passed_by(const struct ag_stream *stream, struct ag_counters *sum)
+{
+    uint64_t passed = atomic_load_explicit(&stream->issuer.passed, memory_order_relaxed);
+    uint64_t copies = ag_copies_passed(stream);
+    copies = copies < passed ? copies : passed;
+    sum->eager[AG_WHY_UNSEEN] += copies;
+    sum->eager[AG_WHY_REST] += passed - copies;
+    return passed;
+}
+
+/* Ops that were neither replayed nor counted as eager: those that are held. */
+static uint64_t held(const struct ag_counters *sum)
+{
+    uint64_t told = sum->replayed;
+    for (unsigned i = 0; i < AG_REASON_COUNT; i++)
+        told += sum->given_up[i];
+    for (unsigned i = 0; i < AG_WHY_COUNT; i++)
+        told += sum->eager[i];
+    return sum->ops > told ? sum->ops - told : 0;
 }
 
 /* Adds what no stream's counters have. Last: who had a stream's lock may have counted an error. */
 static void add_others(struct ag_counters *sum)
 {
+    uint64_t unfollowed = atomic_load(&ag_unfollowed_ops) + ag_young_ops();
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next)
-        sum->unwatched += atomic_load_explicit(&stream->issuer.passed, memory_order_relaxed);
-    sum->unwatched += atomic_load(&ag_unfollowed_ops) + ag_young_ops();
-    sum->ops += sum->unwatched;
+        sum->ops += passed_by(stream, sum);
+    sum->eager[AG_WHY_UNFOLLOWED] += unfollowed;
+    sum->ops += unfollowed;
+    sum->eager[AG_WHY_HELD] = held(sum);
     sum->errors += atomic_load(&ag_context_errors) + atomic_load(&ag_setting_errors);
 }
 
@@ -293,6 +305,8 @@ AG_UNINSTRUMENTED static void look_at(const struct ag_stream *stream, struct loo
     static const char *const kinds[] = {"blocking", "nonblocking", "legacy", "per_thread"};
     copy_words(&looked->counters, &stream->counters, sizeof looked->counters);
     copy_words(&looked->cuts, &stream->cuts, sizeof looked->cuts);
+    if (stream->seq.state == AG_RECORDING && looked->counters.ops > stream->eager.from)
+        looked->counters.eager[ag_eager_why(stream)] += looked->counters.ops - stream->eager.from;
     looked->account = (struct ag_stream_account){
         .number = stream->id.number,
         .lives = stream->id.lives,

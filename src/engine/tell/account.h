@@ -27,21 +27,31 @@ extern bool ag_accounting;
 /* All want the stream's lock. */
 
 /* The stream's sequence ends, for a reason and by the call under way. So many ops of the sequence
-   are not replayed for that. */
-void ag_account_cut(struct ag_stream *stream, enum ag_reason reason, uint64_t ops);
+   are not replayed for that; `why`: why they were not held (AG_WHY_HELD: they were). */
+void ag_account_cut(struct ag_stream *stream, enum ag_reason reason, enum ag_why why, uint64_t ops);
 
 /* The op under way, which can be in no graph, ends the open sequence, if there is one. */
-void ag_account_alone(struct ag_stream *stream, bool open);
+void ag_account_alone(struct ag_stream *stream, enum ag_why why, bool open);
 
-/* So many ops went out eagerly in a block of a duel. */
-void ag_account_trial(struct ag_stream *stream, uint64_t ops);
+/* The op under way is not held, though its kind can be. */
+void ag_account_eager(struct ag_stream *stream, enum ag_why why);
 
-/* A trace of the path to a leaf was made. The path had to come so many times for it. */
-void ag_account_trace(struct ag_stream *stream, struct ag_trace *trace, const struct ag_node *leaf,
-                      uint32_t times);
+/* A trace was made. */
+void ag_account_trace(struct ag_stream *stream, struct ag_trace *trace);
 
 /* The trace has been replayed in the stream, which set the arguments of so many nodes. */
 void ag_account_replay(struct ag_stream *stream, const struct ag_trace *trace, uint64_t patches);
+
+/* It is known now why so many of the ops that no graph had were eager. Returns how many of them
+   were counted as such. In any case, with the stream's lock. */
+static inline uint64_t ag_account_moves(struct ag_stream *stream, enum ag_why why, uint64_t ops)
+{
+    uint64_t *eager = stream->counters.eager;
+    ops = ops < eager[AG_WHY_NOVEL] ? ops : eager[AG_WHY_NOVEL];
+    eager[AG_WHY_NOVEL] -= ops;
+    eager[why] += ops;
+    return ops;
+}
 
 /* -- All streams; no lock may be held ------------------------------------------ */
 

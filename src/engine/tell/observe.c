@@ -6,6 +6,7 @@
 
 #include "driver/driver.h"
 #include "engine/hot.h"
+#include "engine/stream/eager.h"
 #include "graph/function.h"
 #include "graph/node.h"
 
@@ -123,6 +124,8 @@ static _Thread_local struct {
     uint32_t stream;
     uint64_t sequence;
     const struct ag_read_call *read; /* the call that it belongs to, which goes on; NULL: no read */
+    const struct ag_stream *of;      /* has the reason why the op is not held; NULL: `why` has */
+    enum ag_why why;
 } last __attribute__((tls_model("initial-exec")));
 
 enum { OP_WORDS = 3, SHAPE_WORDS = 4 };
@@ -144,6 +147,8 @@ static struct ag_record *op_begin(const struct ag_stream *stream, unsigned kind,
                                   size_t words, size_t size)
 {
     last.read = NULL;
+    last.of = stream;
+    last.why = AG_WHY_UNFOLLOWED;
     last.stream = stream != NULL ? stream->id.number : 0;
     last.sequence = stream != NULL ? ag_note_number(stream) + 1 : 0;
     struct ag_record *record = ag_record_begin(AG_RECORD_OP, kind, last.stream, 0, words);
@@ -308,6 +313,12 @@ void ag_note_read(const struct ag_stream *stream, const struct ag_read_call *cal
     last.read = call;
 }
 
+void ag_note_why(enum ag_why why)
+{
+    last.of = NULL;
+    last.why = why;
+}
+
 void ag_note_read_begins(void)
 {
     last.read = NULL;
@@ -333,7 +344,8 @@ void ag_observe_return(CUresult result)
     last.read = NULL;
     if (last.sequence == NO_OP)
         return;
-    struct ag_record *record = ag_record_begin(AG_RECORD_RETURN, 0, last.stream, 0, 2);
+    enum ag_why why = last.of != NULL ? ag_eager_why(last.of) : last.why;
+    struct ag_record *record = ag_record_begin(AG_RECORD_RETURN, why, last.stream, 0, 2);
     if (record == NULL)
         return;
     record->word[0] = last.sequence;

@@ -22,6 +22,9 @@ void ag_note_value(const struct ag_stream *stream, const struct ag_value_call *c
 void ag_note_read(const struct ag_stream *stream,
                   const struct ag_read_call *call); /* a barrier where `stream` is NULL */
 
+/* Why the op that was told of last is not held, where its stream does not know: for its RETURN. */
+void ag_note_why(enum ag_why why);
+
 /* The thread calls for a read. It may have left the one before by a longjmp. */
 void ag_note_read_begins(void);
 
