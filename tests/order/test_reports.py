@@ -26,6 +26,7 @@ UNREPEATED = {"look_ups", "unload_beside", "stands_still", "goes_back", "fails"}
 OWN_LOG = {"interleaved", "substream", "orphan_memory", "captures_beside", "default_streams", "unload_beside", "no_context",
            "thread_locals", "constructor", "child_exits", "exit_calls", "allocator"}
 STATUS = {"exit_calls": 7}
+TRIES = 5  # on a busy machine a short loop may be over before the thread that makes graphs has made one
 
 
 def options(scenario, **env):
@@ -43,12 +44,15 @@ def test_report(program, scenario):
     plain = helpers.run_logged(command, preload=False, **options(scenario, **PROGRAMS[program]))
     assert plain.stdout != "" and plain.stderr == ""
     for settings in ({}, HELD):
-        done = helpers.run_logged(command, **options(scenario, **PROGRAMS[program] | settings))
-        assert (done.stdout, done.stderr) == (plain.stdout, "")
-        if scenario not in OWN_LOG:
-            assert done.log == plain.log
-        assert done.report["errors"] == 0
-        assert done.report["replays"] > 0 or scenario in UNREPEATED
+        replays, tries = 0, 0
+        while tries == 0 or (replays == 0 and scenario not in UNREPEATED and tries < TRIES):
+            done = helpers.run_logged(command, **options(scenario, **PROGRAMS[program] | settings))
+            assert (done.stdout, done.stderr) == (plain.stdout, "")
+            if scenario not in OWN_LOG:
+                assert done.log == plain.log
+            assert done.report["errors"] == 0
+            replays, tries = done.report["replays"], tries + 1
+        assert replays > 0 or scenario in UNREPEATED
 
 
 @pytest.mark.parametrize("sample", ["last_error", "loader", "callbacks"])

@@ -71,20 +71,36 @@ void ag_engine_launch_unseen(void)
     ag_issuer_launches_unseen();
 }
 
-void ag_engine_stream_works(CUstream handle, bool ptsz)
+/* The state of a stream that gets work which is no op, as an op would find it. NULL: it has none;
+   *young: it is young. */
+static struct ag_stream *begin_work(CUstream handle, bool ptsz, bool *young)
 {
     CUcontext current = ag_context_current();
-    if (!AG_MUTANT(host_work_takes_no_queue) && !ag_enter_young(handle, ptsz, current))
-        (void)ag_stream_find(handle, ptsz, current); /* counted where it is made */
+    const struct ag_found *found = ag_stream_slot(handle);
+    *young = false;
+    if (ag_stream_is_found(found, handle, ptsz, current))
+        return found->stream;
+    struct ag_stream *stream = ag_enter_find(handle, ptsz, current, true);
+    *young = stream == NULL && ag_young_has(handle);
+    if (*young) /* the op that was counted is none */
+        atomic_fetch_sub_explicit(&ag_unfollowed_ops, 1, memory_order_relaxed);
+    return stream;
+}
+
+void ag_engine_stream_works(CUstream handle, bool ptsz)
+{
+    bool young;
+    if (!AG_MUTANT(host_work_takes_no_queue))
+        (void)begin_work(handle, ptsz, &young); /* counted where it is made */
 }
 
 void ag_engine_stream_used(CUstream handle, bool ptsz)
 {
-    CUcontext current = ag_context_current();
+    bool young;
     ag_event_unseen(); /* a graph may record any */
-    if (ag_enter_young(handle, ptsz, current))
+    struct ag_stream *stream = begin_work(handle, ptsz, &young);
+    if (young)
         return;
-    struct ag_stream *stream = ag_stream_find(handle, ptsz, current);
     if (stream == NULL) {
         ag_issuer_launches_unseen();
         return;
