@@ -72,7 +72,7 @@ void ag_engine_launch_unseen(void)
 }
 
 /* The state of a stream that gets work which is no op, as an op would find it. NULL: it has none;
-   *young: it is young. */
+ *young: it is young. */
 static struct ag_stream *begin_work(CUstream handle, bool ptsz, bool *young)
 {
     CUcontext current = ag_context_current();
