@@ -15,7 +15,8 @@
 /* So many next copies count as such without a look. */
 static inline void ag_copies_give(struct ag_copies *copies, uint32_t next)
 {
-    copies->given += next - atomic_load_explicit(&copies->next, memory_order_relaxed);
+    uint32_t more = next - atomic_load_explicit(&copies->next, memory_order_relaxed);
+    atomic_fetch_add_explicit(&copies->given, more, memory_order_relaxed);
     atomic_store_explicit(&copies->next, next, memory_order_relaxed);
 }
 
@@ -65,8 +66,9 @@ static inline void ag_copies_closed(struct ag_stream *stream, uint32_t depth)
 static inline uint64_t ag_copies_passed(const struct ag_stream *stream)
 {
     const struct ag_copies *copies = &stream->copies;
-    uint64_t taken = copies->given - atomic_load_explicit(&copies->next, memory_order_relaxed);
-    uint64_t locked = stream->counters.eager[AG_WHY_UNSEEN];
+    uint64_t taken = atomic_load_explicit(&copies->given, memory_order_relaxed) -
+                     atomic_load_explicit(&copies->next, memory_order_relaxed);
+    uint64_t locked = stream->seen.counters.eager[AG_WHY_UNSEEN];
     return taken > locked ? taken - locked : 0;
 }
 
