@@ -224,13 +224,13 @@ def nobody(data):
 
 def elsewhere(data):
     """[(ops, words, explanation)] of the eager ops that no call is to blame for."""
+    if says_all(data):
+        return nobody(data)
     ops, eager, shown = data["ops"], data["eager_ops"] or {}, obstacles(data)
     named = [(eager.get("first_rounds", 0), "first rounds", "work that came before there was a graph of it"),
              (eager.get("trials", 0), "trials", "launched as the program does, to see which way is faster"),
              (eager.get("unwatched", 0), "not watched", "graphs were no faster when both ways were tried"
               if data.get("duels_lost") else "nothing seemed to repeat for long")]
-    if says_all(data):
-        return nobody(data)
     if data["cuts"] is None:
         return [(ops["eager"], "not replayed", "older reports do not say why")] if ops["eager"] else []
     blamed = {False: 0, True: 0}

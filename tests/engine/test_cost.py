@@ -52,9 +52,9 @@ CEILINGS = {
     "poll": 570,
     "alone": 1920,
     "beside": 1925,
-    "stream": 3465,
+    "stream": 3470,
     "young": 1510,
-    "crowd": 3465,
+    "crowd": 3470,
     "fork": 1140,
     "uploads": 5550,
 }

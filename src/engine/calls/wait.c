@@ -71,8 +71,8 @@ void ag_engine_launch_unseen(void)
     ag_issuer_launches_unseen();
 }
 
-/* The state of a stream that gets work which is no op, as an op would find it. NULL: it has none;
- *young: it is young. */
+/* The state of a stream that gets work which is no op, as an op would find it. NULL: it has none.
+   Sets `young`: whether the stream is young. */
 static struct ag_stream *begin_work(CUstream handle, bool ptsz, bool *young)
 {
     CUcontext current = ag_context_current();

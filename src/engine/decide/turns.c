@@ -185,7 +185,8 @@ bool ag_turns_pass(struct ag_stream *stream, uint64_t mark)
     if (rec->cursor->depth != 0)
         return false;
     bool rests = ag_recorder_rests(rec);
-    bool learns = ag_issuer_issued(stream) - stream->turn.began < 8 * AG_DUEL_BLOCK;
+    enum { LEARNS = 8 * AG_DUEL_BLOCK }; /* ops of a rest: what kinds of them the stream has */
+    bool learns = ag_issuer_issued(stream) - stream->turn.began < LEARNS;
     stream->turn.known |= mark;
     if (rests && learns) {
         ag_recorder_lets_pass(rec, mark);

@@ -12,11 +12,18 @@
 
 #include "engine/stream/stream.h"
 
+/* `more` next copies, or one that counts as such with the lock (-1). */
+static inline void ag_copies_expect(struct ag_copies *copies, int64_t more)
+{
+    uint64_t before = atomic_load_explicit(&copies->expected, memory_order_relaxed);
+    atomic_store_explicit(&copies->expected, before + (uint64_t)more, memory_order_relaxed);
+}
+
 /* So many next copies count as such without a look. */
 static inline void ag_copies_give(struct ag_copies *copies, uint32_t next)
 {
-    uint32_t more = next - atomic_load_explicit(&copies->next, memory_order_relaxed);
-    atomic_fetch_add_explicit(&copies->given, more, memory_order_relaxed);
+    int64_t before = atomic_load_explicit(&copies->next, memory_order_relaxed);
+    ag_copies_expect(copies, (int64_t)next - before);
     atomic_store_explicit(&copies->next, next, memory_order_relaxed);
 }
 
@@ -46,7 +53,10 @@ static inline bool ag_copies_take(_Atomic uint32_t *number)
    caller looks, and says whether it can be. */
 static inline bool ag_copies_skip(struct ag_stream *stream)
 {
-    return ag_copies_take(&stream->copies.next);
+    if (!ag_copies_take(&stream->copies.next))
+        return false;
+    ag_copies_expect(&stream->copies, -1);
+    return true;
 }
 
 /* The stream's next copy has been looked at; `described`: it can be held. `begins`: it is from the
@@ -62,14 +72,12 @@ static inline void ag_copies_closed(struct ag_stream *stream, uint32_t depth)
         ag_copies_closed_slow(stream, depth);
 }
 
-/* Copies that counted as such, and passed without the stream's lock; about. */
+/* Copies that counted as such, and passed without the stream's lock. Also without it. */
 static inline uint64_t ag_copies_passed(const struct ag_stream *stream)
 {
-    const struct ag_copies *copies = &stream->copies;
-    uint64_t taken = atomic_load_explicit(&copies->given, memory_order_relaxed) -
-                     atomic_load_explicit(&copies->next, memory_order_relaxed);
-    uint64_t locked = stream->seen.counters.eager[AG_WHY_UNSEEN];
-    return taken > locked ? taken - locked : 0;
+    int64_t passed = (int64_t)atomic_load_explicit(&stream->copies.expected, memory_order_relaxed) -
+                     (int64_t)atomic_load_explicit(&stream->copies.next, memory_order_relaxed);
+    return passed > 0 ? (uint64_t)passed : 0;
 }
 
 #endif

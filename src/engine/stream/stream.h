@@ -203,7 +203,8 @@ struct ag_copies {
     struct ag_backoff again; /* how many they are */
     uint32_t alone;          /* sequences in a row, each a copy from the host by itself */
     bool begins;             /* such a copy has been looked at between two sequences */
-    _Atomic uint64_t given;  /* of them so far, in all lives */
+    _Atomic uint64_t
+        expected; /* `next`, and those that have passed without the lock in all lives */
 };
 
 /* eager.h: ops that went out eagerly. */
