@@ -133,7 +133,7 @@ def test_a_file_that_is_left_over_is_replaced(tmp_path):
 def test_a_file_that_cannot_be_made(tmp_path):
     """A directory stands in its place: one line, and the program goes on."""
     script = tmp_path / "start"
-    script.write_text("#!/bin/sh\nmkdir /dev/shm/autograph.$(id -u).$$\nexec \"$@\"\n")
+    script.write_text("#!/bin/sh\nf=/dev/shm/autograph.$(id -u).$$\nrm -f $f\nmkdir $f\nexec \"$@\"\n")
     with subprocess.Popen(["/bin/sh", script, compiled.program("observe_live")], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           env=helpers.environment(env={"AUTOGRAPH_REPORT_LIVE": "1"})) as process:
