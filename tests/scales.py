@@ -12,14 +12,14 @@ import helpers
 
 # Not in a quick check: what takes many seconds, and has less to say of a change that is half done.
 FROM_NORMAL = {
-    "test_turns.py", "test_bench.py", "test_budget.py", "test_bypass.py", "test_cost.py", "test_cut.py",
+    "test_trials.py", "test_bench.py", "test_budget.py", "test_bypass.py", "test_cost.py", "test_cut.py",
     "test_descriptors.py", "test_doctor.py", "test_drivers.py", "test_faults.py",
     "test_inherit.py",
-    "test_launch.py", "test_memory.py", "test_newer.py", "test_on_gpu.py", "test_pace.py", "test_packaging.py",
+    "test_launch.py", "test_memory.py", "test_newer.py", "test_on_gpu.py", "test_launch_model.py", "test_packaging.py",
     "test_patterns.py", "test_peers.py", "test_queues.py", "test_real.py", "test_refused.py",
     "test_bad_input.py", "test_report_command.py", "test_reports.py", "test_sandbox.py", "test_scripts.py", "test_settings.py", "test_terminal.py",
     "test_trace_tools.py", "test_traces.py",
-    "test_duel.py", "test_variables.py", "test_variants.py", "test_verify.py", "test_young.py",
+    "test_trial.py", "test_variables.py", "test_variants.py", "test_verify.py", "test_untracked.py",
     "test_branches.py::test_a_branch_comes_behind_an_op_that_found_no_room",
     "test_build.py::test_a_release_is_complete",
     "test_build.py::test_an_edited_configuration_file_is_kept",

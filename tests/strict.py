@@ -22,8 +22,8 @@ SUBMITS = re.compile(r"cuLaunch|cuMem\w*Async|cuMemset|cuEventRecord|cuStreamWai
 
 
 # Faults that are known and not mended: docs/semantics.md, "Known gaps". Each goes with its gap.
-OPEN = {("room", "ag_late_look"), ("alone", "ag_late_look"),  # the watchdog waits for room in a full stream
-        # The driver refuses a guest's stream or a relay a wait for an event, or its record there: the host waits.
+OPEN = {("room", "ag_overdue_look"), ("alone", "ag_overdue_look"),  # the watchdog waits for room in a full stream
+        # The driver refuses a branch's stream or a relay a wait for an event, or its record there: the host waits.
         ("wait", "wait_for"), ("wait", "ag_relay_absorb"),
         ("load", "ag_setter_repeats")}  # a setter of a kernel that is not known loads it
 
@@ -38,7 +38,7 @@ def is_excused(kind, path):
     if kind == "load":  # the program's call is about to load the kernel, and all that is held has been submitted
         return "ag_barrier_load" in path
     # A thread that leaves the process has asked for it, and waits; nothing is held by others any more.
-    return kind == "room" and "ag_late_serve" in path
+    return kind == "room" and "ag_overdue_serve" in path
 
 
 def new_file():

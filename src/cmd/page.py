@@ -90,7 +90,7 @@ WORDS = {
     "sequence": "Operations of one stream that the library takes together. One that comes often becomes a graph.",
     "watchdog": "The library held operations back for as long as it may, and then launched them one by one.",
     "side exit": "The program left a sequence that the library held back: its operations went out one by one.",
-    "duel": "A trial of both ways in turn. The way that is faster stays.",
+    "trial": "Both ways in turn. The way that is faster stays.",
 }
 
 
@@ -275,7 +275,7 @@ def body(data, trace):
         parts.append(timeline.show(trace))
     parts += [part(data) for part, name in ((streams, "streams"), (traces, "trace_list"), (regions, "regions"))
               if data[name]]
-    facts = (explained(fact, "operation", "patched", "side exit", "duel") for fact in report.facts(data))
+    facts = (explained(fact, "operation", "patched", "side exit", "trial") for fact in report.facts(data))
     parts.append("<h2>Run</h2>" + "".join(f'<p class="soft">{fact}</p>' for fact in facts))
     return "".join(parts)
 

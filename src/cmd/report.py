@@ -186,7 +186,7 @@ def facts(data):
         plural(data["patches"], "argument") + " patched", plural(data["side_exits"], "side exit"),
         plural(data["errors"], "error")]))
     if data.get("duels"):
-        lines.append(f"{plural(data['duels'], 'duel')} of both ways, {count(data['duels_lost'])} lost by graphs"
+        lines.append(f"{plural(data['duels'], 'trial')} of both ways, {count(data['duels_lost'])} lost by graphs"
                      + (f"; the last: {duration(data['held_ns'] / 1e3)} for an operation with graphs, "
                         f"{duration(data['eager_ns'] / 1e3)} without" if data.get("eager_ns") is not None else ""))
     if data.get("options"):

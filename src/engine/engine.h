@@ -76,7 +76,7 @@ bool ag_engine_stream_rests(CUstream stream);
 /* ag_engine_stream_rests() without a call, where ag_passing has the answer. */
 static inline bool ag_engine_rests(CUstream stream)
 {
-    return atomic_load(&ag_listeners) == 0 &&
+    return atomic_load(&ag_subscribers) == 0 &&
            (((ag_passing.key | 2) == ag_passing_key(stream, true) &&
              ag_passing.heads != AG_COPIES_PASS &&
              atomic_load_explicit(ag_passing.left, memory_order_relaxed) > 1) ||
@@ -87,7 +87,7 @@ static inline bool ag_engine_rests(CUstream stream)
 static inline bool ag_engine_still_passes(CUstream stream, bool ptsz, enum ag_op_kind kind,
                                           CUfunction func, uint32_t grid)
 {
-    if (ag_passing.key != ag_passing_key(stream, ptsz) || atomic_load(&ag_listeners) != 0 ||
+    if (ag_passing.key != ag_passing_key(stream, ptsz) || atomic_load(&ag_subscribers) != 0 ||
         (__builtin_expect(ag_passing.heads != 0, 0) &&
          !(kind == AG_OP_COPY && ag_passing.heads == AG_COPIES_PASS) &&
          (ag_passing.heads & ag_mark(kind, func, grid)) != 0) ||
@@ -232,8 +232,8 @@ void ag_engine_waited(void);
  * the host waits for a whole context (NULL: the current one): the number of its streams that have
  * gone with work left. After the wait: tells that the work of so many is done.
  */
-unsigned ag_engine_left(CUcontext context);
-void ag_engine_settled(CUcontext context, unsigned left);
+unsigned ag_engine_orphans(CUcontext context);
+void ag_engine_orphans_done(CUcontext context, unsigned left);
 
 /*
  * Saves a question. When a stream is destroyed the engine must know whether it has work left, and

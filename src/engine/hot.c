@@ -5,16 +5,16 @@
 _Atomic bool ag_engine_on;
 _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec")));
 
-_Atomic unsigned ag_listeners;
+_Atomic unsigned ag_subscribers;
 _Atomic unsigned ag_file_listens;
-_Atomic unsigned ag_curious_streams;
+_Atomic unsigned ag_next_subscribers;
 _Atomic unsigned ag_event_streams;
 _Atomic bool ag_graphs_wait;
 _Atomic bool ag_graphs_free;
 
 _Atomic unsigned ag_refused;
 _Atomic unsigned ag_wanted_traces;
-_Atomic unsigned ag_unsettled;
+_Atomic unsigned ag_any_orphans;
 _Atomic bool ag_streams_go;
 
 _Atomic uint64_t ag_memory_state = 2; /* no answer's yet */
@@ -30,5 +30,5 @@ _Atomic int ag_pauses;
 _Atomic unsigned ag_capture_breakers;
 _Atomic unsigned ag_captures_beginning;
 
-_Atomic uint64_t ag_unfollowed_ops;
-_Atomic bool ag_unfollowed_kernels;
+_Atomic uint64_t ag_stateless_ops;
+_Atomic bool ag_stateless_kernels;

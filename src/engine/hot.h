@@ -35,7 +35,7 @@ extern _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec"))
 /* -- Who wants to hear of barriers ------------------------------------------- */
 
 /*
- * The number of listeners: those that must hear of every barrier. They are the trace file and the
+ * The number of subscribers: those that must hear of every barrier. They are the trace file and the
  * streams that have an open sequence, or whose ops went out through a relay. While the word is zero
  * a barrier door has nothing to do: this load and its branch are all that a pass-through call pays.
  * Raised: by ag_stream_update() (stream.c), when a sequence opens or a relay is used; by the trace
@@ -43,30 +43,30 @@ extern _Thread_local unsigned ag_depth __attribute__((tls_model("initial-exec"))
  * Lowered: by ag_stream_update(), when no sequence is open and the relay is absorbed or forgotten.
  * Zero in a forked child (preload/start.c).
  */
-extern _Atomic unsigned ag_listeners;
+extern _Atomic unsigned ag_subscribers;
 
-/* 1 while the trace file is one of ag_listeners. Set once, before the first op (watch.c). */
+/* 1 while the trace file is one of ag_subscribers. Set once, before the first op (watch.c). */
 extern _Atomic unsigned ag_file_listens;
 
 /*
  * The number of streams that want to hear of the next barrier even though they hold nothing: the
  * barrier shows how often the program waits, and where its sequences begin.
- * Raised and lowered: by ag_sequence_be_curious() (sequence.c).
+ * Raised and lowered: by ag_sequence_subscribe() (sequence.c).
  * Zero in a forked child (preload/start.c).
  */
-extern _Atomic unsigned ag_curious_streams;
+extern _Atomic unsigned ag_next_subscribers;
 
 /* Whether the engine wants to hear of a barrier. */
 static inline bool ag_engine_listens(void)
 {
-    return atomic_load(&ag_listeners) != 0 ||
-           atomic_load_explicit(&ag_curious_streams, memory_order_relaxed) != 0;
+    return atomic_load(&ag_subscribers) != 0 ||
+           atomic_load_explicit(&ag_next_subscribers, memory_order_relaxed) != 0;
 }
 
 /* Whether something may be held: some stream listens. */
 static inline bool ag_anything_held(void)
 {
-    return atomic_load(&ag_listeners) >
+    return atomic_load(&ag_subscribers) >
            atomic_load_explicit(&ag_file_listens, memory_order_relaxed);
 }
 
@@ -105,18 +105,18 @@ extern _Atomic unsigned ag_refused;
  * The number of hot sequences that have no graph yet, because making another exec might wait for
  * running kernels, and of traces that are buried, because destroying theirs might. While it is not
  * 0, doors call ag_engine_waited() after the host has waited.
- * Raised: when a sequence finds no room (execs.c), or a trace is buried (aside.c).
- * Lowered: when the stream's list is emptied (execs.c), or the trace destroyed (aside.c).
+ * Raised: when a sequence finds no room (execs.c), or a trace is buried (helper.c).
+ * Lowered: when the stream's list is emptied (execs.c), or the trace destroyed (helper.c).
  */
 extern _Atomic unsigned ag_wanted_traces;
 
 /*
- * The number of places in the contexts' lists of what was left behind (left.h). While it is not 0,
- * doors call ag_engine_left() and ag_engine_settled() around waits for a context.
- * Raised: when a stream goes with work, or a thread launches unseen (left.c).
- * Lowered: when that work is done, or the context goes (left.c).
+ * The number of places in the contexts' lists of what was left behind (orphans.h). While it is not
+ * 0, doors call ag_engine_orphans() and ag_engine_orphans_done() around waits for a context.
+ * Raised: when a stream goes with work, or a thread launches unseen (orphans.c).
+ * Lowered: when that work is done, or the context goes (orphans.c).
  */
-extern _Atomic unsigned ag_unsettled;
+extern _Atomic unsigned ag_any_orphans;
 
 /* Streams go that have a state: doors tell of waits. Set: when the first such stream is destroyed
    (life.c), or a default stream of a thread gets a state (registry.c). Never cleared. */
@@ -173,7 +173,7 @@ extern _Thread_local const char *ag_cause __attribute__((tls_model("initial-exec
 extern const char ag_cause_kernel[];
 
 /*
- * What the calling thread has done that says where its blocks begin (turns.h), and whether a door
+ * What the calling thread has done that says where its blocks begin (trials.h), and whether a door
  * is to call the engine. Raised: by the doors of such calls (preload/) and by read.c, pinned.c.
  * Lowered: `reads`, by read.c; `told`, by poll.c.
  */
@@ -234,13 +234,13 @@ static inline bool ag_captures_about(void)
 
 /* -- What the engine does not follow ----------------------------------------- */
 
-/* Ops in streams that have no state. Raised: by each (enter.c), or when a young stream gets a state
-   or goes (young.c). Never lowered. */
-extern _Atomic uint64_t ag_unfollowed_ops;
+/* Ops in streams that have no state. Raised: by each (enter.c), or when an untracked stream gets a
+   state or goes (untracked.c). Never lowered. */
+extern _Atomic uint64_t ag_stateless_ops;
 
-/* A thread has launched where no door sees it (left.h), and any may do so again: another thread
-   makes graphs (aside.c). Set: issuer.c. Never cleared. */
-extern _Atomic bool ag_unfollowed_kernels;
+/* A thread has launched where no door sees it (orphans.h), and any may do so again: another thread
+   makes graphs (helper.c). Set: issuer.c. Never cleared. */
+extern _Atomic bool ag_stateless_kernels;
 
 #pragma GCC visibility pop
 

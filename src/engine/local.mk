@@ -7,27 +7,27 @@ engine_sources = \
 	src/engine/calls/watch.c src/engine/calls/watch.h \
 	src/engine/order/barrier.c src/engine/order/barrier.h src/engine/order/enter.c src/engine/order/enter.h \
 	src/engine/order/find.c src/engine/order/find.h src/engine/order/fork.c src/engine/order/fork.h \
-	src/engine/order/late.c src/engine/order/late.h src/engine/order/settle.c src/engine/order/settle.h \
+	src/engine/order/overdue.c src/engine/order/overdue.h src/engine/order/event_flush.c src/engine/order/event_flush.h \
 	src/engine/replay/execs.c src/engine/replay/execs.h src/engine/replay/hold.c src/engine/replay/hold.h \
 	src/engine/replay/limbo.c src/engine/replay/limbo.h src/engine/replay/make.c src/engine/replay/make.h \
 	src/engine/replay/op.c src/engine/replay/op.h src/engine/replay/registry.c src/engine/replay/registry.h \
 	src/engine/replay/relay.c src/engine/replay/relay.h src/engine/replay/staging.c src/engine/replay/staging.h \
 	src/engine/replay/submit.c src/engine/replay/submit.h \
-	src/engine/decide/credit.c src/engine/decide/credit.h src/engine/decide/pace.c src/engine/decide/pace.h \
-	src/engine/decide/turns.c src/engine/decide/turns.h \
+	src/engine/decide/budget.c src/engine/decide/budget.h src/engine/decide/launch_model.c src/engine/decide/launch_model.h \
+	src/engine/decide/trials.c src/engine/decide/trials.h \
 	src/engine/tell/account.c src/engine/tell/account.h src/engine/tell/learnt.c src/engine/tell/learnt.h \
 	src/engine/tell/observe.c src/engine/tell/observe.h \
-	src/engine/stream/aside.c src/engine/stream/aside.h src/engine/stream/copies.c src/engine/stream/copies.h \
+	src/engine/stream/helper.c src/engine/stream/helper.h src/engine/stream/copies.c src/engine/stream/copies.h \
 	src/engine/stream/describe.c src/engine/stream/describe.h src/engine/stream/eager.h src/engine/stream/event.c \
-	src/engine/stream/event.h src/engine/stream/failure.c src/engine/stream/failure.h src/engine/stream/guests.c \
-	src/engine/stream/guests.h src/engine/stream/issuer.c src/engine/stream/issuer.h \
+	src/engine/stream/event.h src/engine/stream/failure.c src/engine/stream/failure.h src/engine/stream/branches.c \
+	src/engine/stream/branches.h src/engine/stream/issuer.c src/engine/stream/issuer.h \
 	src/engine/stream/outstanding.c src/engine/stream/outstanding.h src/engine/stream/paths.c \
 	src/engine/stream/paths.h src/engine/stream/pinned.c src/engine/stream/pinned.h src/engine/stream/sequence.c \
-	src/engine/stream/sequence.h src/engine/stream/stream.c src/engine/stream/stream.h src/engine/stream/young.c \
-	src/engine/stream/young.h \
+	src/engine/stream/sequence.h src/engine/stream/stream.c src/engine/stream/stream.h src/engine/stream/untracked.c \
+	src/engine/stream/untracked.h \
 	src/engine/context/context.c src/engine/context/context.h src/engine/context/fetch.c \
-	src/engine/context/fetch.h src/engine/context/fetch_image.S src/engine/context/left.c \
-	src/engine/context/left.h src/engine/context/memory.c src/engine/context/memory.h src/engine/context/query.c \
+	src/engine/context/fetch.h src/engine/context/fetch_image.S src/engine/context/orphans.c \
+	src/engine/context/orphans.h src/engine/context/memory.c src/engine/context/memory.h src/engine/context/query.c \
 	src/engine/context/query.h \
 	src/engine/base/branch.h src/engine/base/clock.c src/engine/base/clock.h src/engine/base/facts.c \
 	src/engine/base/facts.h src/engine/base/handle.c src/engine/base/handle.h src/engine/base/lock.c \
@@ -38,7 +38,7 @@ engine_sources = \
 	src/graph/setting.h src/graph/shape.c src/graph/shape.h src/graph/step.h src/graph/trace.c src/graph/trace.h \
 	src/graph/variant.c src/graph/variant.h src/graph/words.h \
 	src/driver/limits.def src/driver/limits.h \
-	src/policy/backoff.h src/policy/duel.c src/policy/duel.h src/policy/policy.def src/policy/policy.h \
+	src/policy/backoff.h src/policy/trial.c src/policy/trial.h src/policy/policy.def src/policy/policy.h \
 	src/trace/known.c src/trace/known.h src/trace/op.c src/trace/op.h src/trace/recorder.c src/trace/recorder.h \
 	src/trace/recording.h src/trace/repeat.c src/trace/repeat.h src/trace/rest.c src/trace/rest.h \
 	src/trace/tree.c src/trace/tree.h

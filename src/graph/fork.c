@@ -144,7 +144,7 @@ bool ag_fork_find(struct ag_step *step, uint32_t length, bool all, struct ag_end
         unsigned branch = ag_op_branch(&step[i].node->op);
         ends->last[branch] = (uint8_t)i;
         ends->branches = (uint8_t)(branch < ends->branches ? ends->branches : branch + 1);
-        step[i].bare = ag_node_is_linked(step[i].node);
+        step[i].nodeless = ag_node_is_linked(step[i].node);
         if (step[i].node->op.kind == AG_OP_RECORD) {
             step[i].record = ends->record;
             ends->record = (uint8_t)(i + 1);
@@ -158,7 +158,7 @@ bool ag_fork_find(struct ag_step *step, uint32_t length, bool all, struct ag_end
     find_own(step, ends);
     for (uint32_t i = 0; !all && i < length; i++) {
         unsigned branch = ag_op_branch(&step[i].node->op);
-        step[i].bare |= step[i].own != 0 && (branch == 0 || ends->last[branch] != i);
+        step[i].nodeless |= step[i].own != 0 && (branch == 0 || ends->last[branch] != i);
     }
     return true;
 }

@@ -10,7 +10,7 @@ struct ag_step {
     CUgraphNode graph_node; /* NULL: an edge stands for it, or nobody can ask for it */
     CUfunction func;
     bool early;       /* it need not wait for the end of the step before it */
-    bool bare;        /* it needs no node */
+    bool nodeless;    /* it needs no node */
     uint8_t record;   /* of a record: the place, plus 1, of the record before; 0: it is the first */
     uint8_t own;      /* of a record for which nobody can ask: the number, plus 1, of the library's
                          event that its node records instead of the program's; else 0 */

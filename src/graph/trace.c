@@ -158,7 +158,7 @@ static CUresult build(struct ag_trace *trace, CUstream stream)
     struct ag_after after;
     for (uint32_t i = 0; result == CUDA_SUCCESS && i < trace->length; i++) {
         struct ag_step *step = &trace->step[i];
-        if (step->bare)
+        if (step->nodeless)
             continue;
         ag_fork_after(trace->step, i, &after);
         step->early = ag_node_is_early(step->node, after.last);
@@ -197,7 +197,7 @@ static struct ag_trace *allocate(const struct ag_node *leaf)
 static bool names_events(const struct ag_trace *trace)
 {
     uint32_t i = 0;
-    while (i < trace->length && (trace->step[i].bare || !ag_node_is_event(trace->step[i].node)))
+    while (i < trace->length && (trace->step[i].nodeless || !ag_node_is_event(trace->step[i].node)))
         i++;
     return i < trace->length;
 }
@@ -209,7 +209,7 @@ static bool has_events(const struct ag_trace *trace)
     bool any = false;
     for (uint32_t i = 0; i < trace->length; i++) {
         const struct ag_step *step = &trace->step[i];
-        any |= !step->bare && ag_node_is_event(step->node) &&
+        any |= !step->nodeless && ag_node_is_event(step->node) &&
                (trace->ends.branches <= 1 || step->node->op.kind == AG_OP_WAIT);
     }
     return any;

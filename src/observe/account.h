@@ -32,8 +32,8 @@ struct ag_trace_account {
     const uint64_t
         *keys; /* of its ops, for the profile; NULL: nobody wants them, or one has none */
     const void *context;
-    uint64_t judged;   /* `replays` at the last duel of the context */
-    _Atomic bool lost; /* that duel was lost */
+    uint64_t judged;   /* `replays` at the last trial of the context */
+    _Atomic bool lost; /* that trial was lost */
     struct {
         const char *name; /* NULL: further kernels */
         uint32_t count;
@@ -73,8 +73,8 @@ struct ag_account {
     struct ag_cut *cuts;
     uint32_t stream_count, trace_count, cut_count;
     uint64_t traces_left_out;
-    uint64_t held_ns, eager_ns; /* for an op, by the last duel; 0: there was none */
-    double duel_variance;       /* of the difference between these, relative to their average */
+    uint64_t held_ns, eager_ns; /* for an op, by the last trial; 0: there was none */
+    double trial_variance;      /* of the difference between these, relative to their average */
     const char *gpus[AG_GPUS];  /* names of the devices that had a context */
     uint32_t gpu_count;
     uint64_t pool_allocations;  /* of stream-ordered memory, of the device's pool */

@@ -50,12 +50,12 @@ struct ag_counters {
     uint64_t patches;  /* nodes whose arguments were set before a replay */
     uint64_t updates;  /* execs updated as a whole from their source graph */
     uint64_t refusals[AG_REFUSAL_COUNT];
-    uint64_t traces;     /* execs made */
-    uint64_t making_ns;  /* ns that making them took */
-    uint64_t evictions;  /* of these execs, those that were destroyed to make room for others */
-    uint64_t duels;      /* that are over */
-    uint64_t duels_lost; /* of these, those that holding has lost */
-    uint64_t errors;     /* driver calls of the library that failed */
+    uint64_t traces;      /* execs made */
+    uint64_t making_ns;   /* ns that making them took */
+    uint64_t evictions;   /* of these execs, those that were destroyed to make room for others */
+    uint64_t trials;      /* that are over */
+    uint64_t trials_lost; /* of these, those that holding has lost */
+    uint64_t errors;      /* driver calls of the library that failed */
     uint64_t flushes[AG_REASON_COUNT];
     /* Each op that was not replayed is in one of these two: ops that were held and went out one by
        one, and ops that were not held. */

@@ -18,7 +18,7 @@
    submitted by then, it could not have launched without the library either. */
 enum {
     /* A call waits so long for a thread that submits, if the call can do without; for a call of
-       aside.c, which takes 20 to 300 us; and a report for a stream's lock. */
+       helper.c, which takes 20 to 300 us; and a report for a stream's lock. */
     AG_PATIENCE_NS = 20000000,
     /* A capture waits so long for who makes a graph, a thread that is alone for its own, and a
        thread for a flush that it has asked for. */

@@ -198,7 +198,7 @@ static void put_streams(struct output *out, const struct ag_account *account)
     put(out, "],\n");
 }
 
-/* What replays of a trace have saved: as the last duel measured it, or else as if launching were
+/* What replays of a trace have saved: as the last trial measured it, or else as if launching were
    all that takes time (docs/measurements.md, "What does a graph save?"). */
 static double saved_us(const struct ag_account *account, const struct ag_trace_account *trace)
 {
@@ -209,17 +209,17 @@ static double saved_us(const struct ag_account *account, const struct ag_trace_a
     return each * (double)atomic_load(&trace->replays);
 }
 
-static void put_duels(struct output *out, const struct ag_account *account)
+static void put_trials(struct output *out, const struct ag_account *account)
 {
-    put(out, "  \"duels\": %" PRIu64 ",\n", account->counters.duels);
-    put(out, "  \"duels_lost\": %" PRIu64 ",\n", account->counters.duels_lost);
+    put(out, "  \"duels\": %" PRIu64 ",\n", account->counters.trials);
+    put(out, "  \"duels_lost\": %" PRIu64 ",\n", account->counters.trials_lost);
     if (account->eager_ns == 0) {
         put(out, "  \"held_ns\": null,\n  \"eager_ns\": null,\n  \"duel_variance\": null,\n");
         return;
     }
     put(out, "  \"held_ns\": %" PRIu64 ",\n  \"eager_ns\": %" PRIu64 ",\n", account->held_ns,
         account->eager_ns);
-    put(out, "  \"duel_variance\": %.9f,\n", account->duel_variance);
+    put(out, "  \"duel_variance\": %.9f,\n", account->trial_variance);
 }
 
 static void put_gpus(struct output *out, const struct ag_account *account)
@@ -398,7 +398,7 @@ static void put_report(struct output *out, const struct ag_account *account)
     put(out, "  \"evictions\": %" PRIu64 ",\n", c->evictions);
     put(out, "  \"graph_memory_kb\": %" PRIu64 ",\n", account->graph_memory_kb);
     put(out, "  \"side_exits\": %" PRIu64 ",\n", c->flushes[AG_REASON_SIDE_EXIT]);
-    put_duels(out, account);
+    put_trials(out, account);
     put(out, "  \"flushes\": {");
     for (int i = 0; i < AG_REASON_COUNT; i++)
         put(out, "%s\"%s\": %" PRIu64, i ? ", " : "", ag_reason_names[i], c->flushes[i]);

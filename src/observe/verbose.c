@@ -42,7 +42,7 @@ static void sum_up(const struct ag_account *account)
 {
     const struct ag_counters *c = &account->counters;
     char time[64] = "";
-    /* As the last duel measured an op either way. */
+    /* As the last trial measured an op either way. */
     double ms = ((double)account->eager_ns - (double)account->held_ns) * (double)c->replayed * 1e-6;
     if (account->eager_ns != 0)
         (void)snprintf(time, sizeof time, "; %.1f ms %s", ms < 0 ? -ms : ms,

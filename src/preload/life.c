@@ -137,7 +137,7 @@ static inline uint64_t stream_mark(CUstream stream, bool ptsz)
 
 static inline uint64_t context_mark(CUcontext context)
 {
-    return atomic_load(&ag_unsettled) != 0 ? ag_engine_left(context) : 0;
+    return atomic_load(&ag_any_orphans) != 0 ? ag_engine_orphans(context) : 0;
 }
 
 /* -- Copies between contexts ------------------------------------------------ */
@@ -164,7 +164,7 @@ static inline void graph_launched(CUstream stream, bool ptsz)
     ag_done.graphs += ag_engine_listens();
     if (atomic_load(&ag_event_streams) != 0 || (atomic_load(&ag_graphs_wait) && ag_anything_held()))
         ag_engine_barrier_all(AG_REASON_BARRIER);
-    else if (atomic_load(&ag_listeners) != 0)
+    else if (atomic_load(&ag_subscribers) != 0)
         ag_engine_barrier_stream(stream, ptsz, AG_REASON_STREAM_BARRIER);
     ag_engine_stream_used(stream, ptsz);
 }

@@ -38,7 +38,7 @@ static inline bool still_passes(CUstream stream, bool ptsz, enum ag_op_kind kind
 static inline bool passes(CUstream stream, bool ptsz, enum ag_op_kind kind, CUfunction func,
                           unsigned grid)
 {
-    return atomic_load(&ag_listeners) == 0 && !ag_shortcut.call &&
+    return atomic_load(&ag_subscribers) == 0 && !ag_shortcut.call &&
            ag_engine_passes(stream, ptsz, kind, func, grid);
 }
 
@@ -99,7 +99,7 @@ static CUDA_MEMCPY3D rows(const CUDA_MEMCPY2D *copy)
 /* Before a copy to the host that is no op. */
 static void read_barrier(const struct ag_read_call *call)
 {
-    bool heard = ag_anything_held() || atomic_load(&ag_curious_streams) != 0;
+    bool heard = ag_anything_held() || atomic_load(&ag_next_subscribers) != 0;
     if (heard && call->blocks)
         ag_engine_barrier_wait(call->stream, call->ptsz, AG_REASON_HOST_WAIT);
     else if (heard)

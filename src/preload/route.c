@@ -261,7 +261,7 @@ ag_thunk_barrier(const struct ag_slot *slot, const uintptr_t *registers, const u
         n < AG_REGISTER_ARGUMENTS ? registers[n] : stack[n - AG_REGISTER_ARGUMENTS];
     if (slot->class == AG_CLASS_STREAM)
         ag_engine_stream_works((CUstream)argument, slot->ptsz);
-    if (!ag_anything_held() && atomic_load(&ag_curious_streams) == 0)
+    if (!ag_anything_held() && atomic_load(&ag_next_subscribers) == 0)
         return;
     ag_cause = ag_slot_name((unsigned)(slot - ag_slots));
     switch (slot->class) {

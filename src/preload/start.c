@@ -97,8 +97,8 @@ static void in_child(void)
     ag_watch_child();
     gave_up = true;
     atomic_store(&ag_engine_on, false);
-    atomic_store(&ag_listeners, 0);
-    atomic_store(&ag_curious_streams, 0);
+    atomic_store(&ag_subscribers, 0);
+    atomic_store(&ag_next_subscribers, 0);
 }
 
 /* Not by pthread_once(): in the child of a fork that comes meanwhile it would begin again, and each

@@ -2,7 +2,7 @@
 /* Where sequences begin and end: see recorder.h. */
 #include "trace/recorder.h"
 
-AG_HOLDS(struct ag_node, late, AG_LATE_MOST + AG_LATE_WEIGHT);
+AG_HOLDS(struct ag_node, overdue, AG_OVERDUE_MOST + AG_OVERDUE_WEIGHT);
 
 bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, uint32_t max_length)
 {
@@ -17,12 +17,12 @@ bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll, 
     return ag_tree_init(&rec->tree, limit);
 }
 
-void ag_recorder_late(struct ag_recorder *rec, struct ag_node *node)
+void ag_recorder_overdue(struct ag_recorder *rec, struct ag_node *node)
 {
-    node->late = (uint16_t)(node->late + AG_LATE_WEIGHT);
-    if (node->late >= AG_LATE_ENDS)
-        node->late = AG_LATE_MOST;
-    rec->lately = AG_LATE_MOST;
+    node->overdue = (uint16_t)(node->overdue + AG_OVERDUE_WEIGHT);
+    if (node->overdue >= AG_OVERDUE_ENDS)
+        node->overdue = AG_OVERDUE_MOST;
+    rec->lately = AG_OVERDUE_MOST;
 }
 
 /* A sequence has ended at this node. If that is because ops were late, it says nothing about the
@@ -30,12 +30,12 @@ void ag_recorder_late(struct ag_recorder *rec, struct ag_node *node)
 __attribute__((noinline)) static void passed(struct ag_recorder *rec, struct ag_node *node)
 {
     rec->lately -= rec->lately != 0;
-    if (node->late >= AG_LATE_ENDS)
+    if (node->overdue >= AG_OVERDUE_ENDS)
         rec->ended = NULL;
     for (; node->parent != NULL; node = node->parent)
-        if (node->late != 0) {
-            node->late--;
-            rec->lately = AG_LATE_MOST;
+        if (node->overdue != 0) {
+            node->overdue--;
+            rec->lately = AG_OVERDUE_MOST;
         }
 }
 
@@ -146,7 +146,7 @@ struct ag_node *ag_recorder_end(struct ag_recorder *rec, bool barrier, uint32_t 
     rec->rounds.ended = false;
     struct ag_node *before = rec->ended;
     rec->ended = early && node->trace != NULL ? node : NULL;
-    if (__builtin_expect(rec->lately != 0 || node->late != 0, 0))
+    if (__builtin_expect(rec->lately != 0 || node->overdue != 0, 0))
         passed(rec, node);
     rec->cursor = &rec->tree.root;
     rec->limit = rec->max_length;

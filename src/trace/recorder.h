@@ -46,7 +46,7 @@ bool ag_recorder_init(struct ag_recorder *rec, uint32_t limit, uint32_t unroll,
 /* Whether any open sequence ends at this node. */
 static inline bool ag_recorder_full(const struct ag_recorder *rec, const struct ag_node *node)
 {
-    return node->depth >= rec->limit || node->late >= AG_LATE_ENDS;
+    return node->depth >= rec->limit || node->overdue >= AG_OVERDUE_ENDS;
 }
 
 /* Whether the open sequence, all of which is held, ends at this node. */
@@ -58,7 +58,7 @@ static inline bool ag_recorder_ends(const struct ag_recorder *rec, const struct 
 
 /* The held ops up to this node were late: they had to be submitted before the sequence was
    complete, since the program paused there, or another thread waited for them. */
-void ag_recorder_late(struct ag_recorder *rec, struct ag_node *node);
+void ag_recorder_overdue(struct ag_recorder *rec, struct ag_node *node);
 
 /* Whether the open sequence ends before this op. */
 static inline bool ag_recorder_cuts(const struct ag_recorder *rec, const struct ag_op *op)
@@ -151,7 +151,7 @@ static inline bool ag_recorder_restarts(struct ag_recorder *rec, const struct ag
         ag_recorder_find(rec, op) != NULL)
         return false;
     const struct ag_node *head = ag_tree_find(&rec->tree, &rec->tree.root, op);
-    return (irregular && head != NULL && ag_node_leads(head) && head->bad == 0) ||
+    return (irregular && head != NULL && ag_node_leads(head) && head->blacklisted == 0) ||
            (ag_known_any && ag_recorder_meets(rec, op));
 }
 

@@ -14,7 +14,8 @@
 enum {
     AG_LOOK_LAST = 64, /* ops of an open sequence that are looked at, at most */
 
-    AG_LATE_ENDS = 3 * AG_LATE_WEIGHT, /* points of lateness from which on sequences end there */
+    AG_OVERDUE_ENDS =
+        3 * AG_OVERDUE_WEIGHT, /* points of lateness from which on sequences end there */
 
     /* What may be recorded in vain is measured by a first rest: ops without a replay before a rest;
        nodes and unseen ops of a tree without a trace, doubled each further time; ops recorded in a
@@ -89,9 +90,9 @@ struct ag_recorder {
     uint32_t limit;        /* ops that the open sequence, or the next one, may have */
     uint32_t ramp;         /* the same, if it is short since the program has waited; else 0 */
     uint32_t most;         /* ops that any sequence may have */
-    uint32_t strange;      /* ops of sequences that had not come before, less those of others */
+    uint32_t unknown;      /* ops of sequences that had not come before, less those of others */
     uint32_t irregular;    /* ops for which the stream counts as irregular; 0: it does not */
-    bool owes;             /* graphs have cost so much that known sequences count as others */
+    bool overspent;        /* graphs have cost so much that known sequences count as others */
     uint32_t misled;       /* known sequences in a row of which no more than a part came */
     struct ag_node unseen; /* the cursor in a sequence that has gone where none has before */
 };

@@ -54,9 +54,9 @@ static bool has_trace(struct ag_recorder *rec, uint32_t period, uint32_t first)
     do {
         node = ag_tree_find_hash(&rec->tree, node, *ag_recorder_recent(rec, begin + first));
         first = (first + 1) % period;
-    } while (node != NULL && ag_node_leads(node) && node->bad == 0 &&
+    } while (node != NULL && ag_node_leads(node) && node->blacklisted == 0 &&
              (node->trace == NULL || node->depth < period));
-    return node != NULL && node->trace != NULL && node->bad == 0;
+    return node != NULL && node->trace != NULL && node->blacklisted == 0;
 }
 
 bool ag_recorder_loops(struct ag_recorder *rec, uint32_t rounds)
@@ -183,7 +183,7 @@ bool ag_recorder_completes(struct ag_recorder *rec, const struct ag_op *op)
     const struct ag_known *known = node->known;
     if (!ag_recorder_awaits(node))
         return false;
-    if (known->make > node->depth && node->taken && !rec->owes &&
+    if (known->make > node->depth && node->taken && !rec->overspent &&
         ag_op_is_like(&ag_node_head(node)->op, op)) {
         rec->rounds.period = node->depth;
         rec->rounds.begun = 0;
@@ -221,11 +221,11 @@ static bool is_hot(struct ag_node *node, uint32_t hot, uint32_t min_length)
    come before. */
 static void judge(struct ag_recorder *rec, uint32_t ops, bool novel)
 {
-    rec->strange += novel ? ops : 0;
-    rec->strange -= novel ? 0 : ops < rec->strange ? ops : rec->strange;
-    if (rec->strange < AG_IRREGULAR)
+    rec->unknown += novel ? ops : 0;
+    rec->unknown -= novel ? 0 : ops < rec->unknown ? ops : rec->unknown;
+    if (rec->unknown < AG_IRREGULAR)
         return;
-    rec->strange = 0;
+    rec->unknown = 0;
     rec->irregular = AG_REST.first;
 }
 
@@ -272,7 +272,7 @@ struct ag_node *ag_repeat_find(struct ag_recorder *rec, struct ag_node *node, bo
                                uint32_t hot, uint32_t min_length)
 {
     struct ag_node *found = find_hot(rec, node, barrier, hot, min_length);
-    if (found != NULL || __builtin_expect(!ag_known_any, 1) || rec->owes)
+    if (found != NULL || __builtin_expect(!ag_known_any, 1) || rec->overspent)
         return found;
     found = find_known(rec, node == &rec->unseen ? node->parent : node, min_length);
     return found != NULL && ag_node_is_good(found) ? found : NULL;

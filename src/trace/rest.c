@@ -65,7 +65,7 @@ void ag_recorder_make_room(struct ag_recorder *rec)
     rec->resting.useful = 0;
 }
 
-void ag_recorder_foreign(struct ag_recorder *rec)
+void ag_recorder_unrecordable(struct ag_recorder *rec)
 {
     ag_recorder_useless(rec);
     if (rec->resting.fruitless >= AG_REST_VAIN)

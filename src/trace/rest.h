@@ -55,7 +55,7 @@ static inline void ag_recorder_lets_pass(struct ag_recorder *rec, uint64_t mark)
 }
 
 /* An op went by that cannot be held, between two sequences. */
-void ag_recorder_foreign(struct ag_recorder *rec);
+void ag_recorder_unrecordable(struct ag_recorder *rec);
 
 /* Forgets the open sequence: the next op is the first one of another, and its anchor. */
 void ag_recorder_drop(struct ag_recorder *rec);

@@ -202,7 +202,7 @@ void ag_tree_forgive(struct ag_tree *tree)
 {
     for (uint32_t i = 0; i <= tree->mask; i++)
         for (struct ag_node *node = tree->buckets[i]; node != NULL; node = node->bucket)
-            node->bad &= (uint8_t)~AG_BAD;
+            node->blacklisted &= (uint8_t)~AG_BLACKLISTED;
 }
 
 /* Drops the nodes that are dead, and so is all below them. */

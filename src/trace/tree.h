@@ -14,7 +14,7 @@
 
 struct ag_trace; /* the owner's; see ag_node.trace */
 
-enum { AG_BAD = 1, AG_BAD_SHAPE = 2 };
+enum { AG_BLACKLISTED = 1, AG_BLACKLISTED_SHAPE = 2 };
 
 struct ag_node {
     struct ag_op
@@ -28,14 +28,14 @@ struct ag_node {
     uint64_t path;   /* hash of the ops on the path from the root to here */
     uint16_t depth;  /* ops on that path; 0 for the root */
     uint16_t weight; /* the sum of their ag_op_weight() */
-    uint8_t bad; /* its call has failed: no trace may contain it for now. AG_BAD_SHAPE: because of
-                    its shape */
-    bool taken;  /* the driver has taken an eager call with its present shape; the owner's */
-    bool apart;  /* its records of one event are not always of one event; the owner's */
-    bool came;   /* its known sequence has come, and was to get a trace; the recorder's */
+    uint8_t blacklisted; /* its call has failed: no trace may contain it for now.
+                    AG_BLACKLISTED_SHAPE: because of its shape */
+    bool taken;       /* the driver has taken an eager call with its present shape; the owner's */
+    bool apart;       /* its records of one event are not always of one event; the owner's */
+    bool came;        /* its known sequence has come, and was to get a trace; the recorder's */
     uint8_t failures; /* times that no graph could be made of the path to here; the owner's */
     uint8_t unmade;   /* why no graph could be made (enum ag_why); 0: nobody tried; the owner's */
-    uint16_t late;    /* how often what is held up to here is late, in points; the recorder's */
+    uint16_t overdue; /* how often what is held up to here is late, in points; the recorder's */
 
     /* The arguments of the last time this op was held here; set up by ag_node_arguments(). */
     unsigned char *args;
@@ -138,12 +138,12 @@ static inline bool ag_node_leads(const struct ag_node *node)
 /* Whether a trace of the path to this node may be made: no call of it has failed of late. */
 static inline bool ag_node_is_good(const struct ag_node *node)
 {
-    while (node->parent != NULL && node->bad == 0)
+    while (node->parent != NULL && node->blacklisted == 0)
         node = node->parent;
     return node->parent == NULL;
 }
 
-/* No node is AG_BAD any more. */
+/* No node is AG_BLACKLISTED any more. */
 void ag_tree_forgive(struct ag_tree *tree);
 
 /* Gives or takes a node's trace (NULL), keeping the counts of the nodes above. */
@@ -161,7 +161,7 @@ static inline bool ag_node_reshape(struct ag_node *node, const struct ag_op *op)
     memcpy(node->op.shape, op->shape, sizeof op->shape);
     node->op.token = op->token;
     node->taken = false;
-    node->bad &= (uint8_t)~AG_BAD_SHAPE;
+    node->blacklisted &= (uint8_t)~AG_BLACKLISTED_SHAPE;
     node->version++;
     return true;
 }

@@ -72,7 +72,7 @@ def test_in_a_loop_of_more_sequences_than_graphs_those_that_have_one_keep_it(tmp
     assert report["ops"]["replayed"] > 0.9 * 8 / 64 * report["ops"]["total"]
 
 
-def test_and_while_a_duel_has_them_wait(tmp_path):
+def test_and_while_a_trial_has_them_wait(tmp_path):
     """The 14 others find no room meanwhile."""
     report, _ = run(tmp_path, 2, [1] * 64, rounds=150, launch_us=20, GRAPH_EXECS=50, TRACE_DUEL="true")
     assert (report["traces"], report["evictions"]) == (50, 0)

@@ -74,7 +74,7 @@ def test_threads_come_with_the_first_context(how):
     """Before, the program may still fork, or only look at its devices."""
     before, after = helpers.run([compiled.text(THREADS), how]).stdout.splitlines()
     assert not re.search("ag-", before)
-    assert {"ag-watchdog", "ag-aside"} <= set(after.split())
+    assert {"ag-watchdog", "ag-helper"} <= set(after.split())
 
 
 NO_THREADS = """

@@ -105,7 +105,7 @@ def of_collections(files):
 def of_words_that_doors_read(files):
     """Those of the engine are in one place: in hot.h. Thunks name them, too."""
     doors = "".join(p.read_text() for ending in ("[chS]", "doors") for p in (ROOT / "src/preload").rglob(f"*.{ending}"))
-    yield from at_least(3, {"ag_listeners", "ag_memory_state", "ag_depth"} & set(words(files["engine/hot.h"])),
+    yield from at_least(3, {"ag_subscribers", "ag_memory_state", "ag_depth"} & set(words(files["engine/hot.h"])),
                         "src/engine/hot.h")
     for name, text in files.items():
         if re.fullmatch(r"engine/(?!hot).*h", name):

@@ -65,7 +65,7 @@ UNSEEN = {
     "relays_take_no_queue": "not looked into",
     "word_wait_leaves_held": "streams that share a queue submit what others hold anyway (R70)",
     "ring_taken_at_once": "the scenario \"ring\" of live_order.c does not overwrite bytes that a copy still reads",
-    "unsure_grows": "tests/unit/test_aside.c counts, and does not run with mutations",
+    "unsure_grows": "tests/unit/test_helper.c counts, and does not run with mutations",
     "grows_beside_threads": "not looked into",
     "threads_are_done": "not looked into",
     "exit_leaves_held": "not looked into",

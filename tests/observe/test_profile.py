@@ -111,7 +111,7 @@ def test_each_stream_and_thread_knows(tmp_path):
     assert any(is_replayed(loop()) for _ in range(4))
 
 
-def test_a_lost_duel_is_not_repeated(tmp_path):
+def test_a_lost_trial_is_not_repeated(tmp_path):
     """The stream rests at once, for as long as after a first duel that is lost."""
     before = run(tmp_path / "profile", steps(2000, 0), SLOW_GRAPHS)
     assert before.report["duels_lost"] == 1
@@ -136,7 +136,7 @@ def test_what_is_lost_stays_known(tmp_path):
     assert sorted(how for _, how, _ in Profile(tmp_path / "profile").sequences) == ["held", "lost"]
 
 
-def test_without_duels_nothing_rests(tmp_path):
+def test_without_trials_nothing_rests(tmp_path):
     run(tmp_path / "profile", steps(2000, 0), SLOW_GRAPHS)
     done = run(tmp_path / "profile", steps(20, 0))
     assert done.report["ops"]["eager"] == 8

@@ -90,7 +90,7 @@ def last_line(*arguments):
 
 
 @pytest.mark.parametrize("held, text", [(2500, "1.8 ms saved"), (6500, "1.8 ms lost")])
-def test_the_time_is_that_of_the_last_duel(held, text):
+def test_the_time_is_that_of_the_last_trial(held, text):
     assert last_line(held) == f"90.0 % of 1000 ops were replayed, in 15 graph launches; {text}, as measured\n"
 
 

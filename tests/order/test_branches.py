@@ -108,7 +108,7 @@ def test_a_launch_records_the_event_in_a_stream_that_is_not_followed():
 
 
 def test_a_branch_comes_behind_an_op_that_found_no_room():
-    """Its stream is no guest then, though it has been waited for before that op. Which op finds no room depends on
+    """Its stream is no branch then, though it has been waited for before that op. Which op finds no room depends on
     chance: without that rule one run of eight or so finds a difference."""
     command = [compiled.program("live_rule"), "new_steps"]
     plain = helpers.run(command, preload=False)

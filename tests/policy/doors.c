@@ -36,7 +36,7 @@ static struct place place_of(uint64_t stream)
 static bool passes(const struct place *to, enum ag_op_kind kind, CUfunction func, unsigned grid)
 {
     if (ag_engine_still_passes(to->handle, to->ptsz, kind, func, grid) || passive() ||
-        (atomic_load(&ag_listeners) == 0 &&
+        (atomic_load(&ag_subscribers) == 0 &&
          ag_engine_passes(to->handle, to->ptsz, kind, func, grid))) {
         play_spend(passive() ? 0 : NS_PASS);
         return true;
@@ -214,7 +214,7 @@ static void op(const struct play_program *p, const struct play_line *line)
 
 static void read_barrier(const struct place *from, bool blocks)
 {
-    if (!ag_anything_held() && atomic_load(&ag_curious_streams) == 0)
+    if (!ag_anything_held() && atomic_load(&ag_next_subscribers) == 0)
         return;
     if (blocks)
         ag_engine_barrier_wait(from->handle, from->ptsz, AG_REASON_HOST_WAIT);
@@ -304,8 +304,8 @@ static void wait_begins(const struct play_line *line, uint64_t *mark, struct ag_
         ag_cause = "cuCtxSynchronize";
         if (ag_engine_listens())
             ag_engine_barrier_all(AG_REASON_HOST_WAIT);
-        if (atomic_load(&ag_unsettled) != 0)
-            *mark = ag_engine_left(NULL);
+        if (atomic_load(&ag_any_orphans) != 0)
+            *mark = ag_engine_orphans(NULL);
     }
 }
 
@@ -315,7 +315,7 @@ static void wait_ends(const struct play_line *line, uint64_t mark)
         struct place on = place_of(line->word[0]);
         ag_engine_waited_for(on.handle, on.ptsz, mark);
     } else {
-        ag_engine_settled(NULL, (unsigned)mark);
+        ag_engine_orphans_done(NULL, (unsigned)mark);
     }
 }
 
@@ -386,7 +386,7 @@ static void graph_launches(const struct place *in)
     ag_done.graphs += ag_engine_listens();
     if (atomic_load(&ag_event_streams) != 0 || (atomic_load(&ag_graphs_wait) && ag_anything_held()))
         ag_engine_barrier_all(AG_REASON_BARRIER);
-    else if (atomic_load(&ag_listeners) != 0)
+    else if (atomic_load(&ag_subscribers) != 0)
         ag_engine_barrier_stream(in->handle, in->ptsz, AG_REASON_STREAM_BARRIER);
     ag_engine_stream_used(in->handle, in->ptsz);
 }

@@ -80,7 +80,7 @@ static void count(struct result *result)
     result->replays = counters.replays;
     result->patches = counters.patches;
     result->graphs = counters.traces;
-    result->given_up = counters.duels_lost;
+    result->given_up = counters.trials_lost;
     memcpy(result->flushes, counters.flushes, sizeof result->flushes);
 }
 

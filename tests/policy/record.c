@@ -658,7 +658,7 @@ uint64_t ag_engine_issued(CUstream stream, bool ptsz)
 {
     return (void)stream, (void)ptsz, 0;
 }
-unsigned ag_engine_left(CUcontext context)
+unsigned ag_engine_orphans(CUcontext context)
 {
     return (void)context, 0;
 }
@@ -680,7 +680,7 @@ uint64_t ag_tracefile_clock(void)
 }
 void ag_engine_failed(void) {}
 void ag_engine_waited(void) {}
-void ag_engine_settled(CUcontext context, unsigned left)
+void ag_engine_orphans_done(CUcontext context, unsigned left)
 {
     (void)context, (void)left;
 }
@@ -784,7 +784,7 @@ void ag_engine_start(void)
     if (out == NULL)
         return;
     setvbuf(out, NULL, _IOFBF, 1 << 20);
-    ag_listeners = 1; /* doors tell of all barriers */
+    ag_subscribers = 1; /* doors tell of all barriers */
     ag_engine_on = true;
 }
 

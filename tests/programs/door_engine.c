@@ -38,12 +38,12 @@ EXPORT void door_hold_events(int streams)
 
 EXPORT void door_hold(int streams)
 {
-    ag_listeners = (unsigned)streams;
+    ag_subscribers = (unsigned)streams;
 }
 
-EXPORT void door_be_curious(int streams)
+EXPORT void door_subscribe(int streams)
 {
-    ag_curious_streams = (unsigned)streams;
+    ag_next_subscribers = (unsigned)streams;
 }
 
 EXPORT void door_go(int streams)

@@ -126,7 +126,7 @@ static void set(const char *what, int value)
     if (strcmp(what, "hold") == 0)
         ((void (*)(int))dlsym(RTLD_DEFAULT, "door_hold"))(value);
     else if (strcmp(what, "curious") == 0)
-        ((void (*)(int))dlsym(RTLD_DEFAULT, "door_be_curious"))(value);
+        ((void (*)(int))dlsym(RTLD_DEFAULT, "door_subscribe"))(value);
     else if (strcmp(what, "go") == 0)
         ((void (*)(int))dlsym(RTLD_DEFAULT, "door_go"))(value);
     else

@@ -61,8 +61,8 @@ static void relayed(void)
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
-/* The host, and then the guest, of a step that forks and joins. */
-static void fork_and_join(CUstream host, CUstream guest, uint32_t step, bool between)
+/* The origin, and then the branch, of a step that forks and joins. */
+static void fork_and_join(CUstream origin, CUstream branch, uint32_t step, bool between)
 {
     static CUevent fork, join;
     if (fork == NULL) {
@@ -70,54 +70,54 @@ static void fork_and_join(CUstream host, CUstream guest, uint32_t step, bool bet
         OK(cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
         OK(cuEventCreate(&join, CU_EVENT_DISABLE_TIMING));
     }
-    OK(launch_mix(buffer[0], N, step, host));
-    OK(cuEventRecord(fork, host));
-    OK(cuStreamWaitEvent(guest, fork, 0));
-    OK(launch_mix(buffer[1], N, step, guest));
-    OK(launch_word(flag, word, step, guest));
-    OK(launch_mix(buffer[0], N, 1, host));
+    OK(launch_mix(buffer[0], N, step, origin));
+    OK(cuEventRecord(fork, origin));
+    OK(cuStreamWaitEvent(branch, fork, 0));
+    OK(launch_mix(buffer[1], N, step, branch));
+    OK(launch_word(flag, word, step, branch));
+    OK(launch_mix(buffer[0], N, 1, origin));
     if (between)
-        OK(cuLaunchHostFunc(guest, expects, (void *)(uintptr_t)step));
-    OK(launch_mix(buffer[1], N, 2, guest));
-    OK(cuEventRecord(join, guest));
-    OK(cuStreamWaitEvent(host, join, 0));
-    OK(launch_mix(buffer[0], N, 3, host));
+        OK(cuLaunchHostFunc(branch, expects, (void *)(uintptr_t)step));
+    OK(launch_mix(buffer[1], N, 2, branch));
+    OK(cuEventRecord(join, branch));
+    OK(cuStreamWaitEvent(origin, join, 0));
+    OK(launch_mix(buffer[0], N, 3, origin));
 }
 
-/* A call in a guest's stream comes behind the branch, which its host holds. */
+/* A call in a branch's stream comes behind the branch, which its origin holds. */
 static void branch(void)
 {
-    CUstream host = made(CU_STREAM_NON_BLOCKING), guest = made(CU_STREAM_NON_BLOCKING);
+    CUstream origin = made(CU_STREAM_NON_BLOCKING), branch = made(CU_STREAM_NON_BLOCKING);
     for (uint32_t step = 1; step <= STEPS; step++) {
-        fork_and_join(host, guest, step, differs(step));
-        OK(cuStreamSynchronize(host));
+        fork_and_join(origin, branch, step, differs(step));
+        OK(cuStreamSynchronize(origin));
     }
 }
 
 /* The kernels of each stream have its priority. */
 static void priorities(void)
 {
-    CUstream host = made(CU_STREAM_NON_BLOCKING), guest;
-    OK(cuStreamCreateWithPriority(&guest, CU_STREAM_NON_BLOCKING, -1));
+    CUstream origin = made(CU_STREAM_NON_BLOCKING), branch;
+    OK(cuStreamCreateWithPriority(&branch, CU_STREAM_NON_BLOCKING, -1));
     for (uint32_t step = 1; step <= STEPS; step++) {
-        fork_and_join(host, guest, step, false);
-        OK(cuStreamSynchronize(host));
+        fork_and_join(origin, branch, step, false);
+        OK(cuStreamSynchronize(origin));
     }
 }
 
 /* A blocking stream comes behind the legacy stream, and the stream from which it forks does not. */
 static void kinds(void)
 {
-    CUstream host = made(CU_STREAM_NON_BLOCKING), guest = made(CU_STREAM_DEFAULT);
-    fork_and_join(host, guest, 0, false);
-    OK(cuStreamSynchronize(host));
+    CUstream origin = made(CU_STREAM_NON_BLOCKING), branch = made(CU_STREAM_DEFAULT);
+    fork_and_join(origin, branch, 0, false);
+    OK(cuStreamSynchronize(origin));
     for (uint32_t step = 1; step <= STEPS; step++) {
         OK(launch_word(spin, word + 1, step, NULL));
-        fork_and_join(host, guest, step, false);
+        fork_and_join(origin, branch, step, false);
         usleep(1000);
         expects((void *)(uintptr_t)(step - 1));
         set_word(word + 1, step);
-        OK(cuStreamSynchronize(host));
+        OK(cuStreamSynchronize(origin));
     }
 }
 
@@ -125,20 +125,20 @@ static void kinds(void)
    graph. Now and then it is that of another event, for which a third stream waits. */
 static void records(void)
 {
-    CUstream host = made(CU_STREAM_NON_BLOCKING), guest = made(CU_STREAM_NON_BLOCKING);
+    CUstream origin = made(CU_STREAM_NON_BLOCKING), branch = made(CU_STREAM_NON_BLOCKING);
     CUstream third = made(CU_STREAM_NON_BLOCKING);
     CUevent event, other;
     OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
     OK(cuEventCreate(&other, CU_EVENT_DISABLE_TIMING));
-    OK(cuEventRecord(other, host));
-    fork_and_join(host, guest, 0, false);
-    OK(cuStreamSynchronize(host));
+    OK(cuEventRecord(other, origin));
+    fork_and_join(origin, branch, 0, false);
+    OK(cuStreamSynchronize(origin));
     for (uint32_t step = 1; step <= STEPS; step++) {
-        OK(launch_word(spin, word + 1, step, host));
-        OK(cuEventRecord(differs(step) ? other : event, host));
-        fork_and_join(host, guest, step, false);
-        OK(cuEventRecord(event, host));
-        OK(launch_mix(buffer[0], N, 4, host));
+        OK(launch_word(spin, word + 1, step, origin));
+        OK(cuEventRecord(differs(step) ? other : event, origin));
+        fork_and_join(origin, branch, step, false);
+        OK(cuEventRecord(event, origin));
+        OK(launch_mix(buffer[0], N, 4, origin));
         if (differs(step)) {
             OK(cuStreamWaitEvent(third, other, 0));
             OK(launch_word(flag, word + 2, step, third));
@@ -146,7 +146,7 @@ static void records(void)
         usleep(1000);
         wrong += get_word(word + 2) == step;
         set_word(word + 1, step);
-        OK(cuStreamSynchronize(host));
+        OK(cuStreamSynchronize(origin));
         OK(cuStreamSynchronize(third));
     }
 }

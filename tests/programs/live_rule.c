@@ -128,7 +128,7 @@ static void record_twice(uint32_t step)
     show_extra();
 }
 
-static void make_unfollowed(void)
+static void make_stateless(void)
 {
     CUstreamAttrValue value = {.syncPolicy = CU_SYNC_POLICY_AUTO};
     unfollowed = made(CU_STREAM_NON_BLOCKING);
@@ -137,7 +137,7 @@ static void make_unfollowed(void)
 
 static void recorded_elsewhere(void)
 {
-    make_unfollowed();
+    make_stateless();
     release_word();
     steps(with_words, record_twice);
 }
@@ -255,7 +255,7 @@ static void join_nothing(uint32_t step)
 
 static void recorded_beside(void)
 {
-    make_unfollowed();
+    make_stateless();
     release_word();
     steps(with_words, join_nothing);
     show_extra();

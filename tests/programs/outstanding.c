@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * outstanding.c SCENARIO: work that the driver does not find in the stream that the program gave it
- * to. It fills the device, and waits for the host. A relay has it, or a host holds it for its
- * guest. Meanwhile the library must not read back by a kernel, nor make more graphs than a context
+ * to. It fills the device, and waits for the host. A relay has it, or an origin holds it for its
+ * branch. Meanwhile the library must not read back by a kernel, nor make more graphs than a context
  * gives freely. Without the library all goes on.
  */
 #define _GNU_SOURCE
@@ -10,7 +10,7 @@
 
 enum { LOOPS = 60, READS = 900, SHAPES = 45 };
 
-static CUstream other, host, guest;
+static CUstream other, origin, branch;
 static CUevent forks, joins;
 static volatile uint32_t *word, *from;
 static uint32_t sum;
@@ -98,34 +98,34 @@ static void relay_grow(void)
     relay(grow);
 }
 
-/* -- Work that a host holds ------------------------------------------------------------ */
+/* -- Work that an origin holds ------------------------------------------------------------ */
 
 static void begin_step(uint32_t value)
 {
-    OK(launch_mix(buffer[0], N, 1, host));
-    OK(launch_mix(buffer[0], N, 2, host));
-    OK(cuEventRecord(forks, host));
-    OK(cuStreamWaitEvent(guest, forks, 0));
-    OK(fill(value, guest));
+    OK(launch_mix(buffer[0], N, 1, origin));
+    OK(launch_mix(buffer[0], N, 2, origin));
+    OK(cuEventRecord(forks, origin));
+    OK(cuStreamWaitEvent(branch, forks, 0));
+    OK(fill(value, branch));
 }
 
 static void end_step(void)
 {
-    OK(launch_mix(buffer[1], N, 3, guest));
-    OK(cuEventRecord(joins, guest));
-    OK(cuStreamWaitEvent(host, joins, 0));
-    OK(launch_mix(buffer[0], N, 4, host));
+    OK(launch_mix(buffer[1], N, 3, branch));
+    OK(cuEventRecord(joins, branch));
+    OK(cuStreamWaitEvent(origin, joins, 0));
+    OK(launch_mix(buffer[0], N, 4, origin));
 }
 
 static void steps(void)
 {
-    OK(fill(1, guest));
+    OK(fill(1, branch));
     OK(cuCtxSynchronize());
     read_backs(READS);
     for (int i = 0; i < LOOPS; i++) {
         begin_step(1);
         end_step();
-        OK(cuStreamSynchronize(host));
+        OK(cuStreamSynchronize(origin));
     }
     read_backs(40);
     begin_step(2);
@@ -136,19 +136,19 @@ static void visit(void (*then)(void))
 {
     steps();
     read_back();
-    kick(host);
-    OK(cuStreamSynchronize(host));
+    kick(origin);
+    OK(cuStreamSynchronize(origin));
     then();
     set_word(word, 2);
     end_step();
 }
 
-static void guest_read(void)
+static void branch_read(void)
 {
     visit(read_back);
 }
 
-static void guest_grow(void)
+static void branch_grow(void)
 {
     visit(grow);
 }
@@ -163,7 +163,7 @@ static void joined_read(void)
     for (int i = 0; i < READS; i++) {
         begin_step(2);
         end_step();
-        OK(cuMemcpyDtoHAsync(&number, buffer[0], 4, host));
+        OK(cuMemcpyDtoHAsync(&number, buffer[0], 4, origin));
         sum = sum * 31 + number;
     }
 }
@@ -177,13 +177,13 @@ static void own_grow(void)
 {
     CUgraph graph;
     CUgraphExec exec;
-    OK(cuStreamBeginCapture(host, CU_STREAM_CAPTURE_MODE_RELAXED));
-    OK(launch_mix(buffer[0], N, 1, host));
-    OK(cuStreamEndCapture(host, &graph));
-    OK(fill(2, host));
+    OK(cuStreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_RELAXED));
+    OK(launch_mix(buffer[0], N, 1, origin));
+    OK(cuStreamEndCapture(origin, &graph));
+    OK(fill(2, origin));
     for (int i = 0; i < OWN; i++) {
         OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-        OK(cuGraphLaunch(exec, host));
+        OK(cuGraphLaunch(exec, origin));
         OK(cuGraphExecDestroy(exec));
     }
     grow();
@@ -196,15 +196,15 @@ static void own_grow(void)
 static void prepare(void (*scenario)(void))
 {
     other = made(CU_STREAM_NON_BLOCKING);
-    host = made(CU_STREAM_NON_BLOCKING);
-    guest = made(CU_STREAM_NON_BLOCKING);
+    origin = made(CU_STREAM_NON_BLOCKING);
+    branch = made(CU_STREAM_NON_BLOCKING);
     word = host_words(1);
     from = host_words(1);
     set_word(word, 1);
     OK(cuEventCreate(&forks, CU_EVENT_DISABLE_TIMING));
     OK(cuEventCreate(&joins, CU_EVENT_DISABLE_TIMING));
     for (unsigned i = 0; i < 4; i++)
-        OK(launch_mix(buffer[i], N, 1, i % 2 ? guest : host));
+        OK(launch_mix(buffer[i], N, 1, i % 2 ? branch : origin));
     OK(cuCtxSynchronize());
     OK(cuMemsetD32Async(buffer[2], 1, 1, other));
     scenario();
@@ -221,8 +221,8 @@ static void prepare(void (*scenario)(void))
 
 SCENARIO(relay_read)
 SCENARIO(relay_grow)
-SCENARIO(guest_read)
-SCENARIO(guest_grow)
+SCENARIO(branch_read)
+SCENARIO(branch_grow)
 SCENARIO(joined_read)
 SCENARIO(own_grow)
 
@@ -230,8 +230,8 @@ int main(int argc, char **argv)
 {
     run((const struct scenario[]){{"relay_read", relay_read_},
                                   {"relay_grow", relay_grow_},
-                                  {"guest_read", guest_read_},
-                                  {"guest_grow", guest_grow_},
+                                  {"branch_read", branch_read_},
+                                  {"branch_grow", branch_grow_},
                                   {"joined_read", joined_read_},
                                   {"own_grow", own_grow_},
                                   {NULL, NULL}},

@@ -289,7 +289,7 @@ void strict_wait(struct stream *s, uint64_t seq)
 void strict_alone(const struct ctx *ctx)
 {
     char thread[17] = "";
-    if (strict_on && ctx->in_room && strcmp(thread_name(thread), "ag-aside") != 0)
+    if (strict_on && ctx->in_room && strcmp(thread_name(thread), "ag-helper") != 0)
         tell_if_work("alone", &kernels);
 }
 

@@ -47,4 +47,4 @@ def test_a_wait_of_the_programs_own_is_none():
     assert strict.is_excused("wait", ["arrive", "ag_engine_read", "ag_door_cuMemcpyDtoH_v2"])
     assert not strict.is_excused("wait", ["arrive", "ag_engine_kernel", "ag_door_cuLaunchKernel"])
     assert not strict.is_excused("quiet", ["instantiate", "ag_door_cuStreamSynchronize"])
-    assert not strict.is_excused("room", ["ag_stream_submit", "ag_late_look", "run"])
+    assert not strict.is_excused("room", ["ag_stream_submit", "ag_overdue_look", "run"])

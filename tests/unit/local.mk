@@ -3,19 +3,19 @@
 
 UNIT_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 
-check_PROGRAMS += tests/unit/probe tests/unit/test_aside tests/unit/test_duel tests/unit/test_fork tests/unit/test_function tests/unit/test_guests tests/unit/test_known tests/unit/test_left tests/unit/test_lock tests/unit/test_lock_membarrier tests/unit/test_log \
-	tests/unit/test_pace tests/unit/test_recorder tests/unit/test_shape tests/unit/test_trace tests/unit/test_turns
+check_PROGRAMS += tests/unit/probe tests/unit/test_helper tests/unit/test_trial tests/unit/test_fork tests/unit/test_function tests/unit/test_branches tests/unit/test_known tests/unit/test_orphans tests/unit/test_lock tests/unit/test_lock_membarrier tests/unit/test_log \
+	tests/unit/test_launch_model tests/unit/test_recorder tests/unit/test_shape tests/unit/test_trace tests/unit/test_trials
 
 tests_unit_probe_SOURCES = tests/unit/probe.c $(config_sources) $(observe_sources)
 tests_unit_probe_CPPFLAGS = $(UNIT_CPPFLAGS) $(AG_CONFIG_CPPFLAGS) $(INIH_CPPFLAGS)
 tests_unit_probe_LDADD = $(INIH_LIBS)
 
-tests_unit_test_aside_SOURCES = tests/unit/test_aside.c tests/unit/test.h src/engine/stream/aside.c src/engine/hot.c \
+tests_unit_test_helper_SOURCES = tests/unit/test_helper.c tests/unit/test.h src/engine/stream/helper.c src/engine/hot.c \
 	src/observe/thread.c
-tests_unit_test_aside_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_helper_CPPFLAGS = $(UNIT_CPPFLAGS)
 
-tests_unit_test_duel_SOURCES = tests/unit/test_duel.c tests/unit/test.h src/policy/duel.c
-tests_unit_test_duel_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_trial_SOURCES = tests/unit/test_trial.c tests/unit/test.h src/policy/trial.c
+tests_unit_test_trial_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_fork_SOURCES = tests/unit/test_fork.c tests/unit/test.h src/graph/fork.c
 tests_unit_test_fork_CPPFLAGS = $(UNIT_CPPFLAGS)
@@ -24,13 +24,13 @@ tests_unit_test_function_SOURCES = tests/unit/test_function.c tests/unit/test.h 
 	src/observe/patience.c
 tests_unit_test_function_CPPFLAGS = $(UNIT_CPPFLAGS)
 
-tests_unit_test_guests_SOURCES = tests/unit/test_guests.c tests/unit/test.h src/engine/stream/guests.c src/engine/hot.c \
+tests_unit_test_branches_SOURCES = tests/unit/test_branches.c tests/unit/test.h src/engine/stream/branches.c src/engine/hot.c \
 	src/engine/base/lock.c src/observe/patience.c
-tests_unit_test_guests_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_branches_CPPFLAGS = $(UNIT_CPPFLAGS)
 
-tests_unit_test_left_SOURCES = tests/unit/test_left.c tests/unit/test.h src/engine/context/left.c src/engine/hot.c \
+tests_unit_test_orphans_SOURCES = tests/unit/test_orphans.c tests/unit/test.h src/engine/context/orphans.c src/engine/hot.c \
 	src/engine/base/thread.c
-tests_unit_test_left_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_orphans_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_lock_SOURCES = tests/unit/test_lock.c tests/unit/test.h src/engine/base/lock.c src/observe/patience.c
 tests_unit_test_lock_CPPFLAGS = $(UNIT_CPPFLAGS)
@@ -44,8 +44,8 @@ tests_unit_test_log_SOURCES = tests/unit/test_log.c tests/unit/test.h src/observ
 	src/observe/name.c src/config/initial.c
 tests_unit_test_log_CPPFLAGS = $(UNIT_CPPFLAGS)
 
-tests_unit_test_pace_SOURCES = tests/unit/test_pace.c tests/unit/test.h src/engine/base/clock.c src/engine/decide/pace.c
-tests_unit_test_pace_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_launch_model_SOURCES = tests/unit/test_launch_model.c tests/unit/test.h src/engine/base/clock.c src/engine/decide/launch_model.c
+tests_unit_test_launch_model_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_known_SOURCES = tests/unit/test_known.c tests/unit/test.h \
 	src/trace/known.c src/trace/op.c src/trace/recorder.c src/trace/repeat.c src/trace/rest.c \
@@ -65,6 +65,6 @@ tests_unit_test_trace_SOURCES = tests/unit/test_trace.c tests/unit/test.h \
 	src/trace/tree.c
 tests_unit_test_trace_CPPFLAGS = $(UNIT_CPPFLAGS)
 
-tests_unit_test_turns_SOURCES = tests/unit/test_turns.c tests/unit/test.h src/engine/base/clock.c src/engine/hot.c \
-	src/engine/decide/turns.c
-tests_unit_test_turns_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_trials_SOURCES = tests/unit/test_trials.c tests/unit/test.h src/engine/base/clock.c src/engine/hot.c \
+	src/engine/decide/trials.c
+tests_unit_test_trials_CPPFLAGS = $(UNIT_CPPFLAGS)

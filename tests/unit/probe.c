@@ -98,7 +98,7 @@ static void write_report(void)
         .traces_left_out = 4,
         .held_ns = 4500,
         .eager_ns = 2500,
-        .duel_variance = 0.25,
+        .trial_variance = 0.25,
         .gpus = {"A \"GPU\""},
         .gpu_count = 1,
         .pool_allocations = 70,
@@ -120,8 +120,8 @@ static void write_report(void)
                             .traces = 2,
                             .making_ns = 2500000,
                             .evictions = 1,
-                            .duels = 9,
-                            .duels_lost = 4,
+                            .trials = 9,
+                            .trials_lost = 4,
                             .errors = 1};
     for (int i = 0; i < AG_REASON_COUNT; i++)
         c.flushes[i] = (uint64_t)i + 1;

@@ -80,7 +80,7 @@ static bool find(bool all)
 {
     bool found = ag_fork_find(step, length, all, &ends);
     for (uint32_t i = 0; found && i < length; i++)
-        if (!step[i].bare)
+        if (!step[i].nodeless)
             step[i].graph_node = (CUgraphNode)(uintptr_t)(i + 1);
     return found;
 }
@@ -218,7 +218,7 @@ TEST(waits_are_edges)
     fork_join(1);
     kernel(0);
     CHECK(find(false) && ends.branches == 2 && ends.last[1] == 5);
-    CHECK(step[2].bare && step[6].bare);
+    CHECK(step[2].nodeless && step[6].nodeless);
     CHECK(behind(0) == 0);
     CHECK(behind(3) == 1u << 1);             /* the branch behind the record of the fork */
     CHECK(behind(4) == 1u << 1);             /* the origin beside it */
@@ -237,7 +237,7 @@ TEST(a_record_has_a_node_if_nobody_records_the_event_again)
     fork_join(1);
     fork_join(1);
     CHECK(find(false));
-    CHECK(step[0].bare && !step[6].bare && !step[10].bare);
+    CHECK(step[0].nodeless && !step[6].nodeless && !step[10].nodeless);
     CHECK(behind(2) == 0);                   /* the first fork comes behind nothing */
     CHECK(behind(6) == (1u << 2 | 1u << 3)); /* the first join */
     CHECK(matches() && ends.asked);
@@ -246,7 +246,7 @@ TEST(a_record_has_a_node_if_nobody_records_the_event_again)
     begin();
     fork_join(1);
     fork_join(1);
-    CHECK(find(true) && !step[0].bare && step[0].own == 1);
+    CHECK(find(true) && !step[0].nodeless && step[0].own == 1);
 }
 
 TEST(a_record_of_a_destroyed_event_needs_no_node)
@@ -254,7 +254,7 @@ TEST(a_record_of_a_destroyed_event_needs_no_node)
     begin();
     fork_join(1);
     arguments[0].serial = AG_EVENT_GONE;
-    CHECK(find(false) && step[0].bare && !step[4].bare && step[4].own == 0);
+    CHECK(find(false) && step[0].nodeless && !step[4].nodeless && step[4].own == 0);
     CHECK(matches());
     arguments[0] = (struct ag_event_arguments){.event = (CUevent)7, .serial = AG_EVENT_GONE};
     CHECK(matches());
@@ -276,7 +276,7 @@ TEST(the_last_record_of_a_branch_has_an_event_of_its_own)
     begin();
     fork_join(1);
     record(0, 2); /* the branch's event */
-    CHECK(find(false) && !step[4].bare && step[4].own == 2);
+    CHECK(find(false) && !step[4].nodeless && step[4].own == 2);
     arguments[4].event = (CUevent)8;
     CHECK(matches() && step[4].own == 0);
     arguments[4].serial = AG_EVENT_GONE;
@@ -295,7 +295,7 @@ TEST(each_branch_ends_with_another_event)
     wait(0, 1);
     record(0, 1);
     CHECK(find(false) && step[2].own == 2 && step[5].own == 3 && step[7].own == 0);
-    CHECK(step[0].bare && !step[2].bare && !step[5].bare && !step[7].bare);
+    CHECK(step[0].nodeless && !step[2].nodeless && !step[5].nodeless && !step[7].nodeless);
 }
 
 /* Two nodes of one event could be reached in any order. */

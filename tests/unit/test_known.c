@@ -163,7 +163,7 @@ TEST(without_credit_it_is_as_others)
 {
     struct ag_recorder *rec = recorder();
     CHECK(know(1, 2, 1, false) != NULL);
-    rec->owes = true;
+    rec->overspent = true;
     for (unsigned i = 1; i < HOT; i++) {
         CHECK(feed_all(rec, 1, 2) == NULL);
         CHECK(ag_recorder_end(rec, true, HOT, LEAST) == NULL);

@@ -388,7 +388,7 @@ static bool ends_there(struct ag_recorder *rec, bool pauses, unsigned later)
             node = ends ? NULL : rec->cursor;
         }
         if (place == 10 + later && pauses && node != NULL)
-            ag_recorder_late(rec, node);
+            ag_recorder_overdue(rec, node);
     }
     return ends;
 }
@@ -400,7 +400,7 @@ TEST(sequences_end_where_the_program_pauses)
         CHECK(ag_recorder_init(&rec, 1 << 16, 16, 16));
         for (unsigned i = 0; i < 3; i++)
             ends_there(&rec, false, later);
-        for (unsigned i = 0; i <= AG_LATE_ENDS / AG_LATE_WEIGHT; i++)
+        for (unsigned i = 0; i <= AG_OVERDUE_ENDS / AG_OVERDUE_WEIGHT; i++)
             CHECK(!ends_there(&rec, true, later));
         for (unsigned i = 0; i < 1000; i++)
             CHECK(ends_there(&rec, true, later));
@@ -637,7 +637,7 @@ TEST(failed_op_is_in_no_trace)
         for (unsigned i = 0; i < 5; i++) {
             feed(&rec, i);
             if (i == 2)
-                rec.cursor->bad = true;
+                rec.cursor->blacklisted = true;
         }
         CHECK(ag_recorder_end(&rec, true, HOT, LEAST) == NULL);
     }

@@ -252,7 +252,7 @@ static void *launch_first(void *unused)
 
 static bool is_proven(void)
 {
-    return first.taken && first.bad == 0 && function.limits.launched != 0;
+    return first.taken && first.blacklisted == 0 && function.limits.launched != 0;
 }
 
 /* A call of another thread may still be under way when this thread issues an op, and fail. */
@@ -261,7 +261,7 @@ TEST(a_launch_is_proven_by_the_next_of_its_thread)
     pthread_t thread;
     first.op = (struct ag_op){.kind = AG_OP_KERNEL, .layout = &function.layout};
     first.op.shape[AG_KERNEL_BLOCK] = first.op.shape[AG_KERNEL_BLOCK + 1] = 1;
-    first.bad = AG_BAD_SHAPE;
+    first.blacklisted = AG_BLACKLISTED_SHAPE;
     CHECK(pthread_create(&thread, NULL, launch_first, NULL) == 0);
     pthread_join(thread, NULL);
     ag_eager_is(&stream, &second);

@@ -106,16 +106,17 @@ TEST(a_node_takes_the_free_words_of_a_call)
     struct ag_op one = shaped(0, 1, 0), two = shaped(0, 2, 64);
     struct ag_node *node = ag_tree_add(&tree, &tree.root, &one);
     node->taken = true;
-    node->bad = AG_BAD_SHAPE;
+    node->blacklisted = AG_BLACKLISTED_SHAPE;
     uint32_t version = node->version;
     ag_node_reshape(node, &one);
-    CHECK(node->version == version && node->taken && node->bad == AG_BAD_SHAPE);
+    CHECK(node->version == version && node->taken && node->blacklisted == AG_BLACKLISTED_SHAPE);
     ag_node_reshape(node, &two);
     CHECK(ag_op_alike(&node->op, &two) && node->op.token == two.token);
-    CHECK(node->version == version + 1 && !node->taken && node->bad == 0);
-    node->bad = AG_BAD | AG_BAD_SHAPE;
+    CHECK(node->version == version + 1 && !node->taken && node->blacklisted == 0);
+    node->blacklisted = AG_BLACKLISTED | AG_BLACKLISTED_SHAPE;
     ag_node_reshape(node, &one);
-    CHECK(node->version == version + 2 && node->bad == AG_BAD); /* bad whatever its shape */
+    CHECK(node->version == version + 2 &&
+          node->blacklisted == AG_BLACKLISTED); /* bad whatever its shape */
     ag_tree_free(&tree);
 }
 

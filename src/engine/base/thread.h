@@ -24,20 +24,20 @@ struct ag_thread {
     uint64_t submitting;             /* ns that it has spent submitting what was held */
     uint32_t ops;                    /* ops that it has held */
     uint64_t asked;                  /* poll.c: what it had issued when it asked last */
-    uint64_t apart, block;           /* turns.c: ns that do not count; when its block began, ns */
-    uint32_t forks;                  /* times that a stream could have become a guest */
-    uint32_t foreign;                /* copies in a row that could not be held, in any streams */
+    uint64_t apart, block;           /* trials.c: ns that do not count; when its block began, ns */
+    uint32_t forks;                  /* times that a stream could have become a branch */
+    uint32_t unrecordable;           /* copies in a row that could not be held, in any streams */
     struct ag_stream *eager;         /* stream of the op that it was last told to submit itself */
     bool watched;                    /* the library is told when the thread ends */
     bool issues;                     /* it has taken over a stream: issuer.c */
     const struct ag_context *placed; /* the last context where its default stream was counted */
-    struct ag_young *young;          /* the young stream that it found last, or NULL */
-    const struct ag_context *unseen; /* left.c: where it launches unseen, as is known; or NULL */
+    struct ag_untracked *untracked;  /* the untracked stream that it found last, or NULL */
+    const struct ag_context *unseen; /* orphans.c: where it launches unseen, as is known; or NULL */
     struct ag_stream *copied;        /* read.c: where it copies to pinned memory, or NULL */
     struct ag_stream *reads;         /* where it has held such a copy last, or NULL */
     struct ag_fetch *reading;        /* fetch.c: where it reads back, or NULL */
     uint32_t read;                   /* the number of that read-back */
-    unsigned left;    /* ag_left_mark() before its copy in a legacy stream; 0: none */
+    unsigned left;    /* ag_orphans_mark() before its copy in a legacy stream; 0: none */
     uint64_t touched; /* bit n: it may have issued the last op of a state whose index is n modulo
                          64, or own the state */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The watchdog's thread: when it wakes, and who waits for it. late.h says what it does. It sleeps
- * while there is no hold to look at, for it would take time from the program.
+ * The watchdog's thread: when it wakes, and who waits for it. overdue.h says what it does. It
+ * sleeps while there is no hold to look at, for it would take time from the program.
  */
 #ifndef AG_WATCHDOG_H
 #define AG_WATCHDOG_H
@@ -21,7 +21,7 @@ enum {
 };
 
 /*
- * Starts the watchdog, once; it sleeps. False: there is none. What it does is given (late.h): a
+ * Starts the watchdog, once; it sleeps. False: there is none. What it does is given (overdue.h): a
  * look at all holds; and submitting what each stream has held at some time since the flush was
  * asked for, which says whether it could do that everywhere.
  */

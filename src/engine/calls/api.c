@@ -63,7 +63,7 @@ void autograph_engage(int on)
     static uint64_t since; /* it is out of use, ns; 0: it is in use */
     autograph_flush();
     if (on != 0 && since != 0)
-        ag_clock_skip(since); /* or a duel would find what it takes without it */
+        ag_clock_skip(since); /* or a trial would find what it takes without it */
     since = on != 0 ? 0 : ag_clock_now();
     atomic_store(&ag_engine_on, on != 0);
 }

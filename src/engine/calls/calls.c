@@ -2,16 +2,16 @@
 /* Memsets, copies, words and events: calls that become ops. */
 #include "engine/engine.h"
 
-#include "engine/decide/turns.h"
+#include "engine/decide/trials.h"
 #include "engine/hot.h"
 #include "engine/order/enter.h"
 #include "engine/order/fork.h"
-#include "engine/order/settle.h"
+#include "engine/order/event_flush.h"
 #include "engine/replay/execs.h"
 #include "engine/replay/limbo.h"
 #include "engine/replay/op.h"
 #include "engine/replay/staging.h"
-#include "engine/stream/aside.h"
+#include "engine/stream/helper.h"
 #include "engine/stream/copies.h"
 #include "engine/stream/event.h"
 #include "engine/stream/issuer.h"
@@ -57,7 +57,7 @@ static __attribute__((noinline)) bool decide_upload(struct ag_stream *stream,
     if (why == AG_WHY_HELD)
         count_upload(stream, op);
     bool held = ag_op_step(stream, why, op);
-    ag_turns_spent(stream, began);
+    ag_trials_spent(stream, began);
     ag_stream_unlock(stream);
     AG_CALLSITE();
     return held;
@@ -83,7 +83,7 @@ static INLINE bool decide(struct ag_stream *stream, CUcontext current, enum ag_o
                           describer *describe, const void *call)
 {
     struct ag_described op;
-    uint64_t began = ag_turns_clock(stream);
+    uint64_t began = ag_trials_clock(stream);
     bool held = false;
     if (!ag_op_passes(stream, ag_mark(kind, NULL, 0))) {
         enum ag_why why = ag_op_forbidden(stream, current);
@@ -97,7 +97,7 @@ static INLINE bool decide(struct ag_stream *stream, CUcontext current, enum ag_o
     } else if (kind == AG_OP_COPY) {
         AG_NOTE(note_passing(stream, call));
     }
-    ag_turns_spent(stream, began);
+    ag_trials_spent(stream, began);
     ag_stream_unlock(stream);
     AG_CALLSITE();
     return held;
@@ -202,7 +202,7 @@ bool ag_engine_value(const struct ag_value_call *call)
 {
     if (waits(call) && atomic_load(&ag_hold_bans) != 0)
         atomic_store(&ag_graphs_wait, true);
-    if (waits(call) && atomic_load(&ag_listeners) != 0 && !AG_MUTANT(word_wait_leaves_held))
+    if (waits(call) && atomic_load(&ag_subscribers) != 0 && !AG_MUTANT(word_wait_leaves_held))
         ag_order_behind_all(ag_stream_peek(call->stream, call->ptsz, ag_context_current()));
     CUcontext current = ag_engine_current(call->stream);
     struct ag_stream *stream = ag_enter_op(call->stream, call->ptsz, current);
@@ -235,13 +235,13 @@ static void end_at_event(struct ag_stream *stream, const struct ag_event_call *c
     if (call->wait || !known->timed || AG_MUTANT(time_is_held))
         return;
     ag_stream_end(stream, true, AG_REASON_EVENT);
-    ag_sequence_be_curious(stream, stream->id.live); /* the host often waits next */
+    ag_sequence_subscribe(stream, stream->id.live); /* the host often waits next */
 }
 
 /* Where a stream is to fork the sequence ends, and the next one begins with the record. */
 static void begin_fork(struct ag_stream *stream, struct ag_op *op)
 {
-    if (!ag_guests_begin(stream))
+    if (!ag_branches_begin(stream))
         return;
     ag_op_hash(op);
     ag_recorder_ends_once(&stream->recorder);
@@ -249,17 +249,17 @@ static void begin_fork(struct ag_stream *stream, struct ag_op *op)
     ag_recorder_cut_at(&stream->recorder, op->token);
 }
 
-/* The op of a guest (NULL: it cannot be held) in its host's sequence. */
-static enum ag_outcome visit(struct ag_stream *stream, const struct ag_event_call *call,
-                             struct ag_described *op, const struct ag_event_known *known)
+/* The op of a branch (NULL: it cannot be held) in its origin's sequence. */
+static enum ag_outcome step_in_branch(struct ag_stream *stream, const struct ag_event_call *call,
+                                      struct ag_described *op, const struct ag_event_known *known)
 {
     bool times = !call->wait && known->timed;
-    enum ag_outcome outcome = ag_op_visit(stream, op != NULL && !times, op);
+    enum ag_outcome outcome = ag_op_in_branch(stream, op != NULL && !times, op);
     if (UNLIKELY(outcome == AG_OP_LOST) && !call->wait)
         ag_event_goes_unnoted(call->event);
     if (outcome != AG_OP_LEFT && call->wait && op != NULL && op->op.shape[AG_EVENT_LINK] == 0 &&
         known->by != NULL)
-        ag_guests_follow(stream, known);
+        ag_branches_follow(stream, known);
     return outcome;
 }
 
@@ -296,18 +296,19 @@ static bool decide_event(struct ag_stream *stream, const struct ag_event_call *c
 {
     struct ag_described op;
     enum ag_why why = describe(stream, call, current, known, &op);
-    if (UNLIKELY(ag_guests_host(stream) != NULL)) {
-        enum ag_outcome outcome = visit(stream, call, why == AG_WHY_HELD ? &op : NULL, known);
+    if (UNLIKELY(ag_branches_origin(stream) != NULL)) {
+        enum ag_outcome outcome =
+            step_in_branch(stream, call, why == AG_WHY_HELD ? &op : NULL, known);
         if (outcome != AG_OP_LEFT)
             return outcome == AG_OP_HELD;
     }
-    if (UNLIKELY(stream->hosting.next != NULL) && why == AG_WHY_HELD && !call->wait)
+    if (UNLIKELY(stream->forked.next != NULL) && why == AG_WHY_HELD && !call->wait)
         begin_fork(stream, &op.op);
     bool held = ag_op_step(stream, why, &op);
     bool linked = call->wait && why == AG_WHY_HELD && op.op.shape[AG_EVENT_LINK] != 0;
     end_at_event(stream, call, linked, known);
     if (call->wait && !linked && known->by != NULL)
-        ag_guests_follow(stream, known);
+        ag_branches_follow(stream, known);
     return held;
 }
 
@@ -321,7 +322,7 @@ static struct ag_event_known settle(const struct ag_event_call *call, CUcontext 
     if (call->wait && count == 0 && known.by != NULL && known.branch == 0)
         ag_fork_misses(call, current, &known);
     if (count != 0 && !ag_fork_keeps(call, current, holders, count, &known))
-        ag_event_flush(call->event, holders, count, AG_REASON_EVENT);
+        ag_event_flush_holders(call->event, holders, count, AG_REASON_EVENT);
     return known;
 }
 
@@ -378,7 +379,7 @@ static bool forget(CUevent event, const struct ag_event_users *users)
 static bool can_change(void)
 {
     CUcontext current;
-    return atomic_load(&ag_hold_bans) <= atomic_load(&ag_pauses) && !ag_aside_waits() &&
+    return atomic_load(&ag_hold_bans) <= atomic_load(&ag_pauses) && !ag_helper_waits() &&
            !ag_context_refused(&current);
 }
 

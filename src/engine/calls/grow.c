@@ -13,7 +13,7 @@
 #include "engine/context/query.h"
 #include "engine/replay/make.h"
 #include "engine/replay/staging.h"
-#include "engine/stream/aside.h"
+#include "engine/stream/helper.h"
 #include "engine/stream/issuer.h"
 #include "engine/stream/outstanding.h"
 #include "mutant.h"
@@ -34,12 +34,12 @@ static bool all_idle(void)
 static void fetch(void)
 {
     struct ag_context *context = ag_context_peek(ag_context_current());
-    if (context == NULL || !ag_fetch_is_wanted(&context->fetch) || ag_aside_waits())
+    if (context == NULL || !ag_fetch_is_wanted(&context->fetch) || ag_helper_waits())
         return;
     atomic_fetch_add(&ag_capture_breakers, 1);
     ag_depth++;
     bool idle = ag_query_is_idle(CU_STREAM_LEGACY); /* and nothing captures */
-    CUresult result = idle ? ag_aside_fetch(context) : CUDA_ERROR_NOT_READY;
+    CUresult result = idle ? ag_helper_fetch(context) : CUDA_ERROR_NOT_READY;
     ag_depth--;
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
         atomic_fetch_add(&ag_context_errors, 1);
@@ -51,7 +51,7 @@ static void destroy_buried(void)
     struct ag_context *context = NULL;
     ag_depth++;
     while ((context = ag_context_next(context)) != NULL)
-        if (ag_aside_destroy_buried(context) != CUDA_SUCCESS)
+        if (ag_helper_destroy_buried(context) != CUDA_SUCCESS)
             atomic_fetch_add(&ag_context_errors, 1);
     ag_depth--;
 }

@@ -2,10 +2,10 @@
 /* Launches of kernels. The last function is the hot path. */
 #include "engine/engine.h"
 
-#include "engine/decide/turns.h"
+#include "engine/decide/trials.h"
 #include "engine/order/barrier.h"
 #include "engine/order/enter.h"
-#include "engine/order/settle.h"
+#include "engine/order/event_flush.h"
 #include "engine/replay/op.h"
 #include "engine/stream/event.h"
 #include "engine/tell/observe.h"
@@ -46,7 +46,7 @@ static inline bool is_same(const struct ag_node *node, const struct ag_kernel_ca
 /* A launch records the event, unless it is refused. */
 static void settle_event(CUevent event)
 {
-    (void)ag_event_settle(event, true, AG_REASON_EVENT);
+    (void)ag_event_flush(event, true, AG_REASON_EVENT);
     ag_event_goes_unnoted(event);
 }
 
@@ -74,18 +74,18 @@ static bool records(const struct ag_kernel_call *call)
 
 /* The launch goes out, and its stream has no state. What must precede it because of its events, or
    because it loads the function, goes first. */
-static __attribute__((noinline)) void launch_unfollowed(const struct ag_kernel_call *call,
-                                                        CUcontext current)
+static __attribute__((noinline)) void launch_stateless(const struct ag_kernel_call *call,
+                                                       CUcontext current)
 {
     if (current == NULL && !ag_stream_is_default(call->stream))
-        ag_enter_unfollowed(); /* no context is needed where there is a handle */
+        ag_enter_stateless(); /* no context is needed where there is a handle */
     bool held = ag_anything_held();
     if (records(call)) {
         ag_event_unseen();
         if (held)
             settle_events(call);
     }
-    if (held && ag_young_has(call->stream))
+    if (held && ag_untracked_has(call->stream))
         ag_barrier_load(call->func);
     AG_NOTE(ag_note_kernel(NULL, call));
 }
@@ -138,7 +138,7 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
         same = stream != NULL && function == NULL && is_predicted(stream, call, current, &node);
     }
     if (UNLIKELY(stream == NULL)) {
-        launch_unfollowed(call, current);
+        launch_stateless(call, current);
         return false;
     }
     AG_NOTE(ag_note_kernel(stream, call));
@@ -148,10 +148,10 @@ bool ag_engine_kernel(const struct ag_kernel_call *call)
         ag_op_hold(stream, node);
         held = true;
     } else {
-        uint64_t began = ag_turns_clock(stream);
+        uint64_t began = ag_trials_clock(stream);
         held = (!same || !ag_op_record_again(stream, node, current)) &&
                kernel_slow(stream, call, function, same ? node : NULL, current);
-        ag_turns_spent(stream, began);
+        ag_trials_spent(stream, began);
     }
     ag_stream_unlock(stream);
     return held;

@@ -13,16 +13,16 @@
 #include "engine/order/barrier.h"
 #include "engine/order/find.h"
 #include "engine/order/fork.h"
-#include "engine/order/settle.h"
+#include "engine/order/event_flush.h"
 #include "engine/replay/execs.h"
 #include "engine/replay/limbo.h"
 #include "engine/replay/submit.h"
-#include "engine/stream/aside.h"
+#include "engine/stream/helper.h"
 #include "engine/stream/event.h"
 #include "engine/stream/issuer.h"
 #include "engine/stream/outstanding.h"
 #include "engine/stream/sequence.h"
-#include "engine/stream/young.h"
+#include "engine/stream/untracked.h"
 #include "engine/tell/observe.h"
 #include "graph/function.h"
 #include "graph/setting.h"
@@ -77,7 +77,7 @@ void ag_engine_stream_destroy(CUstream handle)
         return;
     }
     struct ag_stream *stream = NULL;
-    if (!atomic_load(&ag_any_young) || !ag_young_destroy(handle))
+    if (!atomic_load(&ag_any_untracked) || !ag_untracked_destroy(handle))
         stream = ag_stream_peek(handle, false, current);
     if (stream == NULL || stream->id.kind == AG_STREAM_LEGACY ||
         stream->id.kind == AG_STREAM_PER_THREAD)
@@ -129,7 +129,7 @@ void ag_engine_capture_prepare(CUstream handle, bool ptsz)
     while (atomic_load(&ag_capture_breakers) != 0 && !AG_MUTANT(capture_waits_for_nobody) &&
            ag_patience_lasts(&slept, AG_PATIENCE_LONG_NS))
         continue;
-    if (atomic_load(&ag_listeners) != 0 && !AG_MUTANT(capture_leaves_held))
+    if (atomic_load(&ag_subscribers) != 0 && !AG_MUTANT(capture_leaves_held))
         ag_barrier_all(AG_REASON_CAPTURE);
 }
 
@@ -255,7 +255,7 @@ static void forget_functions(uint32_t retired)
     if (retired == 0)
         return;
     bool all = each_stream(forget_retired, &retired);
-    ag_aside_settle(NULL);
+    ag_helper_settle(NULL);
     if (all)
         ag_functions_sweep(retired);
 }
@@ -282,13 +282,13 @@ static void context_kill(struct ag_context *context)
     bool entered = ag_context_enter(context, &pushed);
     enum { TIMES = 4 }; /* if its streams are still used then, the context stays */
     unsigned times = 0;
-    ag_young_forget(context);
+    ag_untracked_forget(context);
     do {
         streams_kill(context);
-        if (ag_aside_destroy_buried(context) != CUDA_SUCCESS)
+        if (ag_helper_destroy_buried(context) != CUDA_SUCCESS)
             atomic_fetch_add(&ag_context_errors, 1);
         ag_limbo_settle();
-        ag_aside_settle(context); /* while it has its name */
+        ag_helper_settle(context); /* while it has its name */
     } while (!ag_stream_forget_context(context) && ++times < TIMES);
     ag_limbo_forget(context);
     if (entered)
@@ -360,9 +360,9 @@ void ag_engine_named(CUmodule module, const char *name, const CUfunction *func)
    thread is submitting. */
 static void settle_setter(void)
 {
-    if (!ag_aside_others())
+    if (!ag_helper_others())
         atomic_store(&ag_setters_pass, true); /* then a thread may begin: see ag_issuer_begins() */
-    if (ag_aside_others() && atomic_load(&ag_listeners) != 0)
+    if (ag_helper_others() && atomic_load(&ag_subscribers) != 0)
         ag_barrier_most(AG_REASON_ATTRIBUTES);
 }
 

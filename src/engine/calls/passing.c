@@ -35,7 +35,7 @@ bool ag_engine_passes(CUstream handle, bool ptsz, enum ag_op_kind kind, CUfuncti
     const struct ag_found *found = ag_stream_slot(handle);
     struct ag_stream *stream = found->stream;
     ag_passing.key = 0;
-    if (atomic_load(&ag_listeners) != 0 || atomic_load(&ag_refused) != 0 || !is_known(found))
+    if (atomic_load(&ag_subscribers) != 0 || atomic_load(&ag_refused) != 0 || !is_known(found))
         return false;
     bool rests = ag_recorder_rests(&stream->recorder);
     if ((LIKELY(!rests) && kind != AG_OP_COPY) || found->key != handle || found->ptsz != ptsz ||
@@ -45,7 +45,8 @@ bool ag_engine_passes(CUstream handle, bool ptsz, enum ag_op_kind kind, CUfuncti
     uint64_t heads = atomic_load_explicit(&stream->recorder.resting.heads, memory_order_relaxed);
     _Atomic uint32_t *left = &stream->recorder.resting.ops;
     if (!rests || (heads & ag_mark(kind, func, grid)) != 0) {
-        if (kind != AG_OP_COPY || !atomic_load_explicit(&stream->eager.bare, memory_order_relaxed))
+        if (kind != AG_OP_COPY ||
+            !atomic_load_explicit(&stream->eager.unrecorded, memory_order_relaxed))
             return false;
         heads = AG_COPIES_PASS;
         left = &stream->copies.next;

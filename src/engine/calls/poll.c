@@ -10,9 +10,9 @@
 
 #include "engine/hot.h"
 #include "engine/order/barrier.h"
-#include "engine/order/settle.h"
+#include "engine/order/event_flush.h"
 #include "engine/replay/registry.h"
-#include "engine/stream/guests.h"
+#include "engine/stream/branches.h"
 #include "engine/stream/issuer.h"
 #include "engine/tell/observe.h"
 #include "mutant.h"
@@ -59,7 +59,7 @@ bool ag_engine_asks_event(CUevent event)
 static bool is_plain(const struct ag_stream *stream)
 {
     return stream != NULL && ag_issuer_is_self(stream) && !stream->relay.used &&
-           !ag_guests_any(stream) && ag_guests_host(stream) == NULL;
+           !ag_branches_any(stream) && ag_branches_origin(stream) == NULL;
 }
 
 bool ag_engine_asks_stream(CUstream handle, bool ptsz)

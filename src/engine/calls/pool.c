@@ -47,7 +47,7 @@ static void allocate_outside(CUstream handle, bool ptsz)
     if (stream == NULL)
         return;
     ag_fork_leave(stream, AG_REASON_STREAM_BARRIER);
-    ag_guests_forget(stream);
+    ag_branches_forget(stream);
 }
 
 void ag_engine_allocates(CUstream handle, bool ptsz)
@@ -107,7 +107,7 @@ static bool free_is_certain(const struct ag_stream *stream, CUdeviceptr address)
 
 bool ag_engine_free(CUdeviceptr address, CUstream handle, bool ptsz)
 {
-    if (atomic_load(&ag_listeners) == 0)
+    if (atomic_load(&ag_subscribers) == 0)
         return false;
     CUcontext current = ag_engine_current(handle);
     struct ag_stream *stream = ag_stream_peek(handle, ptsz, current);

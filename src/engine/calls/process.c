@@ -8,8 +8,8 @@
 #include "engine/base/watchdog.h"
 #include "engine/order/barrier.h"
 #include "engine/order/find.h"
-#include "engine/order/late.h"
-#include "engine/stream/aside.h"
+#include "engine/order/overdue.h"
+#include "engine/stream/helper.h"
 #include "mutant.h"
 #include "observe/log.h"
 #include "observe/verbose.h"
@@ -34,7 +34,7 @@ static _Atomic bool has_context;
 static void prepare(void)
 {
     atomic_store(&has_context, true);
-    if (ag_aside_start() && ag_watchdog_start(ag_late_look, ag_late_serve))
+    if (ag_helper_start() && ag_watchdog_start(ag_overdue_look, ag_overdue_serve))
         return;
     note_stop("there is no thread for the watchdog");
     ag_log(ag_verbose_level(), "nothing is held: %s", ag_engine_stopped());
@@ -86,7 +86,7 @@ static bool interrupted(void)
     bool any = false;
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next)
         if (ag_lock_is_mine(&stream->lock, &ag_self)) {
-            ag_late_avoids(stream);
+            ag_overdue_avoids(stream);
             any = true;
         }
     return any;

@@ -8,8 +8,8 @@
 #include "config/config.h"
 #include "driver/driver.h"
 #include "engine/context/fetch.h"
-#include "engine/decide/credit.h"
-#include "engine/decide/turns.h"
+#include "engine/decide/budget.h"
+#include "engine/decide/trials.h"
 #include "engine/order/barrier.h"
 #include "engine/order/enter.h"
 #include "engine/order/fork.h"
@@ -105,7 +105,7 @@ static bool begin(struct ag_stream *stream, CUcontext current, uint32_t *number)
 {
     struct ag_fetch *fetch = &stream->id.context->fetch;
     if (stream->id.kind == AG_STREAM_PER_THREAD || !ag_fetch_is_ready(fetch) ||
-        !ag_op_is_eligible(stream, current) || !ag_guests_have_joined(stream) ||
+        !ag_op_is_eligible(stream, current) || !ag_branches_have_joined(stream) ||
         !ag_fetch_begin(fetch, stream, number))
         return false;
     bool alone =
@@ -191,11 +191,11 @@ static enum ag_read read_back(struct ag_stream *stream, const struct ag_read_cal
     bool reads = begin(stream, current, &number);
     CUevent event = NULL;
     if (reads) {
-        uint64_t began = ag_turns_clock(stream);
+        uint64_t began = ag_trials_clock(stream);
         read = step(stream, call, place, current, false);
         if (read == AG_READ_DONE)
             event = mark(stream);
-        ag_turns_spent(stream, began);
+        ag_trials_spent(stream, began);
     }
     ag_stream_unlock(stream);
     AG_CALLSITE();
@@ -217,7 +217,7 @@ static void learn(struct ag_stream *stream, struct ag_described *op)
     if (node == NULL)
         node = ag_tree_add(&rec->tree, rec->ended, &op->op);
     if (node == NULL || node->trace != NULL || !ag_node_is_good(node) ||
-        ++node->ends < ag_credit_hot(stream, node) || !ag_node_arguments(node))
+        ++node->ends < ag_budget_hot(stream, node) || !ag_node_arguments(node))
         return;
     node->ends = 0;
     ag_node_store(node, op->from);
@@ -270,9 +270,9 @@ static enum ag_read copy_to_pinned(struct ag_stream *stream, const struct ag_rea
                     stream->id.kind != AG_STREAM_PER_THREAD &&
                     ag_fetch_is_ready(&stream->id.context->fetch) &&
                     ag_op_is_eligible(stream, current);
-    uint64_t began = ag_turns_clock(stream);
+    uint64_t began = ag_trials_clock(stream);
     enum ag_read read = expected ? expect(stream, call, current) : AG_READ_NOT;
-    ag_turns_spent(stream, began);
+    ag_trials_spent(stream, began);
     ag_self.copied = read == AG_READ_DONE ? NULL : stream;
     ag_self.reads = read == AG_READ_DONE ? stream : NULL;
     ag_stream_unlock(stream);
@@ -288,7 +288,7 @@ static void copied(struct ag_stream *stream, const struct ag_read_call *call)
     if (own && call->bytes <= AG_FETCH_BYTES)
         ag_pinned_copied(stream);
     else if (own)
-        ag_sequence_be_curious(stream, true);
+        ag_sequence_subscribe(stream, true);
     ag_stream_unlock(stream);
 }
 
@@ -372,11 +372,11 @@ void ag_engine_stream_waited(const struct ag_wait_call *wait, CUresult result)
 /* What the copy comes behind, in a legacy stream. */
 static unsigned mark_left(const struct ag_read_call *call, CUcontext current)
 {
-    if (__builtin_expect(atomic_load(&ag_unsettled) == 0, 1) ||
+    if (__builtin_expect(atomic_load(&ag_any_orphans) == 0, 1) ||
         ag_stream_name(call->stream, call->ptsz) != CU_STREAM_LEGACY)
         return 0;
     const struct ag_context *context = ag_context_peek(current);
-    return context != NULL ? ag_left_mark(&context->leavings) : 0;
+    return context != NULL ? ag_orphans_mark(&context->orphans) : 0;
 }
 
 /* Whether copies of this call's size may be read-backs now, in the stream. */
@@ -435,7 +435,7 @@ void ag_engine_read_eager(const struct ag_read_call *call)
     if (context == NULL)
         return;
     if (ag_self.left != 0 && (call->blocks || place_of(call) == PAGEABLE))
-        ag_left_waited(&context->leavings, ag_self.left, false);
+        ag_orphans_waited(&context->orphans, ag_self.left, false);
     struct ag_fetch *fetch = &context->fetch;
     if (call->bytes <= AG_FETCH_BYTES && ag_opt.graph_read_backs &&
         atomic_load(&fetch->func) == NULL && !atomic_load(&fetch->never))

@@ -6,7 +6,7 @@
 #include "engine/stream/event.h"
 #include "engine/stream/issuer.h"
 #include "engine/stream/outstanding.h"
-#include "engine/stream/young.h"
+#include "engine/stream/untracked.h"
 #include "mutant.h"
 
 static struct ag_context *named(CUcontext context)
@@ -14,18 +14,18 @@ static struct ag_context *named(CUcontext context)
     return ag_context_peek(context != NULL ? context : ag_context_current());
 }
 
-unsigned ag_engine_left(CUcontext handle)
+unsigned ag_engine_orphans(CUcontext handle)
 {
     const struct ag_context *context = named(handle);
-    return context != NULL ? ag_left_mark(&context->leavings) : 0;
+    return context != NULL ? ag_orphans_mark(&context->orphans) : 0;
 }
 
-void ag_engine_settled(CUcontext handle, unsigned left)
+void ag_engine_orphans_done(CUcontext handle, unsigned left)
 {
     struct ag_context *context = named(handle);
     if (context == NULL || left == 0)
         return;
-    ag_left_waited(&context->leavings, left, true);
+    ag_orphans_waited(&context->orphans, left, true);
     if (ag_fetch_is_wanted(&context->fetch))
         ag_engine_waited();
 }
@@ -49,7 +49,7 @@ uint64_t ag_engine_issued(CUstream handle, bool ptsz)
 {
     struct ag_stream *stream = own(handle, ptsz);
     if (stream == NULL)
-        return ag_young_issued(handle);
+        return ag_untracked_issued(handle);
     ag_stream_lock(stream);
     bool all = stream->issuer.thread == &ag_self && ag_outstanding_is_submitted(stream);
     uint64_t issued = all ? ag_issuer_issued(stream) : 0;
@@ -63,7 +63,7 @@ void ag_engine_waited_for(CUstream handle, bool ptsz, uint64_t issued)
     if (stream != NULL)
         ag_issuer_waited(stream, issued);
     else
-        ag_young_waited_for(handle, (uint32_t)issued);
+        ag_untracked_waited_for(handle, (uint32_t)issued);
 }
 
 void ag_engine_launch_unseen(void)
@@ -72,34 +72,34 @@ void ag_engine_launch_unseen(void)
 }
 
 /* The state of a stream that gets work which is no op, as an op would find it. NULL: it has none.
-   Sets `young`: whether the stream is young. */
-static struct ag_stream *begin_work(CUstream handle, bool ptsz, bool *young)
+   Sets `untracked`: whether the stream is untracked. */
+static struct ag_stream *begin_work(CUstream handle, bool ptsz, bool *untracked)
 {
     CUcontext current = ag_context_current();
     const struct ag_found *found = ag_stream_slot(handle);
-    *young = false;
+    *untracked = false;
     if (ag_stream_is_found(found, handle, ptsz, current))
         return found->stream;
     struct ag_stream *stream = ag_enter_find(handle, ptsz, current, true);
-    *young = stream == NULL && ag_young_has(handle);
-    if (*young) /* the op that was counted is none */
-        atomic_fetch_sub_explicit(&ag_unfollowed_ops, 1, memory_order_relaxed);
+    *untracked = stream == NULL && ag_untracked_has(handle);
+    if (*untracked) /* the op that was counted is none */
+        atomic_fetch_sub_explicit(&ag_stateless_ops, 1, memory_order_relaxed);
     return stream;
 }
 
 void ag_engine_stream_works(CUstream handle, bool ptsz)
 {
-    bool young;
+    bool untracked;
     if (!AG_MUTANT(host_work_takes_no_queue))
-        (void)begin_work(handle, ptsz, &young); /* counted where it is made */
+        (void)begin_work(handle, ptsz, &untracked); /* counted where it is made */
 }
 
 void ag_engine_stream_used(CUstream handle, bool ptsz)
 {
-    bool young;
+    bool untracked;
     ag_event_unseen(); /* a graph may record any */
-    struct ag_stream *stream = begin_work(handle, ptsz, &young);
-    if (young)
+    struct ag_stream *stream = begin_work(handle, ptsz, &untracked);
+    if (untracked)
         return;
     if (stream == NULL) {
         ag_issuer_launches_unseen();

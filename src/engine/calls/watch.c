@@ -221,7 +221,7 @@ void ag_watch_start(void)
     live = ag_opt.report_live && ag_live_open();
     if (start_observers(file) && file) {
         atomic_store(&ag_file_listens, 1);
-        atomic_fetch_add(&ag_listeners, 1);
+        atomic_fetch_add(&ag_subscribers, 1);
     }
 }
 

@@ -190,9 +190,9 @@ static struct ag_context *make(CUcontext ctx, CUdevice device, bool few)
     context->grown[0] = context->grown[1] = context->shorts = context->sure = 0;
     context->useless_lives = 0;
     ag_backoff_reset(&context->rears);
-    atomic_store(&context->young, 0);
-    context->turns =
-        (struct ag_turns){.left = AG_DUEL_AGAIN.first, .again.last = AG_DUEL_AGAIN.first};
+    atomic_store(&context->untracked, 0);
+    context->trials =
+        (struct ag_trials){.left = AG_TRIAL_AGAIN.first, .again.last = AG_TRIAL_AGAIN.first};
     __atomic_store_n(&context->ctx, ctx, __ATOMIC_RELEASE); /* found from now on */
     return context;
 }
@@ -235,7 +235,7 @@ void ag_context_forget(struct ag_context *context)
 {
     (void)ag_context_refusal(context); /* nobody can be told any more */
     ag_fetch_forget(&context->fetch);
-    ag_left_forget(&context->leavings);
+    ag_orphans_forget(&context->orphans);
     (void)ag_context_settle_execs(context);
     free(atomic_exchange(&context->spare, NULL)); /* the memory goes with the context */
     atomic_store(&context->grave, NULL);          /* so does the event */
@@ -364,7 +364,7 @@ bool ag_context_have_run(struct ag_context *context, struct ag_running *running)
 void ag_context_leave_execs(struct ag_context *context, struct ag_running *running)
 {
     pthread_mutex_lock(&lock);
-    atomic_store(&context->execs_behind, ag_left_mark(&context->leavings));
+    atomic_store(&context->execs_behind, ag_orphans_mark(&context->orphans));
     for (unsigned i = 0; i < 2; i++)
         context->left_execs.execs[i] += running->execs[i];
     *running = (struct ag_running){{0, 0}};
@@ -374,7 +374,7 @@ void ag_context_leave_execs(struct ag_context *context, struct ag_running *runni
 bool ag_context_settle_execs(struct ag_context *context)
 {
     return atomic_load(&context->running) != 0 &&
-           ag_left_has_settled(&context->leavings, atomic_load(&context->execs_behind)) &&
+           ag_orphans_has_settled(&context->orphans, atomic_load(&context->execs_behind)) &&
            ag_context_have_run(context, &context->left_execs);
 }
 
@@ -400,10 +400,10 @@ unsigned ag_context_leave_behind(struct ag_context *context, CUstream handle, bo
 {
     CUevent event;
     bool own;
-    unsigned number = ag_left_add(&context->leavings, blocking, NULL, &event, &own);
+    unsigned number = ag_orphans_add(&context->orphans, blocking, NULL, &event, &own);
     if (handle != NULL && own && !atomic_load(&context->shares) &&
         (event = mark(event, handle)) != NULL)
-        ag_left_marked(&context->leavings, number, event);
+        ag_orphans_marked(&context->orphans, number, event);
     return number;
 }
 
@@ -418,7 +418,7 @@ void ag_context_unseen(void)
         return;
     (void)ag_thread_watch(); /* or it stays until the context goes */
     ag_self.unseen = context;
-    (void)ag_left_add(&context->leavings, false, &ag_self, &event, &own);
+    (void)ag_orphans_add(&context->orphans, false, &ag_self, &event, &own);
 }
 
 void ag_context_thread_ends(void)
@@ -427,34 +427,34 @@ void ag_context_thread_ends(void)
         return;
     ag_self.unseen = NULL;
     for (struct ag_context *context = NULL; (context = ag_context_next(context)) != NULL;)
-        ag_left_thread_ends(&context->leavings);
+        ag_orphans_thread_ends(&context->orphans);
 }
 
-/* -- Young streams -------------------------------------------------------------- */
+/* -- Untracked streams -------------------------------------------------------------- */
 
-_Alignas(64) _Atomic bool ag_any_young;
+_Alignas(64) _Atomic bool ag_any_untracked;
 
 void ag_lives_end(struct ag_context *context, bool is_short, bool gained)
 {
     if (gained) {
         context->useless_lives = 0;
         ag_backoff_reset(&context->rears);
-        atomic_store_explicit(&context->young, 0, memory_order_relaxed);
+        atomic_store_explicit(&context->untracked, 0, memory_order_relaxed);
     } else if (is_short && ag_opt.trace_young != 0 &&
                ++context->useless_lives >= (uint32_t)ag_opt.trace_young) {
-        uint32_t times = ag_backoff_next(&context->rears, AG_YOUNG);
+        uint32_t times = ag_backoff_next(&context->rears, AG_UNTRACKED);
         context->useless_lives = 0;
-        atomic_store_explicit(&context->young, times * (uint32_t)ag_opt.trace_young,
+        atomic_store_explicit(&context->untracked, times * (uint32_t)ag_opt.trace_young,
                               memory_order_relaxed);
-        atomic_store_explicit(&ag_any_young, true, memory_order_relaxed);
+        atomic_store_explicit(&ag_any_untracked, true, memory_order_relaxed);
     }
 }
 
 /* Two threads that take at the same time may be counted as one. */
 bool ag_lives_take(struct ag_context *context)
 {
-    uint32_t left = atomic_load_explicit(&context->young, memory_order_relaxed);
+    uint32_t left = atomic_load_explicit(&context->untracked, memory_order_relaxed);
     if (left != 0)
-        atomic_store_explicit(&context->young, left - 1, memory_order_relaxed);
+        atomic_store_explicit(&context->untracked, left - 1, memory_order_relaxed);
     return left != 0;
 }

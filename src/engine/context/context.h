@@ -12,9 +12,9 @@
 #include <stdint.h>
 
 #include "engine/context/fetch.h"
-#include "engine/context/left.h"
+#include "engine/context/orphans.h"
 #include "policy/backoff.h"
-#include "policy/duel.h"
+#include "policy/trial.h"
 
 struct ag_trace;
 
@@ -26,22 +26,22 @@ enum ag_stream_kind {
     AG_STREAM_PER_THREAD, /* a thread's default stream; blocking */
 };
 
-/* turns.c: held and eager blocks take turns. */
-struct ag_turns {
-    _Atomic(const void *) leader; /* the thread whose blocks are timed; NULL: there is no duel */
+/* trials.c: held and eager blocks take turns. */
+struct ag_trials {
+    _Atomic(const void *) leader; /* the thread whose blocks are timed; NULL: there is no trial */
     _Atomic bool eager;           /* nothing is held at present */
-    _Atomic int64_t left;         /* ops to be held before the next duel, about */
-    _Atomic uint32_t lost;        /* duels that holding has lost */
+    _Atomic int64_t left;         /* ops to be held before the next trial, about */
+    _Atomic uint32_t lost;        /* trials that holding has lost */
     _Atomic uint32_t rest;        /* ops of each stream that pass after the last of these */
 
     _Atomic uint64_t gone; /* what states had issued in the context that are of others now */
 
     _Atomic bool busy; /* a thread is at the following */
-    struct ag_duel duel;
+    struct ag_trial trial;
     uint64_t began, ops; /* the block: when, ns, 0: not yet; and the context's ops by then */
     uint64_t apart;      /* the leader's `apart` by then */
     uint32_t mark;       /* waits and graphs of the leader when its last sequence began */
-    struct ag_backoff again, rests; /* `left` after a duel, `rest` after one that is lost */
+    struct ag_backoff again, rests; /* `left` after a trial, `rest` after one that is lost */
 };
 
 /* Execs that have been destroyed while their last launches ran: the launches have the memory still.
@@ -73,12 +73,12 @@ struct ag_context {
     long memory;   /* device memory that the execs take, KiB */
     _Atomic long running; /* places among `execs` of execs that ran when they were destroyed */
     struct ag_running left_execs;  /* of streams that are gone, among `execs` until */
-    _Atomic unsigned execs_behind; /* what was left up to this number is settled (left.h) */
+    _Atomic unsigned execs_behind; /* what was left up to this number is settled (orphans.h) */
 
     /* Under the lock of registry.c. */
     uint32_t useless_lives;  /* short lives of streams in a row that gained nothing */
-    struct ag_backoff rears; /* young streams: how many times as many as such lives are next */
-    _Atomic uint32_t young;  /* next new streams that are young */
+    struct ag_backoff rears; /* untracked streams: how many times as many as such lives are next */
+    _Atomic uint32_t untracked; /* next new streams that are untracked */
 
     _Atomic unsigned relays;   /* relays in the context; see relay.h */
     _Atomic unsigned ahead[3]; /* for each kind of stream: how many streams hold ops that must go
@@ -92,19 +92,21 @@ struct ag_context {
     CUcontext was;           /* lock of context.c: `ctx` before it was forgotten */
     _Atomic bool shares;     /* there are more streams than queues, so any two may share a queue. A
                                 queue begins its work in the order of submission */
-    _Atomic int64_t owed;  /* ns that making graphs has taken, less what replays have saved since */
-    struct ag_turns turns; /* whether holding pays */
-    _Atomic unsigned starved;    /* hot sequences that found no exec */
-    struct ag_trace *buried;     /* lock of aside.c: traces to destroy while the device is idle */
-    _Atomic(CUevent) grave;      /* the event that buried graphs name; NULL: not made yet */
-    struct ag_leavings leavings; /* work of streams that are gone */
-    _Atomic bool green; /* it may be current to one thread at a time (CUDA driver API, Green
-                           Contexts): no other thread can submit what is held there */
+    _Atomic int64_t
+        overspent; /* ns that making graphs has taken, less what replays have saved since */
+    struct ag_trials trials;   /* whether holding pays */
+    _Atomic unsigned starved;  /* hot sequences that found no exec */
+    struct ag_trace *buried;   /* lock of helper.c: traces to destroy while the device is idle */
+    _Atomic(CUevent) grave;    /* the event that buried graphs name; NULL: not made yet */
+    struct ag_orphans orphans; /* work of streams that are gone */
+    _Atomic bool green;        /* it may be current to one thread at a time (CUDA driver API, Green
+                                  Contexts): no other thread can submit what is held there */
     struct ag_fetch fetch;
     _Atomic bool resizes; /* only the library's execs have CU_CTX_LMEM_RESIZE_TO_MAX set there */
     _Atomic int refused; /* error of a held op that no call of the program has returned yet; or 0 */
 
-    struct ag_pinned *_Atomic spare; /* of aside.c: pinned memory for uploads that nobody has got */
+    struct ag_pinned
+        *_Atomic spare; /* of helper.c: pinned memory for uploads that nobody has got */
 
     /* Under the lock of staging.c. */
     struct ag_ring *rings; /* that no state has any more */
@@ -113,9 +115,9 @@ struct ag_context {
 
 /* What making graphs in the context has taken and replays have not saved yet, ns; 0 or less:
    nothing. While something is owed, variants and longer traces of the same ops are not made. */
-static inline int64_t ag_context_owes(const struct ag_context *context)
+static inline int64_t ag_context_overspent(const struct ag_context *context)
 {
-    return atomic_load_explicit(&context->owed, memory_order_relaxed);
+    return atomic_load_explicit(&context->overspent, memory_order_relaxed);
 }
 
 /* The count that an op of such a stream looks at. */
@@ -217,14 +219,14 @@ bool ag_context_settle_execs(struct ag_context *context);
 /* Whether the budgets allow one more exec, even if it can be made only while the device is idle. */
 bool ag_context_allows(struct ag_context *context, uint32_t ops);
 
-/* Some streams have been young (young.h). */
-extern _Atomic bool ag_any_young;
+/* Some streams have been untracked (untracked.h). */
+extern _Atomic bool ag_any_untracked;
 
 /* The life of a stream with a state is over. `is_short`: it had few ops, and the state from the
    first of them on. `gained`: some op was replayed. The lock of registry.c is held. */
 void ag_lives_end(struct ag_context *context, bool is_short, bool gained);
 
-/* Whether a stream that begins now is young, or would be if it had a handle. Counts it. */
+/* Whether a stream that begins now is untracked, or would be if it had a handle. Counts it. */
 bool ag_lives_take(struct ag_context *context);
 
 /* The process sees more than one device. */

@@ -53,10 +53,11 @@ static bool is_settled(struct ag_context *context)
 {
     unsigned number;
     CUevent event;
-    while (!ag_left_is_settled(&context->leavings) &&
-           (event = ag_left_oldest(&context->leavings, &number)) != NULL && ag_query_has_run(event))
-        ag_left_happened(&context->leavings, number);
-    return ag_left_is_settled(&context->leavings);
+    while (!ag_orphans_is_settled(&context->orphans) &&
+           (event = ag_orphans_oldest(&context->orphans, &number)) != NULL &&
+           ag_query_has_run(event))
+        ag_orphans_happened(&context->orphans, number);
+    return ag_orphans_is_settled(&context->orphans);
 }
 
 bool ag_query_is_settled(struct ag_context *context)

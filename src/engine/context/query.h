@@ -38,8 +38,8 @@ bool ag_query_is_idle(CUstream handle);
 /* Whether what was recorded in the event has run. */
 bool ag_query_has_run(CUevent event);
 
-/* Whether all work is done that was left behind (left.h) in the context, or in any (NULL). Asks the
-   driver where something is not settled. */
+/* Whether all work is done that was left behind (orphans.h) in the context, or in any (NULL). Asks
+   the driver where something is not settled. */
 struct ag_context;
 bool ag_query_is_settled(struct ag_context *context);
 

@@ -12,11 +12,11 @@
 #include "engine/base/branch.h"
 #include "engine/base/watchdog.h"
 #include "engine/hot.h"
-#include "engine/order/settle.h"
+#include "engine/order/event_flush.h"
 #include "engine/replay/registry.h"
 #include "engine/replay/relay.h"
 #include "engine/replay/submit.h"
-#include "engine/stream/guests.h"
+#include "engine/stream/branches.h"
 #include "engine/stream/issuer.h"
 #include "graph/function.h"
 #include "mutant.h"
@@ -29,7 +29,7 @@ enum { AS_LONG_AS_IT_TAKES = -1 };
    wait. */
 static bool is_late(const struct ag_stream *stream)
 {
-    return atomic_load_explicit(&stream->order.late, memory_order_relaxed) ==
+    return atomic_load_explicit(&stream->order.overdue, memory_order_relaxed) ==
            atomic_load_explicit(&stream->seq.epoch, memory_order_relaxed);
 }
 
@@ -43,7 +43,7 @@ static bool lock_within(struct ag_stream *stream, int ns)
     if (ag_stream_lock_within(stream, is_late(stream) ? 0 : (uint64_t)ns))
         return true;
     if (ns != 0)
-        stream->order.late = stream->seq.epoch;
+        stream->order.overdue = stream->seq.epoch;
     return false;
 }
 
@@ -68,7 +68,7 @@ static void submit_others(struct ag_stream *stream, enum ag_reason reason, int n
         return;
     ag_stream_submit(stream, reason);
     if (awaited)
-        ag_recorder_late(&stream->recorder, stream->recorder.cursor);
+        ag_recorder_overdue(&stream->recorder, stream->recorder.cursor);
 }
 
 /* Submits the held ops of a stream, unless another thread has its lock for `ns`. */
@@ -88,20 +88,20 @@ static void flush_one(struct ag_stream *stream, enum ag_reason reason, int ns)
 }
 
 /* Whether the call may give work to a stream that nobody counts. */
-static bool is_strange(enum ag_reason reason, int ns)
+static bool is_unknown(enum ag_reason reason, int ns)
 {
-    return !AG_MUTANT(strange_calls_pass) && reason != AG_REASON_HOST_WAIT &&
+    return !AG_MUTANT(unknown_calls_pass) && reason != AG_REASON_HOST_WAIT &&
            ns == AS_LONG_AS_IT_TAKES;
 }
 
-/* A guest's held ops are in its host's sequence, so that goes out first. */
+/* A branch's held ops are in its origin's sequence, so that goes out first. */
 static void flush_within(struct ag_stream *stream, enum ag_reason reason, int ns)
 {
-    struct ag_stream *host = ag_guests_host(stream);
-    if (UNLIKELY(host != NULL) && !AG_MUTANT(barrier_leaves_host))
-        flush_one(host, reason, ns);
-    if (is_strange(reason, ns))
-        ag_guests_forget(stream);
+    struct ag_stream *origin = ag_branches_origin(stream);
+    if (UNLIKELY(origin != NULL) && !AG_MUTANT(barrier_leaves_origin))
+        flush_one(origin, reason, ns);
+    if (is_unknown(reason, ns))
+        ag_branches_forget(stream);
     flush_one(stream, reason, ns);
 }
 
@@ -279,12 +279,12 @@ static bool barrier(enum ag_reason reason, int ns)
 {
     CUcontext current;
     if (ag_context_refused(&current)) {
-        ag_guests_forget_all();
+        ag_branches_forget_all();
         (void)ag_watchdog_flush(AG_REASON_BARRIER);
         return false;
     }
-    if (is_strange(reason, ns))
-        ag_guests_forget_all();
+    if (is_unknown(reason, ns))
+        ag_branches_forget_all();
     struct ag_stream *stream = NULL;
     bool any = ag_watchdog_watches(); /* or nothing is held, and only this thread's sequences end */
     if (any && ag_issuer_are_many() && ns != 0)
@@ -317,7 +317,7 @@ bool ag_barrier_last(void)
         (void)ag_watchdog_flush(AG_REASON_BARRIER);
         return false;
     }
-    ag_guests_forget_all();
+    ag_branches_forget_all();
     bool all = true;
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next) {
         if (!ag_stream_lock_within(stream, AG_PATIENCE_NS)) {
@@ -341,7 +341,7 @@ void ag_barrier_event(CUevent event, enum ag_reason reason)
     if (AG_MUTANT(event_wait_leaves_held))
         return;
     if (atomic_load(&ag_event_streams) != 0)
-        (void)ag_event_settle(event, false, reason);
+        (void)ag_event_flush(event, false, reason);
     (void)barrier(reason, 0);
 }
 

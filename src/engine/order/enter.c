@@ -10,42 +10,43 @@
 #include "mutant.h"
 #include "observe/tracefile.h"
 
-/* -- Young streams --------------------------------------------------------------- */
+/* -- Untracked streams --------------------------------------------------------------- */
 
-/* A stream that has no state and is not young: its place if it is from now on, or NULL. */
-static struct ag_young *begin_young(CUstream handle, CUcontext current)
+/* A stream that has no state and is not untracked: its place if it is from now on, or NULL. */
+static struct ag_untracked *begin_untracked(CUstream handle, CUcontext current)
 {
     struct ag_context *context = ag_context_peek(current);
     CUcontext ctx;
     unsigned flags;
-    if (context == NULL || atomic_load_explicit(&context->young, memory_order_relaxed) == 0 ||
+    if (context == NULL || atomic_load_explicit(&context->untracked, memory_order_relaxed) == 0 ||
         AG_NOTING() || ag_captures_about() || ag_stream_peek(handle, false, current) != NULL ||
         !ag_thread_watch() || !ag_handle_learn(handle, &ctx, &flags) || ctx != current)
         return NULL;
-    struct ag_young *young = ag_young_begin(handle, context, !(flags & CU_STREAM_NON_BLOCKING));
-    if (young == NULL || ag_stream_peek(handle, false, current) == NULL)
-        return young;
-    ag_young_leave(handle);
+    struct ag_untracked *untracked =
+        ag_untracked_begin(handle, context, !(flags & CU_STREAM_NON_BLOCKING));
+    if (untracked == NULL || ag_stream_peek(handle, false, current) == NULL)
+        return untracked;
+    ag_untracked_leave(handle);
     return NULL;
 }
 
-bool ag_enter_young_slow(CUstream handle, bool ptsz, CUcontext current)
+bool ag_enter_untracked_slow(CUstream handle, bool ptsz, CUcontext current)
 {
     bool behind;
     if (current == NULL || ag_stream_is_default(handle) ||
         ag_stream_is_found(ag_stream_slot(handle), handle, ptsz, current))
         return false;
-    struct ag_young *young = ag_young_find(handle);
-    if (young == NULL)
-        young = begin_young(handle, current);
-    if (young == NULL || !ag_young_op(young, handle, &behind))
+    struct ag_untracked *untracked = ag_untracked_find(handle);
+    if (untracked == NULL)
+        untracked = begin_untracked(handle, current);
+    if (untracked == NULL || !ag_untracked_op(untracked, handle, &behind))
         return false;
-    if (behind && !AG_MUTANT(young_passes_legacy))
+    if (behind && !AG_MUTANT(untracked_passes_legacy))
         ag_order_before_unknown(handle, ptsz, current);
     return true;
 }
 
-/* -- Streams that are followed ---------------------------------------------------- */
+/* -- Streams that are tracked ---------------------------------------------------- */
 
 struct ag_stream *ag_enter_find(CUstream handle, bool ptsz, CUcontext current, bool op)
 {
@@ -53,17 +54,17 @@ struct ag_stream *ag_enter_find(CUstream handle, bool ptsz, CUcontext current, b
        of this thread that wait for room. So that is done before the first one. */
     if (op && ag_issuer_begins())
         ag_barrier_most(AG_REASON_ATTRIBUTES);
-    if (op && ag_enter_young(handle, ptsz, current))
+    if (op && ag_enter_untracked(handle, ptsz, current))
         return NULL;
     struct ag_stream *stream = ag_stream_find_slow(handle, ptsz, current);
-    if (stream == NULL && atomic_load(&ag_listeners) != 0)
+    if (stream == NULL && atomic_load(&ag_subscribers) != 0)
         ag_barrier_all(AG_REASON_BARRIER);
     return stream;
 }
 
-void ag_enter_unfollowed(void)
+void ag_enter_stateless(void)
 {
-    atomic_fetch_add_explicit(&ag_unfollowed_ops, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&ag_stateless_ops, 1, memory_order_relaxed);
     if (atomic_load(&ag_hold_bans) == 0) /* or it will not run now */
         ag_issuer_launches_unseen();
 }
@@ -98,7 +99,7 @@ void ag_enter_turn_to(struct ag_stream *stream)
 struct ag_stream *ag_enter_take_over(struct ag_stream *stream, CUstream handle, bool ptsz,
                                      CUcontext current)
 {
-    while (ag_stream_slot(handle)->life != stream->id.life || ag_guests_host(stream) != NULL) {
+    while (ag_stream_slot(handle)->life != stream->id.life || ag_branches_origin(stream) != NULL) {
         ag_stream_unlock(stream);
         ag_fork_leave(stream, AG_REASON_EVENT);
         stream = ag_enter_unentered(handle, ptsz, current, false);
@@ -106,7 +107,7 @@ struct ag_stream *ag_enter_take_over(struct ag_stream *stream, CUstream handle, 
             return NULL;
     }
     if (stream->issuer.thread != &ag_self) {
-        if (ag_guests_any(stream)) /* host and guests are one thread's */
+        if (ag_branches_any(stream)) /* origin and branches are one thread's */
             ag_stream_end(stream, true, AG_REASON_EVENT);
         ag_issuer_takes_over(stream);
     }

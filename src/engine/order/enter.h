@@ -11,12 +11,12 @@
 #include "engine/order/barrier.h"
 #include "engine/order/find.h"
 #include "engine/replay/relay.h"
-#include "engine/stream/young.h"
+#include "engine/stream/untracked.h"
 
 /* -- What the functions below need seldom --------------------------------------- */
 
 /* The state of a call's stream, which the thread does not remember. `op`: the call is one of an op,
-   whose stream may be young. NULL: it has none, and nothing is held that the call could have to
+   whose stream may be untracked. NULL: it has none, and nothing is held that the call could have to
    follow. No lock may be held. */
 struct ag_stream *ag_enter_find(CUstream handle, bool ptsz, CUcontext current, bool op);
 
@@ -28,19 +28,19 @@ struct ag_stream *ag_enter_take_over(struct ag_stream *stream, CUstream handle, 
 /* The calling thread goes on to this stream from another one. Wants the stream's lock. */
 void ag_enter_turn_to(struct ag_stream *stream);
 
-/* Whether the op's stream is young: counts the op, submits what is held and must precede it, and
-   the caller lets it pass. No lock may be held. */
-bool ag_enter_young_slow(CUstream handle, bool ptsz, CUcontext current);
+/* Whether the op's stream is untracked: counts the op, submits what is held and must precede it,
+   and the caller lets it pass. No lock may be held. */
+bool ag_enter_untracked_slow(CUstream handle, bool ptsz, CUcontext current);
 
-/* ag_enter_young_slow() where there are young streams at all. */
-static inline bool ag_enter_young(CUstream handle, bool ptsz, CUcontext current)
+/* ag_enter_untracked_slow() where there are untracked streams at all. */
+static inline bool ag_enter_untracked(CUstream handle, bool ptsz, CUcontext current)
 {
-    return __builtin_expect(atomic_load_explicit(&ag_any_young, memory_order_relaxed), 0) &&
-           ag_enter_young_slow(handle, ptsz, current);
+    return __builtin_expect(atomic_load_explicit(&ag_any_untracked, memory_order_relaxed), 0) &&
+           ag_enter_untracked_slow(handle, ptsz, current);
 }
 
 /* Counts an op that goes to a stream without a state. */
-void ag_enter_unfollowed(void);
+void ag_enter_stateless(void);
 
 /* -- Entering -------------------------------------------------------------------- */
 
@@ -70,7 +70,7 @@ static INLINE struct ag_stream *ag_enter_go_on(struct ag_stream *stream)
 }
 
 /* The stream of a call, locked, for the calling thread; NULL: it has no state. `op`: the call is
-   one of an op, whose stream may be young. */
+   one of an op, whose stream may be untracked. */
 static INLINE struct ag_stream *ag_enter(CUstream handle, bool ptsz, CUcontext current, bool op)
 {
     struct ag_stream *stream = ag_enter_unentered(handle, ptsz, current, op);
@@ -85,8 +85,8 @@ static INLINE struct ag_stream *ag_enter(CUstream handle, bool ptsz, CUcontext c
 static INLINE struct ag_stream *ag_enter_op(CUstream handle, bool ptsz, CUcontext current)
 {
     struct ag_stream *stream = ag_enter(handle, ptsz, current, true);
-    if (UNLIKELY(stream == NULL) && current != NULL && !ag_young_has(handle))
-        ag_enter_unfollowed();
+    if (UNLIKELY(stream == NULL) && current != NULL && !ag_untracked_has(handle))
+        ag_enter_stateless();
     return stream;
 }
 

@@ -6,7 +6,7 @@
 #include "engine/replay/submit.h"
 #include "engine/stream/issuer.h"
 #include "engine/stream/outstanding.h"
-#include "engine/stream/young.h"
+#include "engine/stream/untracked.h"
 
 static struct ag_context *context_of(const struct ag_stream *stream)
 {
@@ -18,14 +18,14 @@ struct ag_stream *ag_stream_find_slow(CUstream handle, bool ptsz, CUcontext curr
     CUstream name = ag_stream_name(handle, ptsz);
     if (current == NULL && (ag_stream_is_default(name) || ag_context_refused(&current)))
         return NULL;
-    bool young = ag_young_has(name);
+    bool untracked = ag_untracked_has(name);
     bool is_new = name == CU_STREAM_LEGACY && ag_stream_peek(handle, ptsz, current) == NULL;
-    struct ag_stream *stream = ag_stream_begin(handle, ptsz, current, young);
+    struct ag_stream *stream = ag_stream_begin(handle, ptsz, current, untracked);
     if (stream == NULL)
         return NULL;
     if (is_new) /* others are placed when they are made */
         ag_order_place(context_of(stream));
-    ag_young_leave(name); /* only now: it must be known in one way or the other */
+    ag_untracked_leave(name); /* only now: it must be known in one way or the other */
     if (ptsz || name == CU_STREAM_PER_THREAD)
         ag_order_place_own(context_of(stream));
     return stream;
@@ -59,7 +59,7 @@ static void thread_leaves(struct ag_stream *stream, void *self)
    program may have hundreds of threads, with a stream each: all states are not looked at.) */
 static void thread_ends(void)
 {
-    ag_young_thread_leaves();
+    ag_untracked_thread_leaves();
     ag_context_thread_ends();
     ag_fetch_give_up();
     ag_issuer_thread_ends();

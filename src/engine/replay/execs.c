@@ -4,7 +4,7 @@
 
 #include "engine/context/query.h"
 #include "engine/hot.h"
-#include "engine/stream/aside.h"
+#include "engine/stream/helper.h"
 #include "engine/stream/failure.h"
 #include "engine/stream/outstanding.h"
 #include "engine/stream/paths.h"
@@ -22,8 +22,9 @@ void ag_execs_add(struct ag_stream *stream, struct ag_trace *trace)
 /* What a vacant state's stream has left, the context knows. */
 bool ag_execs_have_run(struct ag_stream *stream)
 {
-    return stream->id.vacant ? ag_left_has_settled(&stream->id.context->leavings, stream->id.behind)
-                             : !ag_outstanding_in_stream(stream);
+    return stream->id.vacant
+               ? ag_orphans_has_settled(&stream->id.context->orphans, stream->id.behind)
+               : !ag_outstanding_in_stream(stream);
 }
 
 /* Of one stream, which is locked. */
@@ -69,7 +70,7 @@ static CUresult destroy(struct ag_stream *stream, struct ag_trace *trace)
     ag_depth++;
     bool may_stay = takes_leave(stream->id.context, trace);
     ag_depth--;
-    return ag_aside_destroy(stream->id.context, trace, may_stay);
+    return ag_helper_destroy(stream->id.context, trace, may_stay);
 }
 
 void ag_execs_drop(struct ag_stream *stream, struct ag_trace *trace)
@@ -110,7 +111,7 @@ void ag_execs_clear(struct ag_stream *stream)
     (void)ag_context_settle_execs(stream->id.context);
     for (unsigned i = 0; i < AG_BRANCHES && execs->own[i] != NULL; i++) {
         stream->counters.errors +=
-            ag_aside_destroy_event(stream->id.context, execs->own[i]) != CUDA_SUCCESS;
+            ag_helper_destroy_event(stream->id.context, execs->own[i]) != CUDA_SUCCESS;
         execs->own[i] = NULL;
     }
     ag_paths_forget(stream);
@@ -164,7 +165,7 @@ CUevent ag_execs_own_event(struct ag_stream *stream, unsigned i)
 {
     CUevent *own = &stream->execs.own[i];
     if (*own == NULL) {
-        CUresult result = ag_aside_event(stream->id.context, own);
+        CUresult result = ag_helper_event(stream->id.context, own);
         stream->counters.errors += result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
     }
     return *own;

@@ -34,7 +34,7 @@ static inline bool ag_execs_any(const struct ag_stream *stream)
     return stream->execs.traces != NULL || ag_context_any_run(&stream->execs.running);
 }
 
-/* The trace has been replayed, or would have been but for a duel: it is in use. */
+/* The trace has been replayed, or would have been but for a trial: it is in use. */
 static inline void ag_execs_used(struct ag_stream *stream, struct ag_trace *trace)
 {
     trace->used = stream->execs.clock;

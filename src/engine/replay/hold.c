@@ -3,8 +3,8 @@
 #include "engine/replay/hold.h"
 
 #include "engine/context/query.h"
-#include "engine/decide/pace.h"
-#include "engine/decide/turns.h"
+#include "engine/decide/launch_model.h"
+#include "engine/decide/trials.h"
 #include "engine/replay/relay.h"
 #include "engine/stream/sequence.h"
 
@@ -24,12 +24,12 @@ static enum ag_why prepare(struct ag_stream *stream, const struct ag_node *head)
 
 enum ag_why ag_hold_begins(struct ag_stream *stream, struct ag_node *head)
 {
-    if (!ag_turns_hold(stream))
-        return ag_turns_are_eager(stream) ? AG_WHY_TRIAL : AG_WHY_REST;
+    if (!ag_trials_hold(stream))
+        return ag_trials_are_eager(stream) ? AG_WHY_TRIAL : AG_WHY_REST;
     enum ag_why why = prepare(stream, head);
     if (why != AG_WHY_HELD)
         return why;
     ag_sequence_turn(stream, AG_HOLDING);
-    ag_pace_begun(stream);
+    ag_model_begun(stream);
     return AG_WHY_HELD;
 }

@@ -6,7 +6,7 @@
 #include "engine/stream/stream.h"
 
 /* AG_WHY_HELD: the stream holds from now on, with `head`, the first op of a sequence. It does not
-   if its context's duel wants an eager sequence or is lost, if the program captures the stream, or
+   if its context's trial wants an eager sequence or is lost, if the program captures the stream, or
    if nobody else could submit what is held. */
 enum ag_why ag_hold_begins(struct ag_stream *stream, struct ag_node *head);
 

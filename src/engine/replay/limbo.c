@@ -6,33 +6,33 @@
 
 #include "engine/hot.h"
 #include "engine/replay/execs.h"
-#include "engine/stream/aside.h"
+#include "engine/stream/helper.h"
 
 enum { MOST = 256 };
 
-struct late {
+struct destroyed {
     CUevent event;
     struct ag_context *context;
     bool held;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* innermost */
-static struct late late[MOST];                           /* under the lock */
+static struct destroyed destroyed[MOST];                 /* under the lock */
 static _Atomic unsigned count;                           /* of them; writes under the lock */
 
-static bool add(const struct late *one)
+static bool add(const struct destroyed *one)
 {
     pthread_mutex_lock(&lock);
     bool room = count < MOST;
     if (room)
-        late[count++] = *one;
+        destroyed[count++] = *one;
     pthread_mutex_unlock(&lock);
     return room;
 }
 
 bool ag_limbo_add(CUevent event, struct ag_context *context, bool held)
 {
-    return add(&(struct late){event, context, held});
+    return add(&(struct destroyed){event, context, held});
 }
 
 bool ag_limbo_submitted(CUevent event)
@@ -42,29 +42,29 @@ bool ag_limbo_submitted(CUevent event)
         return false;
     pthread_mutex_lock(&lock);
     for (unsigned i = 0; i < count && !here; i++)
-        if ((here = late[i].event == event))
-            late[i].held = false;
+        if ((here = destroyed[i].event == event))
+            destroyed[i].held = false;
     pthread_mutex_unlock(&lock);
     return here;
 }
 
 /* Takes the last one out that is not held, of the first `*left`, which become fewer. */
-static bool take(unsigned *left, struct late *one)
+static bool take(unsigned *left, struct destroyed *one)
 {
     bool found = false;
     pthread_mutex_lock(&lock);
     *left = *left < count ? *left : count;
     while (!found && *left > 0) {
-        *one = late[--*left];
+        *one = destroyed[--*left];
         if ((found = !one->held))
-            late[*left] = late[--count];
+            destroyed[*left] = destroyed[--count];
     }
     pthread_mutex_unlock(&lock);
     return found;
 }
 
 /* Whether no graph names the event any more. */
-static bool is_free(const struct late *one)
+static bool is_free(const struct destroyed *one)
 {
     bool all = true;
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next)
@@ -75,7 +75,7 @@ static bool is_free(const struct late *one)
 
 void ag_limbo_settle(void)
 {
-    struct late one;
+    struct destroyed one;
     unsigned left = count;
     while (left != 0 && take(&left, &one)) {
         if (!is_free(&one)) {
@@ -83,7 +83,7 @@ void ag_limbo_settle(void)
             continue;
         }
         ag_depth++;
-        if (ag_aside_destroy_event(one.context, one.event) != CUDA_SUCCESS)
+        if (ag_helper_destroy_event(one.context, one.event) != CUDA_SUCCESS)
             atomic_fetch_add(&ag_context_errors, 1);
         ag_depth--;
     }
@@ -93,7 +93,7 @@ void ag_limbo_forget(const struct ag_context *context)
 {
     pthread_mutex_lock(&lock);
     for (unsigned i = count; i-- > 0;)
-        if (late[i].context == context)
-            late[i] = late[--count];
+        if (destroyed[i].context == context)
+            destroyed[i] = destroyed[--count];
     pthread_mutex_unlock(&lock);
 }

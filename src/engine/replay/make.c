@@ -7,15 +7,15 @@
 #include "driver/limits.h"
 #include "engine/base/clock.h"
 #include "engine/context/query.h"
-#include "engine/decide/credit.h"
-#include "engine/decide/pace.h"
-#include "engine/decide/turns.h"
+#include "engine/decide/budget.h"
+#include "engine/decide/launch_model.h"
+#include "engine/decide/trials.h"
 #include "engine/hot.h"
 #include "engine/replay/execs.h"
 #include "engine/replay/registry.h"
 #include "engine/replay/relay.h"
 #include "engine/replay/staging.h"
-#include "engine/stream/aside.h"
+#include "engine/stream/helper.h"
 #include "engine/stream/event.h"
 #include "engine/stream/failure.h"
 #include "engine/stream/paths.h"
@@ -62,7 +62,7 @@ static uint32_t copies(const struct ag_node *leaf)
 static void destroy_buried(struct ag_stream *stream, bool idle)
 {
     if (idle)
-        ag_failure_note(stream, ag_aside_destroy_buried(stream->id.context), "destroying a trace");
+        ag_failure_note(stream, ag_helper_destroy_buried(stream->id.context), "destroying a trace");
 }
 
 /* An exec for one more trace: a free one, or in place of other traces. *grows: see context.h. */
@@ -73,11 +73,11 @@ static enum room take_exec(struct ag_stream *stream, struct ag_node *leaf, bool 
     unsigned paths = ag_fork_paths(leaf);
     if (paths > 1 &&
         !ag_context_has_branches(context, paths)) { /* shorter ones have fewer, maybe */
-        ag_pace_bound(stream, ops * (paths - 1) / paths);
+        ag_model_bound(stream, ops * (paths - 1) / paths);
         return TOO_MANY_PATHS;
     }
     if (copied > AG_MOST_COPIES) {
-        ag_pace_bound(stream, ops * AG_MOST_COPIES / copied);
+        ag_model_bound(stream, ops * AG_MOST_COPIES / copied);
         return TOO_MANY_COPIES;
     }
     if (idle)
@@ -156,14 +156,14 @@ static bool prepare_events(struct ag_stream *stream, const struct ag_node *leaf)
    for one if the program has filled the stream. */
 static CUresult complete(struct ag_stream *stream, struct ag_trace **trace)
 {
-    CUresult result = ag_aside_instantiate(stream->id.context, *trace);
+    CUresult result = ag_helper_instantiate(stream->id.context, *trace);
     if (result == CUDA_SUCCESS && AG_MUTANT(making_takes_a_place))
         result = ag_real.cuEventRecord(ag_execs_own_event(stream, 0), stream->id.handle);
     if (result == CUDA_SUCCESS)
         return result;
     if (result != CUDA_ERROR_NOT_READY) /* or it is not ours */
-        (void)ag_aside_destroy(stream->id.context, *trace,
-                               false); /* the first error is the one to tell */
+        (void)ag_helper_destroy(stream->id.context, *trace,
+                                false); /* the first error is the one to tell */
     *trace = NULL;
     return result;
 }
@@ -186,7 +186,7 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool grows)
     }
     uint64_t ns = ag_clock_since(began);
     ag_self.apart += ns;
-    ag_credit_owe(stream, leaf, ns);
+    ag_budget_spend(stream, leaf, ns);
     if (result == CUDA_ERROR_NOT_READY)
         ag_log(AG_LOG_NOTE, "no trace in stream %p: another thread's launch waits for room",
                (void *)stream->id.handle);
@@ -197,7 +197,7 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool grows)
             ag_variant_refused(leaf->trace);
         else if (result != CUDA_ERROR_NOT_READY)
             ag_make_failed(stream, leaf);
-        if (result == CUDA_SUCCESS && !leaf->bad)
+        if (result == CUDA_SUCCESS && !leaf->blacklisted)
             ag_execs_want_living(stream, leaf);
         return;
     }
@@ -208,14 +208,14 @@ static void build(struct ag_stream *stream, struct ag_node *leaf, bool grows)
     AG_NOTE(ag_note_trace(stream, trace));
     if (leaf->trace == NULL) /* what the stream issued before its first trace of that path */
         (void)ag_account_moves(stream, AG_WHY_FIRST,
-                               (uint64_t)leaf->depth * ag_credit_hot(stream, leaf));
+                               (uint64_t)leaf->depth * ag_budget_hot(stream, leaf));
     AG_ACCOUNT(ag_account_trace(stream, trace));
     ag_execs_add(stream, trace);
     if (leaf->trace != NULL) {
         ag_variant_join(leaf->trace, trace);
     } else {
         ag_node_set_trace(leaf, trace);
-        ag_turns_made(stream);
+        ag_trials_made(stream);
     }
     ag_recorder_has_trace(&stream->recorder, ag_node_head(leaf));
     stream->counters.traces++;
@@ -238,8 +238,8 @@ static enum ag_why cannot_make(struct ag_stream *stream, const struct ag_node *l
 {
     if (!ag_fork_is_whole(leaf) && !AG_MUTANT(branches_unjoined))
         return AG_WHY_UNJOINED;
-    bool waits =
-        (ag_aside_others() && needs_setter(leaf)) || ag_relay_is_needed(stream) || ag_aside_waits();
+    bool waits = (ag_helper_others() && needs_setter(leaf)) || ag_relay_is_needed(stream) ||
+                 ag_helper_waits();
     return waits || ag_captures_about() || ag_query_captures(stream->id.handle) ? AG_WHY_DELAYED
                                                                                 : AG_WHY_HELD;
 }
@@ -285,7 +285,8 @@ void ag_make_wanted(struct ag_stream *stream)
     struct ag_node *wanted[AG_WANTED];
     unsigned count = ag_execs_want_none(stream, wanted);
     for (unsigned i = 0; i < count; i++)
-        if (!wanted[i]->bad && (wanted[i]->trace == NULL || ag_variant_wanted(wanted[i]->trace)))
+        if (!wanted[i]->blacklisted &&
+            (wanted[i]->trace == NULL || ag_variant_wanted(wanted[i]->trace)))
             make(stream, wanted[i], true);
 }
 

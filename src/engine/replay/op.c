@@ -3,7 +3,7 @@
 #include "engine/replay/op.h"
 
 #include "config/config.h"
-#include "engine/decide/credit.h"
+#include "engine/decide/budget.h"
 #include "engine/hot.h"
 #include "engine/replay/execs.h"
 #include "engine/replay/hold.h"
@@ -25,9 +25,9 @@ AG_HOLDS(struct ag_recorder, rounds.left, AG_MOST_LENGTH);
 bool ag_op_loops(struct ag_stream *stream)
 {
     struct ag_recorder *rec = &stream->recorder;
-    return ag_opt.trace_length == AG_LENGTH_AUTO && !ag_turns_are_eager(stream) &&
+    return ag_opt.trace_length == AG_LENGTH_AUTO && !ag_trials_are_eager(stream) &&
            rec->cursor->weight >= ag_opt.trace_min_length &&
-           ag_recorder_loops(rec, ag_credit_hot(stream, rec->cursor) + 1);
+           ag_recorder_loops(rec, ag_budget_hot(stream, rec->cursor) + 1);
 }
 
 /* -- Shapes ------------------------------------------------------------------------ */
@@ -58,7 +58,7 @@ static INLINE void record(struct ag_stream *stream, const struct ag_described *c
     if (!ag_recorder_is_unseen(rec)) {
         if (call->op.free != 0 && ag_node_reshape(node, &call->op) &&
             call->op.kind == AG_OP_KERNEL && !fits(&call->op))
-            node->bad |= AG_BAD_SHAPE; /* until the driver has taken it */
+            node->blacklisted |= AG_BLACKLISTED_SHAPE; /* until the driver has taken it */
         /* Memset and copy nodes are made with addresses that are good now; kernels need none. */
         if (call->op.kind != AG_OP_KERNEL && ag_node_arguments(node))
             ag_node_store(node, call->from);
@@ -73,12 +73,12 @@ void ag_op_pass_by(struct ag_stream *stream, enum ag_why why)
 {
     AG_ACCOUNT(ag_account_alone(stream, why, stream->recorder.cursor->depth != 0));
     AG_NOTE(ag_note_why(why));
-    ag_eager_is_bare(stream, true);
+    ag_eager_is_unrecorded(stream, true);
     stream->counters.eager[why]++;
     if (!AG_MUTANT(eager_passes_held))
         ag_stream_end(stream, true, AG_REASON_STREAM_BARRIER);
     if (atomic_load(&ag_pauses) == 0)
-        ag_recorder_foreign(&stream->recorder);
+        ag_recorder_unrecordable(&stream->recorder);
     stream->counters.ops++;
     ag_eager_forget(stream);
 }
@@ -102,7 +102,7 @@ static enum ag_why begin(struct ag_stream *stream, struct ag_node *node, enum ag
                          const struct ag_op *op)
 {
     struct ag_recorder *rec = &stream->recorder;
-    if (UNLIKELY(rec->ended != NULL) && ag_context_owes(stream->id.context) > 0)
+    if (UNLIKELY(rec->ended != NULL) && ag_context_overspent(stream->id.context) > 0)
         ag_recorder_stays(rec);
     ag_recorder_head(rec, op->token);
     return why == AG_WHY_HELD ? ag_hold_begins(stream, node) : why;
@@ -113,9 +113,9 @@ static enum ag_why begin(struct ag_stream *stream, struct ag_node *node, enum ag
 static enum ag_why refuses(const struct ag_node *node, bool predicted, const struct ag_op *op)
 {
     bool equal = predicted || memcmp(node->op.shape, op->shape, sizeof op->shape) == 0;
-    if (UNLIKELY(node->bad != 0) && !AG_MUTANT(refused_is_held) &&
-        (equal || node->bad != AG_BAD_SHAPE))
-        return node->bad != AG_BAD_SHAPE ? AG_WHY_REFUSED : AG_WHY_SHAPE;
+    if (UNLIKELY(node->blacklisted != 0) && !AG_MUTANT(refused_is_held) &&
+        (equal || node->blacklisted != AG_BLACKLISTED_SHAPE))
+        return node->blacklisted != AG_BLACKLISTED_SHAPE ? AG_WHY_REFUSED : AG_WHY_SHAPE;
     bool takes =
         LIKELY(equal) || op->kind != AG_OP_KERNEL || fits(op) || AG_MUTANT(shapes_unchecked);
     return takes ? AG_WHY_HELD : AG_WHY_SHAPE;
@@ -210,7 +210,7 @@ enum ag_outcome ag_op_step_alone(struct ag_stream *stream, struct ag_described *
 {
     struct ag_recorder *rec = &stream->recorder;
     enum ag_why why = AG_WHY_HELD;
-    ag_eager_is_bare(stream, false);
+    ag_eager_is_unrecorded(stream, false);
     struct ag_node *predicted = predict(rec, &call->op);
     bool records = rec->cursor->depth != 0 && !ag_sequence_holds(stream);
     if (records && ends_before(stream, &call->op)) {
@@ -241,7 +241,7 @@ static bool is_event(const struct ag_op *op)
     return op->kind == AG_OP_RECORD || op->kind == AG_OP_WAIT;
 }
 
-/* An op of a branch, or an event's, in a stream that has guests. A wait for a record of the open
+/* An op of a branch, or an event's, in a stream that has branches. A wait for a record of the open
    sequence is linked to it. AG_OP_LEFT: the sequence has ended before the op, which is linked to
    nothing. */
 static __attribute__((noinline)) enum ag_outcome step_linked(struct ag_stream *stream,
@@ -252,25 +252,25 @@ static __attribute__((noinline)) enum ag_outcome step_linked(struct ag_stream *s
     uint32_t depth = stream->recorder.cursor->depth + 1;
     uint32_t record = op->kind == AG_OP_WAIT ? ag_event_depth(event, stream) : 0;
     op->shape[AG_EVENT_LINK] = record != 0 ? depth - record : op->shape[AG_EVENT_LINK];
-    ag_guests_take(stream, op);
+    ag_branches_take(stream, op);
     enum ag_outcome outcome = ag_op_step_alone(stream, call, true);
     if (outcome == AG_OP_LEFT && record != 0)
         op->shape[AG_EVENT_LINK] = 0;
     return outcome;
 }
 
-/* The branch's op, a record or a wait, is one of the host's open sequence. */
-static void note_event(struct ag_stream *host, const struct ag_described *call)
+/* The branch's op, a record or a wait, is one of the origin's open sequence. */
+static void note_event(struct ag_stream *origin, const struct ag_described *call)
 {
     const struct ag_op *op = &call->op;
     bool wait = op->kind == AG_OP_WAIT, linked = wait && op->shape[AG_EVENT_LINK] != 0;
-    bool open = host->recorder.cursor->depth != 0;
+    bool open = origin->recorder.cursor->depth != 0;
     if (linked)
         return;
-    if (!ag_event_hold(call->arguments.event.event, host, wait, ag_op_branch(op)) && open)
-        ag_stream_end(host, true, AG_REASON_EVENT);
+    if (!ag_event_hold(call->arguments.event.event, origin, wait, ag_op_branch(op)) && open)
+        ag_stream_end(origin, true, AG_REASON_EVENT);
     else if (open)
-        ag_sequence_has_events(host);
+        ag_sequence_has_events(origin);
 }
 
 /* Whether a ban has begun, maybe while the thread had no lock: since the op was described. */
@@ -279,43 +279,43 @@ static inline bool is_banned(void)
     return atomic_load(&ag_hold_bans) != 0;
 }
 
-/* The op in the sequence of the host, which is locked. */
-static enum ag_outcome step_in_host(struct ag_stream *stream, struct ag_stream *host,
-                                    bool described, struct ag_described *call)
+/* The op in the sequence of the origin, which is locked. */
+static enum ag_outcome step_in_origin(struct ag_stream *stream, struct ag_stream *origin,
+                                      bool described, struct ag_described *call)
 {
-    if (ag_guests_host(stream) != host)
+    if (ag_branches_origin(stream) != origin)
         return AG_OP_LEFT;
-    if (!described || is_banned() || is_upload(call) || !ag_issuer_is_self(host)) {
-        ag_stream_end(host, true, AG_REASON_STREAM_BARRIER);
+    if (!described || is_banned() || is_upload(call) || !ag_issuer_is_self(origin)) {
+        ag_stream_end(origin, true, AG_REASON_STREAM_BARRIER);
         return AG_OP_LEFT;
     }
-    ag_op_set_branch(&call->op, stream->visit.branch);
-    enum ag_outcome outcome = step_linked(host, call);
+    ag_op_set_branch(&call->op, stream->branching.number);
+    enum ag_outcome outcome = step_linked(origin, call);
     if (outcome != AG_OP_LEFT && is_event(&call->op))
-        note_event(host, call);
+        note_event(origin, call);
     if (outcome == AG_OP_LEFT)
         ag_op_set_branch(&call->op, 0);
     return outcome;
 }
 
 /* The stream's lock is given back meanwhile. */
-__attribute__((noinline)) enum ag_outcome ag_op_visit(struct ag_stream *stream, bool described,
-                                                      struct ag_described *call)
+__attribute__((noinline)) enum ag_outcome ag_op_in_branch(struct ag_stream *stream, bool described,
+                                                          struct ag_described *call)
 {
-    struct ag_stream *host = ag_guests_host(stream);
+    struct ag_stream *origin = ag_branches_origin(stream);
     uint32_t life = stream->id.life;
-    if (host == NULL)
+    if (origin == NULL)
         return AG_OP_LEFT;
-    ag_issuer_visits(stream);
+    ag_issuer_branches(stream);
     ag_stream_unlock(stream);
-    ag_stream_lock(host);
-    enum ag_outcome outcome = step_in_host(stream, host, described, call);
+    ag_stream_lock(origin);
+    enum ag_outcome outcome = step_in_origin(stream, origin, described, call);
     if (outcome != AG_OP_LEFT) {
-        ag_issuer_leaves(host, false);
-        ag_self.eager = host;
+        ag_issuer_leaves(origin, false);
+        ag_self.eager = origin;
     }
-    enum ag_why why = ag_eager_why(host);
-    ag_stream_unlock(host);
+    enum ag_why why = ag_eager_why(origin);
+    ag_stream_unlock(origin);
     ag_stream_lock(stream);
     if (outcome == AG_OP_EAGER && ag_eager_open(stream) == 0)
         ag_eager_set_why(stream, why);
@@ -327,8 +327,8 @@ bool ag_op_step_forked(struct ag_stream *stream, enum ag_why why, struct ag_desc
 {
     bool described = why == AG_WHY_HELD;
     enum ag_outcome outcome = AG_OP_LEFT;
-    if (ag_guests_host(stream) != NULL)
-        outcome = ag_op_visit(stream, described, call);
+    if (ag_branches_origin(stream) != NULL)
+        outcome = ag_op_in_branch(stream, described, call);
     else if (described && is_event(&call->op))
         outcome = step_linked(stream, call);
     if (outcome == AG_OP_LEFT)
@@ -348,7 +348,7 @@ static void fail(struct ag_stream *stream, struct ag_node *node)
 {
     bool shape = node->op.free == AG_KERNEL_FREE && !fits(&node->op);
     if (shape)
-        node->bad |= AG_BAD_SHAPE;
+        node->blacklisted |= AG_BLACKLISTED_SHAPE;
     else
         ag_failure_spoil(stream, node);
     ag_eager_forget(stream);

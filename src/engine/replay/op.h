@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* One op of a stream that is followed: to hold it, to replay with it, or to record it. */
+/* One op of a stream that is tracked: to hold it, to replay with it, or to record it. */
 #ifndef AG_ENGINE_OP_H
 #define AG_ENGINE_OP_H
 
 #include "config/config.h"
 #include "engine/base/branch.h"
-#include "engine/decide/turns.h"
+#include "engine/decide/trials.h"
 #include "engine/replay/submit.h"
 #include "engine/stream/describe.h"
 #include "engine/stream/eager.h"
-#include "engine/stream/guests.h"
+#include "engine/stream/branches.h"
 #include "engine/stream/sequence.h"
 
 /* Whether some trace leads through or ends at this node, so that holding it can pay. */
 static inline bool ag_op_is_promising(const struct ag_node *node)
 {
-    return ag_node_leads(node) && !node->bad;
+    return ag_node_leads(node) && !node->blacklisted;
 }
 
 /* The op at `node`, the cursor's child, has been stored there: holds it, or replays with it. */
@@ -35,9 +35,9 @@ static INLINE void ag_op_hold(struct ag_stream *stream, struct ag_node *node)
 static INLINE bool ag_op_passes(struct ag_stream *stream, uint64_t mark)
 {
     if (!ag_recorder_passes(&stream->recorder, mark) &&
-        (LIKELY(!stream->turn.rests) || !ag_turns_pass(stream, mark)))
+        (LIKELY(!stream->trials.rests) || !ag_trials_pass(stream, mark)))
         return false;
-    if (UNLIKELY(ag_guests_host(stream) != NULL)) /* a guest's ops are its host's */
+    if (UNLIKELY(ag_branches_origin(stream) != NULL)) /* a branch's ops are its origin's */
         return false;
     stream->counters.ops++;
     stream->counters.eager[AG_WHY_REST]++;
@@ -74,10 +74,11 @@ static inline bool ag_op_is_eligible(const struct ag_stream *stream, CUcontext c
    LOST   the program's own call makes it, and the recorder does not know. */
 enum ag_outcome { AG_OP_LEFT, AG_OP_EAGER, AG_OP_HELD, AG_OP_LOST };
 
-/* An op of a stream that may be a guest (guests.h) is one of the host's sequence. AG_OP_LEFT: the
-   host's sequence has ended, and the op belongs to the guest's own stream. AG_OP_LOST: besides,
-   another thread has taken over the guest's stream, or a ban on holding has begun. */
-enum ag_outcome ag_op_visit(struct ag_stream *stream, bool described, struct ag_described *call);
+/* An op of a stream that may be a branch (branches.h) is one of the origin's sequence. AG_OP_LEFT:
+   the origin's sequence has ended, and the op belongs to the branch's own stream. AG_OP_LOST:
+   besides, another thread has taken over the branch's stream, or a ban on holding has begun. */
+enum ag_outcome ag_op_in_branch(struct ag_stream *stream, bool described,
+                                struct ag_described *call);
 
 /* An op of one stream's sequence. `linked`: the op refers to the open sequence, so it cannot begin
    the next one. Where the open sequence ends before it the answer is AG_OP_LEFT. */
@@ -96,14 +97,14 @@ static inline bool ag_op_step_own(struct ag_stream *stream, enum ag_why why,
     return false;
 }
 
-/* An op of a stream that is a guest, or has guests. True: it is held. */
+/* An op of a stream that is a branch, or has branches. True: it is held. */
 bool ag_op_step_forked(struct ag_stream *stream, enum ag_why why, struct ag_described *call);
 
 /* An op that the hot path could not hold. `why`: why it cannot be held; AG_WHY_HELD: it can be, and
    is described. True: it is held. False: it goes out eagerly. */
 static inline bool ag_op_step(struct ag_stream *stream, enum ag_why why, struct ag_described *call)
 {
-    if (UNLIKELY(ag_guests_host(stream) != NULL) || ag_guests_any(stream))
+    if (UNLIKELY(ag_branches_origin(stream) != NULL) || ag_branches_any(stream))
         return ag_op_step_forked(stream, why, call);
     return ag_op_step_own(stream, why, call);
 }
@@ -122,8 +123,8 @@ static inline bool ag_op_ends(struct ag_stream *stream, const struct ag_node *no
     const struct ag_recorder *rec = &stream->recorder;
     if (ag_recorder_awaits(node))
         return false;
-    return (ag_turns_are_eager(stream) ? ag_recorder_ends(rec, node)
-                                       : ag_recorder_full(rec, node)) ||
+    return (ag_trials_are_eager(stream) ? ag_recorder_ends(rec, node)
+                                        : ag_recorder_full(rec, node)) ||
            (ag_recorder_looks(rec, node) && !ag_recorder_knows(node) && ag_op_loops(stream));
 }
 

@@ -8,8 +8,8 @@
 #include "driver/limits.h"
 #include "engine/base/handle.h"
 #include "engine/context/memory.h"
-#include "engine/decide/pace.h"
-#include "engine/decide/turns.h"
+#include "engine/decide/launch_model.h"
+#include "engine/decide/trials.h"
 #include "engine/hot.h"
 #include "engine/replay/execs.h"
 #include "engine/replay/relay.h"
@@ -17,7 +17,7 @@
 #include "engine/stream/copies.h"
 #include "engine/stream/eager.h"
 #include "engine/stream/event.h"
-#include "engine/stream/guests.h"
+#include "engine/stream/branches.h"
 #include "engine/stream/issuer.h"
 #include "engine/stream/pinned.h"
 #include "engine/stream/sequence.h"
@@ -128,7 +128,7 @@ static struct ag_stream *vacant_take(const struct ag_context *context, enum ag_s
     struct ag_stream *found = NULL;
     for (struct ag_stream *stream = vacant; stream != NULL; stream = stream->id.alike) {
         if (stream->id.context != context || stream->id.kind != kind ||
-            !ag_left_has_settled(&context->leavings, stream->id.behind))
+            !ag_orphans_has_settled(&context->orphans, stream->id.behind))
             continue;
         bool own = atomic_load_explicit(&stream->issuer.thread, memory_order_relaxed) == &ag_self;
         if (found == NULL || own)
@@ -149,14 +149,14 @@ static struct ag_stream *vacant_take(const struct ag_context *context, enum ag_s
 /* -- Lives ---------------------------------------------------------------------- */
 
 /* A life begins, or ends, in a state. Registry lock and the stream's held. Where new streams are
-   young (young.h), a default stream cannot be: its first ops pass instead. */
-static void life_begins(struct ag_stream *stream, bool late)
+   untracked (untracked.h), a default stream cannot be: its first ops pass instead. */
+static void life_begins(struct ag_stream *stream, bool untracked)
 {
     atomic_fetch_add(&stream->id.context->used, 1);
     stream->id.issued_before = ag_issuer_issued(stream);
     stream->id.replays_before = stream->counters.replays;
-    stream->id.began_before = late || ag_lives_take(stream->id.context);
-    if (stream->id.began_before && !late)
+    stream->id.began_before = untracked || ag_lives_take(stream->id.context);
+    if (stream->id.began_before && !untracked)
         ag_recorder_rest(&stream->recorder, AG_FEW_OPS, ag_tree_heads(&stream->recorder.tree));
 }
 
@@ -184,11 +184,11 @@ static struct ag_stream *state_for(struct ag_context *context, enum ag_stream_ki
         ag_stream_unlock(stream);
         return NULL;
     }
-    ag_turns_move(stream);
+    ag_trials_move(stream);
     __atomic_store_n(&stream->id.context, context, __ATOMIC_RELAXED);
     __atomic_store_n(&stream->id.kind, kind, __ATOMIC_RELAXED);
     atomic_store_explicit(&stream->id.ahead, ag_context_ahead(context, kind), memory_order_relaxed);
-    ag_pace_start(stream);
+    ag_model_start(stream);
     return stream;
 }
 
@@ -202,8 +202,8 @@ static bool no_state_is_left(void)
     return none;
 }
 
-/* *life becomes its life; `late`: it has begun without a state. */
-static struct ag_stream *make(CUstream name, CUcontext current, bool late, uint32_t *life)
+/* *life becomes its life; `untracked`: it has begun without a state. */
+static struct ag_stream *make(CUstream name, CUcontext current, bool untracked, uint32_t *life)
 {
     enum ag_stream_kind kind = AG_STREAM_LEGACY;
     CUcontext ctx = current;
@@ -238,13 +238,13 @@ static struct ag_stream *make(CUstream name, CUcontext current, bool late, uint3
         ag_stream_touch(stream);
         ag_sequence_bar(stream, false);
         ag_copies_start(stream);
-        ag_guests_start(stream);
+        ag_branches_start(stream);
         ag_pinned_start(stream);
         ag_eager_start(stream);
         stream->id.number = ++stream_count;
         stream->id.lives++;
         stream->id.ops_before = stream->counters.ops;
-        life_begins(stream, late);
+        life_begins(stream, untracked);
         stream->id.vacant = false;
         stream->id.live = true;
         list_join(stream, bucket_of(name, &ag_self));
@@ -257,13 +257,13 @@ static struct ag_stream *make(CUstream name, CUcontext current, bool late, uint3
     return stream;
 }
 
-struct ag_stream *ag_stream_begin(CUstream handle, bool ptsz, CUcontext current, bool late)
+struct ag_stream *ag_stream_begin(CUstream handle, bool ptsz, CUcontext current, bool untracked)
 {
     uint32_t life;
     CUstream name = ag_stream_name(handle, ptsz);
     struct ag_stream *stream = peek(name, current, &life);
     if (stream == NULL && current != NULL && ag_thread_watch())
-        stream = make(name, current, late, &life);
+        stream = make(name, current, untracked, &life);
     if (stream != NULL)
         *ag_stream_slot(handle) = (struct ag_found){
             .stream = stream, .key = handle, .ctx = current, .ptsz = ptsz, .life = life};
@@ -300,8 +300,8 @@ void ag_stream_capture_ends(struct ag_stream *stream)
 /* The state is no longer that of its stream. */
 static void lose_stream(struct ag_stream *stream)
 {
-    ag_guests_start(stream);
-    ag_sequence_be_curious(stream, false);
+    ag_branches_start(stream);
+    ag_sequence_subscribe(stream, false);
     ag_stream_capture_ends(stream);
     ag_relay_forget(stream);
 }
@@ -382,7 +382,7 @@ bool ag_stream_forget_context(struct ag_context *context)
 static bool is_stale(const struct ag_stream *stream)
 {
     return atomic_load(&stream->id.context->starved) - stream->id.vacated >= AG_STALE &&
-           ag_left_has_settled(&stream->id.context->leavings, stream->id.behind);
+           ag_orphans_has_settled(&stream->id.context->orphans, stream->id.behind);
 }
 
 bool ag_stream_kill_vacant(const struct ag_context *context)

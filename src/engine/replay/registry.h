@@ -18,11 +18,11 @@ static inline struct ag_stream *ag_stream_peek(CUstream handle, bool ptsz, CUcon
 }
 
 /*
- * The state of that stream, made if there is none, and remembered by the calling thread; `late`:
- * the stream has had ops before. NULL: there is no room for one, or the driver says nothing of the
- * stream. ag_stream_find() does what else is to be done.
+ * The state of that stream, made if there is none, and remembered by the calling thread;
+ * `untracked`: the stream has had ops before. NULL: there is no room for one, or the driver says
+ * nothing of the stream. ag_stream_find() does what else is to be done.
  */
-struct ag_stream *ag_stream_begin(CUstream handle, bool ptsz, CUcontext current, bool late);
+struct ag_stream *ag_stream_begin(CUstream handle, bool ptsz, CUcontext current, bool untracked);
 
 /* The program has begun a capture on this stream, for which the caller has raised ag_hold_bans.
    Wants the stream's lock. */

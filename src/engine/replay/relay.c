@@ -4,7 +4,7 @@
 
 #include "driver/driver.h"
 #include "driver/limits.h"
-#include "engine/stream/aside.h"
+#include "engine/stream/helper.h"
 #include "engine/stream/failure.h"
 #include "engine/stream/sequence.h"
 #include "mutant.h"
@@ -14,14 +14,14 @@ static bool make(struct ag_stream *stream)
     struct ag_context *context = stream->id.context;
     if (stream->relay.stream != NULL)
         return true;
-    if (ag_aside_waits())
+    if (ag_helper_waits())
         return false;
     if (atomic_fetch_add(&context->relays, 1) >= AG_RELAYS || !ag_context_reserve(context)) {
         atomic_fetch_sub(&context->relays, 1);
         return false;
     }
     struct ag_relay relay;
-    CUresult result = ag_aside_relay(context, &relay);
+    CUresult result = ag_helper_relay(context, &relay);
     if (result == CUDA_ERROR_NOT_READY)
         return false;
     ag_failure_note(stream, result, "making a relay");
@@ -79,7 +79,7 @@ bool ag_relay_mark(struct ag_stream *stream)
 bool ag_relay_prepare(struct ag_stream *stream)
 {
     if (atomic_load(&stream->id.context->shares) || !make(stream)) {
-        ag_sequence_bar(stream, !ag_aside_waits());
+        ag_sequence_bar(stream, !ag_helper_waits());
         return false;
     }
     return ag_relay_mark(stream);
@@ -102,6 +102,6 @@ void ag_relay_destroy(struct ag_stream *stream)
     const struct ag_relay relay = {stream->relay.stream, stream->relay.mark, stream->relay.done};
     if (relay.stream == NULL)
         return;
-    stream->counters.errors += ag_aside_destroy_relay(stream->id.context, &relay) != CUDA_SUCCESS;
+    stream->counters.errors += ag_helper_destroy_relay(stream->id.context, &relay) != CUDA_SUCCESS;
     stream->relay.stream = NULL;
 }

@@ -9,7 +9,7 @@
 #include "driver/limits.h"
 #include "engine/context/query.h"
 #include "engine/hot.h"
-#include "engine/stream/aside.h"
+#include "engine/stream/helper.h"
 #include "engine/stream/failure.h"
 #include "engine/stream/outstanding.h"
 #include "graph/node.h"
@@ -56,7 +56,7 @@ static struct ag_ring *find(struct ag_context *context)
     pthread_mutex_lock(&lock);
     struct ag_ring **link = &context->rings, *ring;
     while ((ring = *link) != NULL && !AG_MUTANT(ring_taken_at_once) &&
-           !ag_left_has_settled(&context->leavings, ring->behind))
+           !ag_orphans_has_settled(&context->orphans, ring->behind))
         link = &ring->next;
     if (ring != NULL)
         *link = ring->next;
@@ -83,7 +83,7 @@ static struct ag_ring *make(struct ag_context *context, CUresult *result)
         free(ring);
         return NULL;
     }
-    *result = ag_aside_pinned(context, &ring->pinned);
+    *result = ag_helper_pinned(context, &ring->pinned);
     if (*result == CUDA_SUCCESS)
         return ring;
     reserve(context, -1);
@@ -238,7 +238,7 @@ void ag_staging_leave(struct ag_stream *stream)
     if (ring == NULL)
         return;
     pthread_mutex_lock(&lock);
-    ring->behind = used ? ag_left_mark(&context->leavings) : 0;
+    ring->behind = used ? ag_orphans_mark(&context->orphans) : 0;
     clear(ring);
     ring->next = context->rings;
     context->rings = ring;

@@ -6,20 +6,20 @@
 #include "driver/driver.h"
 #include "engine/base/branch.h"
 #include "engine/base/clock.h"
-#include "engine/decide/credit.h"
-#include "engine/decide/pace.h"
-#include "engine/decide/turns.h"
+#include "engine/decide/budget.h"
+#include "engine/decide/launch_model.h"
+#include "engine/decide/trials.h"
 #include "engine/hot.h"
 #include "engine/replay/execs.h"
 #include "engine/replay/limbo.h"
 #include "engine/replay/make.h"
 #include "engine/replay/relay.h"
 #include "engine/replay/staging.h"
-#include "engine/stream/aside.h"
+#include "engine/stream/helper.h"
 #include "engine/stream/copies.h"
 #include "engine/stream/eager.h"
 #include "engine/stream/failure.h"
-#include "engine/stream/guests.h"
+#include "engine/stream/branches.h"
 #include "engine/stream/issuer.h"
 #include "engine/stream/paths.h"
 #include "engine/stream/pinned.h"
@@ -73,7 +73,7 @@ static INLINE uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CU
         ag_range_note(trace->length); /* a profiler sees the replay as a range */
     if (UNLIKELY(trace->ends.branches > 1)) {
         ag_trace_keep_records(trace);
-        ag_guests_replayed(stream, trace);
+        ag_branches_replayed(stream, trace);
     }
     if (stream->counters.patches != patches)
         ag_variant_observe(trace, (uint32_t)(stream->counters.patches - patches));
@@ -81,7 +81,7 @@ static INLINE uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CU
     stream->counters.replays++;
     stream->counters.replayed += length;
     ag_recorder_paid(&stream->recorder, length);
-    ag_credit_pay(stream->id.context, length);
+    ag_budget_earn(stream->id.context, length);
     return length;
 }
 
@@ -115,7 +115,7 @@ static uint32_t find_anew(struct ag_stream *stream, uint32_t count,
         if (ag_node_is_event(held) || ag_op_branch(&held->op) != 0)
             break;
         node = anew[i] = ag_tree_find(tree, node, &held->op);
-        if (node == NULL || !ag_node_leads(node) || node->bad != 0)
+        if (node == NULL || !ag_node_leads(node) || node->blacklisted != 0)
             break;
         length = node->trace != NULL && i > 0 ? i + 1 : length;
     }
@@ -187,7 +187,7 @@ static __attribute__((noinline)) void release(struct ag_stream *stream, CUstream
         if (ag_limbo_submitted(seq->gone[i]) ||
             (!all && ag_limbo_add(seq->gone[i], stream->id.context, false)))
             continue;
-        ag_failure_note(stream, ag_aside_destroy_event(stream->id.context, seq->gone[i]),
+        ag_failure_note(stream, ag_helper_destroy_event(stream->id.context, seq->gone[i]),
                         "destroying an event");
     }
 }
@@ -199,8 +199,8 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
         return true;
     bool pushed, relay = ag_relay_is_needed(stream);
     CUstream target = relay ? stream->relay.stream : stream->id.handle;
-    uint64_t clock = ag_pace_clock();
-    ag_pace_submitted(stream, held, reason == AG_REASON_WATCHDOG, clock);
+    uint64_t clock = ag_model_clock();
+    ag_model_submitted(stream, held, reason == AG_REASON_WATCHDOG, clock);
     uint64_t began = ag_tracefile_now(), patches = stream->counters.patches;
     ag_depth++;
     bool entered = ag_context_enter(stream->id.context, &pushed);
@@ -219,7 +219,7 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
             stream->seq.path[AG_MUTANT(order_reversed) ? held + part.replayed + 1 - i : i];
         submit_one(stream, node,
                    AG_MUTANT(branches_to_host) ? target
-                                               : ag_guests_target(stream, &node->op, target));
+                                               : ag_branches_target(stream, &node->op, target));
     }
     ag_pinned_flush(stream, target);
     if (UNLIKELY((stream->seq.free_count | stream->seq.gone_count) != 0))
@@ -235,8 +235,8 @@ bool ag_stream_submit(struct ag_stream *stream, enum ag_reason reason)
     AG_ACCOUNT(ag_account_cut(stream, reason, AG_WHY_HELD, held - part.replayed));
     ag_sequence_turn(stream, AG_RECORDING);
     uint64_t ns = clock != 0 ? ag_clock_since(clock) : 0;
-    ag_pace_spent(stream, ns, whole);
-    ag_turns_submitted(stream, held, ns);
+    ag_model_spent(stream, ns, whole);
+    ag_trials_submitted(stream, held, ns);
     return part.replayed == held;
 }
 
@@ -250,7 +250,7 @@ static struct ag_node *flush(struct ag_stream *stream, enum ag_reason reason)
     if (!ag_stream_submit(stream, reason) || leaf->trace == NULL)
         return NULL;
     bool wanted = ag_variant_wanted(leaf->trace) && !ag_execs_is_wanted(stream, leaf) &&
-                  ag_context_owes(stream->id.context) <= 0;
+                  ag_context_overspent(stream->id.context) <= 0;
     return wanted ? leaf : NULL;
 }
 
@@ -261,13 +261,13 @@ static void count_eager(struct ag_stream *stream, bool barrier, enum ag_reason r
     const struct ag_node *leaf = stream->recorder.cursor;
     enum ag_why why = ag_eager_why(stream);
     uint64_t ops = ag_eager_open(stream);
-    bool turn = ag_turns_are_eager(stream);
+    bool eager = ag_trials_are_eager(stream);
     if (why == AG_WHY_NOVEL && leaf->unmade != AG_WHY_HELD)
         why = (enum ag_why)leaf->unmade;
-    if (why == AG_WHY_NOVEL && barrier && !turn && leaf->weight < ag_opt.trace_min_length)
+    if (why == AG_WHY_NOVEL && barrier && !eager && leaf->weight < ag_opt.trace_min_length)
         why = AG_WHY_SHORT;
     stream->counters.eager[why] += ops;
-    if (barrier && !turn)
+    if (barrier && !eager)
         AG_ACCOUNT(ag_account_cut(stream, reason, why == AG_WHY_SHORT ? why : AG_WHY_HELD,
                                   why == AG_WHY_SHORT ? ops : 0));
 }
@@ -276,8 +276,8 @@ static void count_eager(struct ag_stream *stream, bool barrier, enum ag_reason r
 static void end_eagerly(struct ag_stream *stream, bool barrier, enum ag_reason reason)
 {
     const struct ag_node *leaf = stream->recorder.cursor;
-    if (ag_turns_are_eager(stream) && leaf->trace != NULL)
-        ag_execs_used(stream, leaf->trace); /* but for the duel it would have been */
+    if (ag_trials_are_eager(stream) && leaf->trace != NULL)
+        ag_execs_used(stream, leaf->trace); /* but for the trial it would have been */
     if (leaf->depth != 0)
         count_eager(stream, barrier, reason);
 }
@@ -285,7 +285,8 @@ static void end_eagerly(struct ag_stream *stream, bool barrier, enum ag_reason r
 /* The sequence may be a known one. Behind a barrier it is known that its last op has been taken. */
 static void prepare_known(struct ag_stream *stream, bool barrier)
 {
-    stream->recorder.owes = ag_context_owes(stream->id.context) > ag_opt.graph_credit_ms * 1000000;
+    stream->recorder.overspent =
+        ag_context_overspent(stream->id.context) > ag_opt.graph_credit_ms * 1000000;
     if (barrier)
         ag_eager_settle(stream);
 }
@@ -297,12 +298,12 @@ static struct ag_node *close_sequence(struct ag_stream *stream, bool barrier, en
     struct ag_recorder *rec = &stream->recorder;
     if (UNLIKELY(ag_known_any))
         prepare_known(stream, barrier);
-    ag_pace_ended(stream, rec->cursor->depth, barrier);
+    ag_model_ended(stream, rec->cursor->depth, barrier);
     ag_copies_closed(stream, rec->cursor->depth);
-    struct ag_node *hot = ag_recorder_end(rec, barrier, ag_credit_hot(stream, rec->cursor),
+    struct ag_node *hot = ag_recorder_end(rec, barrier, ag_budget_hot(stream, rec->cursor),
                                           (uint32_t)ag_opt.trace_min_length);
     if (barrier && reason == AG_REASON_HOST_WAIT)
-        ag_recorder_waited(rec, stream->pace.first);
+        ag_recorder_waited(rec, stream->model.first);
     return hot;
 }
 
@@ -311,7 +312,7 @@ static struct ag_node *decide(struct ag_stream *stream, struct ag_node *hot,
                               struct ag_node *variant)
 {
     bool lost = hot != NULL && UNLIKELY(hot->known != NULL) && hot->known->lost;
-    if (lost && ag_turns_rest(stream))
+    if (lost && ag_trials_rest(stream))
         return NULL;
     return hot != NULL ? hot : variant;
 }
@@ -332,13 +333,13 @@ void ag_stream_end(struct ag_stream *stream, bool barrier, enum ag_reason reason
     struct ag_node *variant = NULL;
     if (barrier)
         ag_pinned_followed(stream, reason);
-    bool curious = !barrier || reason == AG_REASON_EVENT || ag_guests_listen(stream);
-    ag_sequence_be_curious(stream, curious && stream->id.live);
+    bool subscribed = !barrier || reason == AG_REASON_EVENT || ag_branches_listen(stream);
+    ag_sequence_subscribe(stream, subscribed && stream->id.live);
     if (stream->seq.held != 0)
         variant = flush(stream, reason);
     else
         end_eagerly(stream, barrier, reason);
-    ag_guests_end(stream);
+    ag_branches_end(stream);
     ag_sequence_settles_events(stream);
     ag_failure_forgive(stream);
     ag_issuer_counts(stream);

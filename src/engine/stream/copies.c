@@ -5,18 +5,18 @@
 /* More of the next copies are not looked at. */
 static void look_away(struct ag_copies *copies)
 {
-    ag_copies_give(copies, ag_backoff_next(&copies->again, AG_COPIES_FOREIGN));
+    ag_copies_give(copies, ag_backoff_next(&copies->again, AG_COPIES_UNRECORDABLE));
 }
 
 void ag_copies_seen(struct ag_stream *stream, bool described, bool begins)
 {
     struct ag_copies *copies = &stream->copies;
-    ag_self.foreign = described ? 0 : ag_self.foreign + 1;
-    copies->foreign = described ? 0 : copies->foreign + 1;
+    ag_self.unrecordable = described ? 0 : ag_self.unrecordable + 1;
+    copies->unrecordable = described ? 0 : copies->unrecordable + 1;
     copies->begins = begins;
     if (described && !begins)
         ag_backoff_reset(&copies->again);
-    else if (copies->foreign >= AG_COPIES_FOREIGN.first)
+    else if (copies->unrecordable >= AG_COPIES_UNRECORDABLE.first)
         look_away(copies);
 }
 
@@ -28,6 +28,6 @@ __attribute__((noinline)) void ag_copies_closed_slow(struct ag_stream *stream, u
         ag_backoff_reset(&copies->again);
     copies->begins = false;
     copies->alone = alone ? copies->alone + 1 : 0;
-    if (copies->alone >= AG_COPIES_FOREIGN.first)
+    if (copies->alone >= AG_COPIES_UNRECORDABLE.first)
         look_away(copies);
 }

@@ -34,9 +34,10 @@ static inline void ag_copies_start(struct ag_stream *stream)
     ag_backoff_reset(&copies->again);
     copies->alone = 0;
     copies->begins = false;
-    copies->foreign = ag_self.foreign < AG_COPIES_FOREIGN.first ? 0 : AG_COPIES_FOREIGN.first;
-    uint32_t few = AG_COPIES_FOREIGN.first / 4; /* the stream may be made for these */
-    ag_copies_give(copies, copies->foreign != 0 ? copies->foreign : few);
+    copies->unrecordable =
+        ag_self.unrecordable < AG_COPIES_UNRECORDABLE.first ? 0 : AG_COPIES_UNRECORDABLE.first;
+    uint32_t few = AG_COPIES_UNRECORDABLE.first / 4; /* the stream may be made for these */
+    ag_copies_give(copies, copies->unrecordable != 0 ? copies->unrecordable : few);
 }
 
 /* Takes one from a number. False: it is 0. What another thread takes meanwhile may be lost. */

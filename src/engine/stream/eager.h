@@ -10,14 +10,14 @@
 /* For a new life of the state. */
 static inline void ag_eager_start(struct ag_stream *stream)
 {
-    atomic_store_explicit(&stream->eager.bare, true, memory_order_relaxed);
+    atomic_store_explicit(&stream->eager.unrecorded, true, memory_order_relaxed);
 }
 
 /* The driver has taken the op at that node: its shape is good. */
 static inline void ag_eager_taken(struct ag_node *node)
 {
     node->taken = true;
-    node->bad &= (uint8_t)~AG_BAD_SHAPE;
+    node->blacklisted &= (uint8_t)~AG_BLACKLISTED_SHAPE;
     if (node->op.kind == AG_OP_KERNEL && node->op.layout != NULL)
         ag_limits_launched(&ag_function_of(node->op.layout)->limits,
                            &node->op.shape[AG_KERNEL_BLOCK]);
@@ -73,9 +73,9 @@ static inline uint64_t ag_eager_open(const struct ag_stream *stream)
 }
 
 /* Whether an op came last that cannot be held. */
-static inline void ag_eager_is_bare(struct ag_stream *stream, bool bare)
+static inline void ag_eager_is_unrecorded(struct ag_stream *stream, bool unrecorded)
 {
-    atomic_store_explicit(&stream->eager.bare, bare, memory_order_relaxed);
+    atomic_store_explicit(&stream->eager.unrecorded, unrecorded, memory_order_relaxed);
 }
 
 #endif

@@ -245,10 +245,10 @@ static void note_record(struct event *event, struct ag_stream *stream, unsigned 
     event->life = stream->id.life;
     event->given = ag_issuer_given(stream);
     if (__builtin_expect(branch != 0, 0)) {
-        const struct ag_guest *guest = &stream->hosting.guest[branch];
-        event->by = guest->stream;
-        event->life = guest->life;
-        event->given = guest->given;
+        const struct ag_forked_branch *of = &stream->forked.branch[branch];
+        event->by = of->stream;
+        event->life = of->life;
+        event->given = of->given;
     }
     event->unseen = atomic_load_explicit(&unseen, memory_order_relaxed);
     ag_passing.key = 0; /* the next op that passes is seen to */

@@ -29,7 +29,7 @@ void ag_failure_spoil(struct ag_stream *stream, struct ag_node *node)
 {
     struct ag_refusals *refusals = &stream->refusals;
     if (!AG_MUTANT(refused_is_held))
-        node->bad |= AG_BAD;
+        node->blacklisted |= AG_BLACKLISTED;
     refusals->until = stream->counters.ops + ag_backoff_next(&refusals->again, AG_BAD_OPS);
 }
 

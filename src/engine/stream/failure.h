@@ -19,7 +19,8 @@ static inline void ag_failure_note(struct ag_stream *stream, CUresult result, co
    a later call tells of the first such error, as of one of asynchronous execution. */
 bool ag_failure_refused(struct ag_stream *stream, CUresult result, const char *what);
 
-/* The driver has refused the op of a node, or graphs that end with it: the node is AG_BAD. */
+/* The driver has refused the op of a node, or graphs that end with it: the node is AG_BLACKLISTED.
+ */
 void ag_failure_spoil(struct ag_stream *stream, struct ag_node *node);
 
 void ag_failure_forgive_slow(struct ag_stream *stream);

@@ -8,7 +8,7 @@
 static _Atomic unsigned growing; /* threads that make more execs, or are about to */
 static _Atomic uint32_t growths;
 _Atomic unsigned ag_issuer_threads;
-_Atomic uint64_t ag_issuer_strange_calls;
+_Atomic uint64_t ag_issuer_unknown_calls;
 _Atomic bool ag_setters_pass;
 
 /* The library must hear of the thread's end: what it issued last is nobody's then. */
@@ -50,7 +50,7 @@ void ag_issuer_takes_over(struct ag_stream *stream)
 void ag_issuer_launches_unseen(void)
 {
     struct ag_context *context = ag_context_peek(ag_context_current());
-    atomic_store(&ag_unfollowed_kernels, true);
+    atomic_store(&ag_stateless_kernels, true);
     ag_context_unseen();
     ag_issuer_wait_for_growth();
     if (context != NULL)

@@ -13,7 +13,7 @@ static inline uint64_t ag_issuer_issued(const struct ag_stream *stream)
     return stream->counters.ops +
            atomic_load_explicit(&stream->issuer.passed, memory_order_relaxed) +
            atomic_load_explicit(&stream->issuer.used, memory_order_relaxed) +
-           atomic_load_explicit(&stream->issuer.visited, memory_order_relaxed);
+           atomic_load_explicit(&stream->issuer.branched, memory_order_relaxed);
 }
 
 /* Without a lock: the stream may be given work that nobody counts. */
@@ -23,14 +23,14 @@ static inline void ag_issuer_is_given(struct ag_stream *stream)
 }
 
 /* Calls that may have given any stream such work. */
-extern _Atomic uint64_t ag_issuer_strange_calls;
+extern _Atomic uint64_t ag_issuer_unknown_calls;
 
 /* A number that goes up whenever the stream is given work, or may be. Wants the lock. */
 static inline uint64_t ag_issuer_given(const struct ag_stream *stream)
 {
     return ag_issuer_issued(stream) + stream->place.times_idle +
            atomic_load_explicit(&stream->issuer.untold, memory_order_relaxed) +
-           atomic_load(&ag_issuer_strange_calls);
+           atomic_load(&ag_issuer_unknown_calls);
 }
 
 /* A sequence has ended: other threads may know how many ops there were. Wants the lock. */
@@ -61,10 +61,10 @@ static inline void ag_issuer_passed(struct ag_stream *stream)
 }
 
 /* Another stream's sequence takes an op of this one. Wants the lock of this one. */
-static inline void ag_issuer_visits(struct ag_stream *stream)
+static inline void ag_issuer_branches(struct ag_stream *stream)
 {
-    atomic_store_explicit(&stream->issuer.visited,
-                          atomic_load_explicit(&stream->issuer.visited, memory_order_relaxed) + 1,
+    atomic_store_explicit(&stream->issuer.branched,
+                          atomic_load_explicit(&stream->issuer.branched, memory_order_relaxed) + 1,
                           memory_order_relaxed);
 }
 

@@ -4,21 +4,21 @@
 
 #include "engine/context/query.h"
 #include "engine/hot.h"
-#include "engine/stream/guests.h"
+#include "engine/stream/branches.h"
 #include "engine/stream/issuer.h"
-#include "engine/stream/young.h"
+#include "engine/stream/untracked.h"
 #include "mutant.h"
 
 /* -- One stream ----------------------------------------------------------------- */
 
-/* The stream that holds something of this one's work: itself, or its host; NULL: none does. */
+/* The stream that holds something of this one's work: itself, or its origin; NULL: none does. */
 static const struct ag_stream *holder(const struct ag_stream *stream)
 {
-    const struct ag_stream *host = ag_guests_host(stream);
+    const struct ag_stream *origin = ag_branches_origin(stream);
     if (atomic_load(&stream->seq.held) != 0 && !AG_MUTANT(held_is_done))
         return stream;
-    bool hosted = host != NULL && !AG_MUTANT(hosted_is_done);
-    return hosted && atomic_load(&host->seq.held) != 0 ? host : NULL;
+    bool hosted = origin != NULL && !AG_MUTANT(branch_is_done);
+    return hosted && atomic_load(&origin->seq.held) != 0 ? origin : NULL;
 }
 
 bool ag_outstanding_is_submitted(const struct ag_stream *stream)
@@ -100,7 +100,7 @@ bool ag_outstanding_in_context(struct ag_context *context, const struct ag_strea
         return true;
     ag_depth++;
     bool settled = (ag_query_is_settled(context) || AG_MUTANT(left_is_done)) &&
-                   (ag_young_rest(context) || AG_MUTANT(young_is_done));
+                   (ag_untracked_rest(context) || AG_MUTANT(untracked_is_done));
     ag_depth--;
     if (!settled)
         return true;

@@ -7,15 +7,15 @@
  * makes such calls only while nothing is outstanding. Work of a stream is in one of five places:
  *
  * 1. The stream holds it.
- * 2. The stream's host holds it (guests.h).
+ * 2. The stream's origin holds it (branches.h).
  * 3. It went out by the stream's relay, and the stream does not wait for the relay yet (relay.h).
  * 4. The driver has it in the stream. It is done if the program has waited for it, or if the driver
  *    says so.
- * 5. No followed stream has it: the stream is gone, no door has seen the launch (left.h), or the
- *    stream is young (young.h).
+ * 5. No tracked stream has it: the stream is gone, no door has seen the launch (orphans.h), or the
+ *    stream is untracked (untracked.h).
  *
  * A submission sets `held` to 0 when it is over. So whoever finds 1 and 2 empty, and asks the
- * driver then, misses nothing. A branch of a graph is done when its guest's stream is, which waits
+ * driver then, misses nothing. A branch of a graph is done when its branch's stream is, which waits
  * for the branch's last record.
  */
 #ifndef AG_OUTSTANDING_H
@@ -32,10 +32,10 @@ bool ag_outstanding_is_submitted(const struct ag_stream *stream);
 bool ag_outstanding_in_stream(struct ag_stream *stream);
 
 /* Whether anything but the work of `but` (NULL: of no stream) may be left to do in the context
-   (NULL: in any), or another thread issues work there and may bring more at any time. Ops of guests
-   that `but` holds are its work. Host functions, copies to the host and other calls that nobody
-   counts take no room on the device. They count in any context, where the driver is always asked.
-   No lock but that of `but` may be held. */
+   (NULL: in any), or another thread issues work there and may bring more at any time. Ops of
+   branches that `but` holds are its work. Host functions, copies to the host and other calls that
+   nobody counts take no room on the device. They count in any context, where the driver is always
+   asked. No lock but that of `but` may be held. */
 bool ag_outstanding_in_context(struct ag_context *context, const struct ag_stream *but);
 
 #endif

@@ -4,10 +4,10 @@
 
 #include "driver/driver.h"
 #include "engine/context/query.h"
-#include "engine/stream/aside.h"
+#include "engine/stream/helper.h"
 #include "engine/stream/failure.h"
 #include "engine/stream/issuer.h"
-#include "engine/stream/young.h"
+#include "engine/stream/untracked.h"
 
 /* -- Launches that have ended ------------------------------------------------ */
 
@@ -16,7 +16,7 @@ static uint64_t ended(struct ag_stream *stream)
 {
     struct ag_paths *paths = &stream->paths;
     bool done = stream->id.vacant
-                    ? ag_left_has_settled(&stream->id.context->leavings, stream->id.behind)
+                    ? ag_orphans_has_settled(&stream->id.context->orphans, stream->id.behind)
                     : ag_query_is_idle(stream->id.handle);
     if (done)
         return paths->launches;
@@ -74,13 +74,13 @@ static void mark(struct ag_stream *stream)
 /* Streams that have had work. The library's own have it with those that they are for. */
 static unsigned used(const struct ag_context *context)
 {
-    return atomic_load(&context->used) + atomic_load(&context->relays) + ag_young_count();
+    return atomic_load(&context->used) + atomic_load(&context->relays) + ag_untracked_count();
 }
 
 /* A stream that is gone has its queue until its work is done. */
 bool ag_context_has_queues(const struct ag_context *context, unsigned more)
 {
-    return used(context) + ag_left_count(&context->leavings) + atomic_load(&context->paths) +
+    return used(context) + ag_orphans_count(&context->orphans) + atomic_load(&context->paths) +
                more <=
            context->queues;
 }
@@ -138,10 +138,10 @@ static CUresult prepare_grave(struct ag_context *context)
     CUevent event = NULL, none = NULL;
     if (atomic_load(&context->grave) != NULL)
         return CUDA_SUCCESS;
-    CUresult result = ag_aside_event(context, &event);
+    CUresult result = ag_helper_event(context, &event);
     if (event == NULL || atomic_compare_exchange_strong(&context->grave, &none, event))
         return result;
-    return ag_aside_destroy_event(context, event); /* another thread was faster */
+    return ag_helper_destroy_event(context, event); /* another thread was faster */
 }
 
 void ag_paths_prepare(struct ag_stream *stream)
@@ -150,7 +150,7 @@ void ag_paths_prepare(struct ag_stream *stream)
     stream->counters.errors += made != CUDA_SUCCESS && made != CUDA_ERROR_NOT_READY;
     if (stream->paths.mark != NULL)
         return;
-    CUresult result = ag_aside_event(stream->id.context, &stream->paths.mark);
+    CUresult result = ag_helper_event(stream->id.context, &stream->paths.mark);
     stream->counters.errors += result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
 }
 
@@ -159,6 +159,6 @@ void ag_paths_forget(struct ag_stream *stream)
     struct ag_paths *paths = &stream->paths;
     if (paths->mark != NULL)
         stream->counters.errors +=
-            ag_aside_destroy_event(stream->id.context, paths->mark) != CUDA_SUCCESS;
+            ag_helper_destroy_event(stream->id.context, paths->mark) != CUDA_SUCCESS;
     *paths = (struct ag_paths){.mark = NULL};
 }

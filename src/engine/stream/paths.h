@@ -26,7 +26,7 @@ bool ag_context_has_branches(const struct ag_context *context, unsigned more);
    have to go out one by one. */
 bool ag_paths_take(struct ag_stream *stream, struct ag_trace *trace);
 
-/* Makes the event that ag_paths_take() needs. A call that may wait (aside.h). */
+/* Makes the event that ag_paths_take() needs. A call that may wait (helper.h). */
 void ag_paths_prepare(struct ag_stream *stream);
 
 /* The stream is gone: destroys that event. */

@@ -44,7 +44,7 @@ void ag_pinned_submit(struct ag_stream *stream, const struct ag_reading *copy, C
 void ag_pinned_copied(struct ag_stream *stream)
 {
     stream->reading.copied = ag_issuer_issued(stream) + 1;
-    ag_sequence_be_curious(stream, true);
+    ag_sequence_subscribe(stream, true);
 }
 
 void ag_pinned_followed_slow(struct ag_stream *stream, enum ag_reason reason)

@@ -79,11 +79,11 @@ bool ag_sequence_watch(struct ag_stream *stream)
     return stream->seq.watched = ag_watchdog_watch();
 }
 
-void ag_sequence_be_curious(struct ag_stream *stream, bool curious)
+void ag_sequence_subscribe(struct ag_stream *stream, bool subscribes)
 {
-    if (atomic_load_explicit(&stream->seq.curious, memory_order_relaxed) == curious)
+    if (atomic_load_explicit(&stream->seq.subscribes_next, memory_order_relaxed) == subscribes)
         return;
-    atomic_store_explicit(&stream->seq.curious, curious, memory_order_relaxed);
-    atomic_fetch_add(&ag_curious_streams, curious ? 1u : -1u);
+    atomic_store_explicit(&stream->seq.subscribes_next, subscribes, memory_order_relaxed);
+    atomic_fetch_add(&ag_next_subscribers, subscribes ? 1u : -1u);
     ag_stream_update(stream);
 }

@@ -8,7 +8,7 @@
  *            is open      it ends         eagerly     they are submitted  are held
  *
  * A sequence that is held ends by way of RECORDING: what is held is submitted first. While one is
- * open doors tell of barriers (ag_listeners).
+ * open doors tell of barriers (ag_subscribers).
  *
  * All functions want the stream's lock.
  */
@@ -77,7 +77,7 @@ static inline void ag_sequence_settles_events(struct ag_stream *stream)
 }
 
 /* Whether the stream is to hear of the next barrier even if it holds nothing. */
-void ag_sequence_be_curious(struct ag_stream *stream, bool curious);
+void ag_sequence_subscribe(struct ag_stream *stream, bool subscribes);
 
 /* Whether nothing may be held in the stream from now on, in this life of its state. */
 static inline void ag_sequence_bar(struct ag_stream *stream, bool barred)

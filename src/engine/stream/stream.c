@@ -84,9 +84,10 @@ void ag_stream_update(struct ag_stream *stream)
     struct ag_listing *place = &stream->place;
     bool listens = stream->seq.state != AG_BETWEEN ||
                    atomic_load_explicit(&stream->relay.used, memory_order_relaxed);
-    bool is_busy = listens || atomic_load_explicit(&stream->seq.curious, memory_order_relaxed);
+    bool is_busy =
+        listens || atomic_load_explicit(&stream->seq.subscribes_next, memory_order_relaxed);
     if (listens != place->listens)
-        atomic_fetch_add(&ag_listeners, listens ? 1u : -1u);
+        atomic_fetch_add(&ag_subscribers, listens ? 1u : -1u);
     place->listens = listens;
     if (is_busy == place->busy)
         return;

@@ -38,8 +38,8 @@ enum {
 struct ag_listing {
     unsigned index;         /* constant, below AG_MOST_STREAMS */
     struct ag_stream *next; /* all states, in use or free; constant */
-    bool listens;           /* counted in ag_listeners */
-    bool busy;              /* it listens or is curious */
+    bool listens;           /* counted in ag_subscribers */
+    bool busy;              /* it listens, or wants the next barrier */
     uint64_t times_idle;    /* how often it has become idle: doors may pass calls for an idle
                                stream on without a word to the engine */
 };
@@ -76,7 +76,7 @@ struct ag_issuer {
     _Atomic bool elsewhere;     /* that thread has gone on to another stream since */
     _Atomic uint64_t passed;    /* ops that passed while the recorder rested, in all lives */
     _Atomic uint64_t used;      /* launches of the program's own graphs, in all lives */
-    _Atomic uint64_t visited;   /* ops that another stream's sequence took, in all lives */
+    _Atomic uint64_t branched;  /* ops that another stream's sequence took, in all lives */
     _Atomic uint64_t untold;    /* times that it may have been given work that nobody counts */
     _Atomic uint64_t waited;    /* of what was issued, the part that the program has waited for */
     _Atomic uint64_t recorded;  /* counters.ops when the last sequence ended, in all lives */
@@ -88,15 +88,15 @@ enum ag_state { AG_BETWEEN, AG_RECORDING, AG_HOLDING };
 /* sequence.c: the open sequence, and what is held of it. Written under the lock, read without it: a
    thread always sees what it wrote itself. */
 struct ag_sequence {
-    enum ag_state state;      /* read without the lock by ag_sequence_seems_open() only */
-    _Atomic uint32_t held;    /* ops held: those on the path to the recorder's cursor */
-    _Atomic bool curious;     /* wants to hear of the next barrier: in ag_curious_streams */
-    _Atomic unsigned counted; /* 1: it holds, and is counted in `ahead` of its own ops */
-    _Atomic uint64_t number;  /* goes up when a sequence ends that has records or waits */
-    _Atomic uint32_t epoch;   /* holds so far; the watchdog compares */
-    bool watched;             /* the watchdog looks at the hold */
-    bool events;              /* it has events: counted in ag_event_streams */
-    bool barred;              /* nothing is ever held: its attributes or its context forbid it */
+    enum ag_state state;          /* read without the lock by ag_sequence_seems_open() only */
+    _Atomic uint32_t held;        /* ops held: those on the path to the recorder's cursor */
+    _Atomic bool subscribes_next; /* wants to hear of the next barrier: in ag_next_subscribers */
+    _Atomic unsigned counted;     /* 1: it holds, and is counted in `ahead` of its own ops */
+    _Atomic uint64_t number;      /* goes up when a sequence ends that has records or waits */
+    _Atomic uint32_t epoch;       /* holds so far; the watchdog compares */
+    bool watched;                 /* the watchdog looks at the hold */
+    bool events;                  /* it has events: counted in ag_event_streams */
+    bool barred; /* nothing is ever held: its attributes or its context forbid it */
     unsigned free_count, gone_count;
     CUdeviceptr frees[AG_FREES];              /* memory that is freed behind the held ops */
     CUevent gone[AG_GONE];                    /* events that are destroyed behind them */
@@ -151,14 +151,15 @@ struct ag_paths {
     unsigned placed;   /* traces that are `placed` */
 };
 
-/* pace.c: how fast the program issues ops, and the lengths of sequences that follow from it. */
-struct ag_pace {
+/* launch_model.c: how fast the program issues ops, and the lengths of sequences that follow from
+ * it. */
+struct ag_launch_model {
     uint64_t began;      /* when the hold began that is being timed, ns; 0: none is */
     const void *thread;  /* the thread that began it */
     uint64_t submitting; /* ns that this thread had spent submitting by then */
     uint32_t ops_before; /* ops that it had held by then */
     uint32_t op_ns;      /* time between two ops of the stream, ns, on average; 0: not known */
-    uint32_t holds;      /* that were measured, up to AG_PACE_WINDOW; 0: op_ns is of eager ops */
+    uint32_t holds;      /* that were measured, up to AG_MODEL_WINDOW; 0: op_ns is of eager ops */
     uint32_t any_ns;    /* the program's own time between two held ops of a thread in any streams */
     uint64_t ended;     /* when the last eager sequence ended, ns; 0: not known */
     uint32_t replay_ns; /* time that a replay takes the thread, ns, on average; of those that set
@@ -171,17 +172,17 @@ struct ag_pace {
     uint32_t bound;     /* ops of a sequence, at most, for what its graph may contain */
 };
 
-/* turns.c: what a lost duel means for the stream. */
-struct ag_turn {
-    uint32_t lost;           /* the context's lost duels when the stream last rested for one */
+/* trials.c: what a lost trial means for the stream. */
+struct ag_stream_trials {
+    uint32_t lost;           /* the context's lost trials when the stream last rested for one */
     bool rests;              /* it rests for that */
     uint64_t began;          /* ops that were issued there before that rest */
     uint64_t known;          /* marks of ops that have come in rests */
     _Atomic uint64_t before; /* what the state had issued before it was of its context */
 };
 
-/* late.c: what the watchdog saw of the stream. */
-struct ag_late {
+/* overdue.c: what the watchdog saw of the stream. */
+struct ag_overdue {
     uint32_t epoch_seen;  /* the hold that it saw last */
     uint32_t held_seen;   /* ops in that hold */
     uint32_t looks_alike; /* looks in a row that found so many ops */
@@ -192,13 +193,13 @@ struct ag_late {
 
 /* barrier.c: waits of other threads for what is held. */
 struct ag_order {
-    _Atomic uint32_t late; /* the hold, by its epoch, for which a barrier has waited in vain: the
+    _Atomic uint32_t overdue; /* the hold, by its epoch, for which a barrier has waited in vain: the
                               next does not wait */
 };
 
 /* copies.c: copies that could not be held. */
 struct ag_copies {
-    uint32_t foreign;        /* in a row, that were looked at */
+    uint32_t unrecordable;   /* in a row, that were looked at */
     _Atomic uint32_t next;   /* next copies that count as such without a look */
     struct ag_backoff again; /* how many they are */
     uint32_t alone;          /* sequences in a row, each a copy from the host by itself */
@@ -209,14 +210,14 @@ struct ag_copies {
 
 /* eager.h: ops that went out eagerly. */
 struct ag_eager {
-    struct ag_node *last; /* node of the last one; NULL: it has none */
-    const void *thread;   /* that issued it */
-    _Atomic bool bare;    /* nothing has been recorded since an op that cannot be held */
-    _Atomic unsigned why; /* enum ag_why: why the last one is not held */
-    uint64_t from;        /* of an open sequence: counters.ops before the first of its eager ops */
+    struct ag_node *last;    /* node of the last one; NULL: it has none */
+    const void *thread;      /* that issued it */
+    _Atomic bool unrecorded; /* nothing has been recorded since an op that cannot be held */
+    _Atomic unsigned why;    /* enum ag_why: why the last one is not held */
+    uint64_t from; /* of an open sequence: counters.ops before the first of its eager ops */
 };
 
-/* failure.c: when nodes that are AG_BAD are good again. */
+/* failure.c: when nodes that are AG_BLACKLISTED are good again. */
 struct ag_refusals {
     uint64_t until;          /* counters.ops by then; 0: none is bad */
     struct ag_backoff again; /* ops without one until then */
@@ -236,24 +237,25 @@ struct ag_seen {
     bool live;
 };
 
-/* guests.c: the streams whose ops are in the open sequence. */
-struct ag_hosting {
-    _Atomic unsigned guests; /* branches 1 to that */
-    uint32_t taken;          /* depth of the last op that `fork` knows */
-    bool turns;              /* the open sequence ends so that a later one has `next` as a guest */
-    struct ag_stream *next;  /* one is to begin where this stream forks; NULL: none */
+/* branches.c: the streams whose ops are in the open sequence. */
+struct ag_forked {
+    _Atomic unsigned branches; /* branches 1 to that */
+    uint32_t taken;            /* depth of the last op that `fork` knows */
+    bool rebegins;          /* the open sequence ends so that a later one has `next` as a branch */
+    struct ag_stream *next; /* one is to begin where this stream forks; NULL: none */
     uint32_t next_life;
     struct ag_fork fork;
     struct ag_ways before; /* of `fork`, before that op */
-    struct ag_guest {
+    struct ag_forked_branch {
         struct ag_stream *stream;
         CUstream handle;
         uint32_t life;
         uint64_t given; /* ag_issuer_given() of its stream, with the ops of the branch */
-    } guest[AG_BRANCHES];
+    } branch[AG_BRANCHES];
 };
 
-/* guests.c: where a stream has been waited for. It still holds if the numbers are the same now. */
+/* branches.c: where a stream has been waited for. It still holds if the numbers are the same now.
+ */
 struct ag_waited_for {
     uint64_t given;                 /* ag_issuer_given() of the stream */
     uint32_t life;                  /* of the stream that it is `behind` */
@@ -262,17 +264,17 @@ struct ag_waited_for {
     uint32_t depth;                 /* and the ops of it by then; 0: it has not begun */
 };
 
-/* guests.c: the stream whose sequence takes this stream's ops. */
-struct ag_visit {
-    struct ag_stream *_Atomic host; /* NULL: none */
-    unsigned branch;
+/* branches.c: the stream whose sequence takes this stream's ops. */
+struct ag_branching {
+    struct ag_stream *_Atomic origin; /* NULL: none */
+    unsigned number;                  /* of the branch */
     struct ag_stream *_Atomic behind; /* a stream that has waited for all work of this one, so that
                                          the work comes before some op there; NULL: none known */
     struct ag_waited_for waited;      /* where that op is */
-    uint32_t away;   /* it forks in one trial of so many only; 0: it forks each time */
-    uint32_t turned; /* times in a row that the host's sequence was to begin elsewhere */
-    struct ag_backoff aways;
-    uint32_t trial; /* the last one in which a branch of it did not join */
+    uint32_t suspended; /* it forks in one probe of so many only; 0: it forks each time */
+    uint32_t rebegun;   /* times in a row that the origin's sequence was to begin elsewhere */
+    struct ag_backoff suspensions;
+    uint32_t probe; /* the last one in which a branch of it did not join */
     bool told;      /* the driver has told its priority: */
     int priority;
 };
@@ -290,10 +292,10 @@ struct ag_stream {
     struct ag_relaying relay;
     struct ag_execs execs;
     struct ag_paths paths;
-    struct ag_pace pace;
-    struct ag_turn turn;
+    struct ag_launch_model model;
+    struct ag_stream_trials trials;
     struct ag_order order;
-    struct ag_late late;
+    struct ag_overdue overdue;
     struct ag_copies copies;
     struct ag_reading reading;
     struct ag_staging staging;
@@ -301,8 +303,8 @@ struct ag_stream {
     struct ag_refusals refusals;
     struct ag_answers *answers; /* memory.c: what the driver said of memory; NULL: nothing yet */
     _Atomic uint32_t freed; /* pool.c: the life in which memory was freed in it, plus 1; 0: never */
-    struct ag_hosting hosting;
-    struct ag_visit visit;
+    struct ag_forked forked;
+    struct ag_branching branching;
     struct ag_cuts cuts;
     struct ag_seen seen;
     void *fields[AG_MOST_FIELDS]; /* kernel.c: pointers to the arguments of a launch that has them
@@ -314,8 +316,8 @@ struct ag_stream *ag_stream_all(void);
 
 /*
  * The busy stream behind `last` (NULL: the first), in no particular order. A stream is busy if it
- * has an open sequence, is curious or is relayed. Barriers look at busy streams only: programs have
- * hundreds of streams, and barriers are many.
+ * has an open sequence, wants the next barrier or is relayed. Barriers look at busy streams only:
+ * programs have hundreds of streams, and barriers are many.
  */
 struct ag_stream *ag_stream_next_busy(const struct ag_stream *last);
 
@@ -324,9 +326,9 @@ struct ag_stream *ag_stream_next_busy(const struct ag_stream *last);
 struct ag_stream *ag_stream_next_touched(const struct ag_stream *last);
 
 /*
- * To be called whenever the state of its sequence, `relay.used` or `seq.curious` has changed: it
- * listens if a sequence is open or a relay has been used (ag_listeners), and is busy if it listens
- * or is curious. Wants the stream's lock.
+ * To be called whenever the state of its sequence, `relay.used` or `seq.subscribes_next` has
+ * changed: it listens if a sequence is open or a relay has been used (ag_subscribers), and is busy
+ * if it listens or wants the next barrier. Wants the stream's lock.
  */
 void ag_stream_update(struct ag_stream *stream);
 

@@ -9,7 +9,7 @@
 #include "engine/hot.h"
 #include "engine/stream/copies.h"
 #include "engine/stream/eager.h"
-#include "engine/stream/young.h"
+#include "engine/stream/untracked.h"
 #include "graph/node.h"
 #include "graph/setting.h"
 #include "observe/callsite.h"
@@ -167,11 +167,11 @@ void ag_account_replay(struct ag_stream *stream, const struct ag_trace *trace, u
     add(&trace->account->patches, patches);
 }
 
-/* Of the last duel: time of an op, ns, held and eager; 0: there was none. And 1e9 times the
+/* Of the last trial: time of an op, ns, held and eager; 0: there was none. And 1e9 times the
    variance of what it found. */
-static _Atomic uint64_t duel_ns[2], duel_variance;
+static _Atomic uint64_t trial_ns[2], trial_variance;
 
-void ag_account_duel(const struct ag_context *context, const struct ag_duel *duel, bool lost)
+void ag_account_trial(const struct ag_context *context, const struct ag_trial *trial, bool lost)
 {
     for (struct ag_trace_account *trace = atomic_load(&traces); trace != NULL;
          trace = trace->next) {
@@ -182,9 +182,9 @@ void ag_account_duel(const struct ag_context *context, const struct ag_duel *due
         atomic_store_explicit(&trace->lost, lost, memory_order_relaxed);
     }
     for (unsigned i = 0; i < 2; i++)
-        atomic_store_explicit(&duel_ns[i], (uint64_t)(duel->mean_ns[i] + 0.5),
+        atomic_store_explicit(&trial_ns[i], (uint64_t)(trial->mean_ns[i] + 0.5),
                               memory_order_relaxed);
-    atomic_store_explicit(&duel_variance, (uint64_t)(ag_duel_variance(duel) * 1e9),
+    atomic_store_explicit(&trial_variance, (uint64_t)(ag_trial_variance(trial) * 1e9),
                           memory_order_relaxed);
 }
 
@@ -200,8 +200,8 @@ static void add_counters(struct ag_counters *sum, const struct ag_counters *more
     sum->traces += more->traces;
     sum->making_ns += more->making_ns;
     sum->evictions += more->evictions;
-    sum->duels += more->duels;
-    sum->duels_lost += more->duels_lost;
+    sum->trials += more->trials;
+    sum->trials_lost += more->trials_lost;
     sum->waited += more->waited;
     sum->errors += more->errors;
     for (unsigned i = 0; i < AG_REASON_COUNT; i++)
@@ -249,10 +249,10 @@ static uint64_t held(const struct ag_counters *sum)
 /* Adds what no stream's counters have. Last: who had a stream's lock may have counted an error. */
 static void add_others(struct ag_counters *sum)
 {
-    uint64_t unfollowed = atomic_load(&ag_unfollowed_ops) + ag_young_ops();
+    uint64_t unfollowed = atomic_load(&ag_stateless_ops) + ag_untracked_ops();
     for (struct ag_stream *stream = ag_stream_all(); stream != NULL; stream = stream->place.next)
         sum->ops += passed_by(stream, sum);
-    sum->eager[AG_WHY_UNFOLLOWED] += unfollowed;
+    sum->eager[AG_WHY_STATELESS] += unfollowed;
     sum->ops += unfollowed;
     sum->eager[AG_WHY_HELD] = held(sum);
     sum->errors += atomic_load(&ag_context_errors) + atomic_load(&ag_setting_errors);
@@ -377,9 +377,9 @@ static void gather_traces(struct ag_account *account)
 void ag_account_gather(struct ag_account *account, bool exact)
 {
     uint64_t living;
-    *account = (struct ag_account){.held_ns = atomic_load(&duel_ns[0]),
-                                   .eager_ns = atomic_load(&duel_ns[1]),
-                                   .duel_variance = (double)atomic_load(&duel_variance) / 1e9,
+    *account = (struct ag_account){.held_ns = atomic_load(&trial_ns[0]),
+                                   .eager_ns = atomic_load(&trial_ns[1]),
+                                   .trial_variance = (double)atomic_load(&trial_variance) / 1e9,
                                    .traces_left_out = atomic_load(&traces_left_out),
                                    .graph_memory_kb = (uint64_t)atomic_load(&ag_most_graph_memory)};
 

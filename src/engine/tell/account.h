@@ -12,8 +12,8 @@
 #include "engine/stream/stream.h"
 #include "observe/account.h"
 
-/* A duel of the context is over; `lost`: its traces were slower. Told in any case. */
-void ag_account_duel(const struct ag_context *context, const struct ag_duel *duel, bool lost);
+/* A trial of the context is over; `lost`: its traces were slower. Told in any case. */
+void ag_account_trial(const struct ag_context *context, const struct ag_trial *trial, bool lost);
 
 /* Whether a report or a profile is wanted; constant once CUDA is initialised. */
 extern bool ag_accounting;

@@ -148,7 +148,7 @@ static struct ag_record *op_begin(const struct ag_stream *stream, unsigned kind,
 {
     last.read = NULL;
     last.of = stream;
-    last.why = AG_WHY_UNFOLLOWED;
+    last.why = AG_WHY_STATELESS;
     last.stream = stream != NULL ? stream->id.number : 0;
     last.sequence = stream != NULL ? ag_note_number(stream) + 1 : 0;
     struct ag_record *record = ag_record_begin(AG_RECORD_OP, kind, last.stream, 0, words);

@@ -8,8 +8,8 @@
 
     .hidden ag_slots
     .hidden ag_gate_words
-    .hidden ag_listeners
-    .hidden ag_curious_streams
+    .hidden ag_subscribers
+    .hidden ag_next_subscribers
     .hidden ag_memory_state
     .hidden ag_thunk_barrier
     .hidden ag_gate_decide
@@ -59,10 +59,10 @@
     .text
     .type   ag_thunk, %function
     .p2align 5
-ag_thunk: /* x16: the slot's distance from the first; ag_listeners is 0 */
+ag_thunk: /* x16: the slot's distance from the first; ag_subscribers is 0 */
     .cfi_startproc
-    adrp    x17, ag_curious_streams
-    ldr     w17, [x17, #:lo12:ag_curious_streams]
+    adrp    x17, ag_next_subscribers
+    ldr     w17, [x17, #:lo12:ag_next_subscribers]
     cbnz    w17, ag_thunk_seen
     adrp    x17, ag_memory_state
     ldr     w17, [x17, #:lo12:ag_memory_state]
@@ -88,8 +88,8 @@ ag_thunk_seen: /* the same, also where nothing is held */
 .macro thunk by=ag_thunk
     .p2align 5
     mov     x16, #AG_SLOT_SIZE * index
-    adrp    x17, ag_listeners
-    ldr     w17, [x17, #:lo12:ag_listeners]
+    adrp    x17, ag_subscribers
+    ldr     w17, [x17, #:lo12:ag_subscribers]
     adrp    x15, ag_slots
     cbnz    w17, ag_thunk_seen
     b       \by

@@ -14,8 +14,8 @@
 
     .hidden ag_slots
     .hidden ag_gate_words
-    .hidden ag_listeners
-    .hidden ag_curious_streams
+    .hidden ag_subscribers
+    .hidden ag_next_subscribers
     .hidden ag_memory_state
     .hidden ag_thunk_barrier
     .hidden ag_gate_decide
@@ -94,9 +94,9 @@
     .text
     .type   ag_thunk, @function
     .p2align 5
-ag_thunk: /* %rax: the slot's distance from the first; ag_listeners is 0 */
+ag_thunk: /* %rax: the slot's distance from the first; ag_subscribers is 0 */
     .cfi_startproc
-    cmpl    $0, ag_curious_streams(%rip)
+    cmpl    $0, ag_next_subscribers(%rip)
     jne     ag_thunk_seen
     testb   $1, ag_memory_state(%rip)
     jne     ag_thunk_seen
@@ -119,8 +119,8 @@ ag_thunk_seen: /* the same, also where nothing is held */
 .macro thunk by=ag_thunk
     .p2align 5
     movl    $AG_SLOT_SIZE * index, %eax
-    .byte   0x81, 0x3d /* cmpl $0, ag_listeners(%rip), the immediate in 4 bytes */
-    .long   ag_listeners - . - 8
+    .byte   0x81, 0x3d /* cmpl $0, ag_subscribers(%rip), the immediate in 4 bytes */
+    .long   ag_subscribers - . - 8
     .long   0
     jne     1f
     jmp     \by
