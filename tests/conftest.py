@@ -65,6 +65,19 @@ def pytest_collection_modifyitems(config, items):
     if deselected:
         items[:] = [item for item in items if item in kept]
         config.hook.pytest_deselected(items=deselected)
+    items[:] = slow_ones_spread(items)
+
+
+def slow_ones_spread(items):
+    """In the first half, evenly: several processes take rows of tests, and none is to be left with many slow ones in
+    the end. Slow is what may cost half a second, by the budget of its file."""
+    budgets = {**budget.read().get("normal", {}), **budget.read().get("full", {})}
+    cases = collections.Counter(item.path.name for item in items)
+    slow = [item for item in items if budgets.get(item.path.name, 0) >= 0.5 * cases[item.path.name]]
+    others = [item for item in items if item not in set(slow)]
+    each = max(1, len(others) // 2 // max(1, len(slow)))
+    rows = [slow[i:i + 1] + others[i * each:(i + 1) * each] for i in range(len(slow))]
+    return [item for row in rows for item in row] + others[len(slow) * each:]
 
 
 @pytest.fixture(autouse=True)

@@ -23,8 +23,9 @@ import programs  # noqa: E402
 
 SANITIZED = bool(helpers.config()["sanitize"])
 COUNT = int(os.environ.get("AG_FUZZ_COUNT") or
-            helpers.by_scale(*(100, 200, 500, 2000) if SANITIZED else (250, 2000, 6000, 50000)))
-PARTS = max(1, COUNT // 1000)  # of enough programs that some are replayed
+            helpers.by_scale(*(100, 200, 300, 2000) if SANITIZED else (250, 2000, 3000, 50000)))
+PARTS = max(1, COUNT // 250)  # of enough programs that some are replayed
+REPEAT = 5 if SANITIZED else 20  # a sanitizer sees a race that does no harm this time
 SEED = int(os.environ.get("AG_FUZZ_SEED") or 1 + (int(draw.SEED) - 1) * 1_000_000)
 REPAID = {"AUTOGRAPH_GRAPH_CREDIT_MS": 1000000}
 REGRESSIONS = sorted((FUZZ / "regressions").glob("*.prog"))
@@ -47,7 +48,7 @@ def run(*arguments):
 @pytest.mark.parametrize("file", REGRESSIONS, ids=[file.stem for file in REGRESSIONS])
 def test_regression(bench, file):
     program = file.read_text()
-    assert bench.rate(program, bench.settings(program), repeat=20) == (0, "")
+    assert bench.rate(program, bench.settings(program), repeat=REPEAT) == (0, "")
 
 
 @pytest.mark.parametrize("part", range(PARTS))  # which may be tried at the same time

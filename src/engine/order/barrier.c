@@ -134,10 +134,9 @@ static bool shares(const struct ag_stream *stream)
 static bool goes_before(const struct ag_stream *stream, enum ag_stream_kind kind)
 {
     enum ag_stream_kind of = kind_of(stream);
-    if (kind == AG_STREAM_LEGACY ? AG_MUTANT(legacy_alone) : AG_MUTANT(blocking_alone))
-        return false;
-    return kind == AG_STREAM_LEGACY ? of == AG_STREAM_BLOCKING || of == AG_STREAM_PER_THREAD
-                                    : of == AG_STREAM_LEGACY;
+    if (kind == AG_STREAM_LEGACY)
+        return (of == AG_STREAM_BLOCKING || of == AG_STREAM_PER_THREAD) && !AG_MUTANT(legacy_alone);
+    return of == AG_STREAM_LEGACY && !AG_MUTANT(blocking_alone);
 }
 
 /* `all`: the call's stream may share a queue with any of the context. */
