@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The rules, families and variables of docs/semantics.md by number: each has a test (rules.toml), and each mutation of
-the library leaves a rule out (mutants.def)."""
+"""The rules and variables of docs/semantics.md and the families of families.toml, by number: each has a test
+(rules.toml), and each mutation of the library leaves a rule out (mutants.def)."""
 import re
 
 import semantics
@@ -16,18 +16,13 @@ def tests_of_rules():
     return semantics.entries(RULES, r'[RFV]\d+|"[^"]+"')
 
 
-def numbers():
-    """The rules in the order of the page, and the rows of families and variables."""
-    page = semantics.DOCUMENT.read_text()
-    return re.findall(r"\*\*(R\d+):\*\*", page), re.findall(r"^\| ([FV]\d+) ", page, flags=re.M)
-
-
 def twice(names):
     return sorted({name for name in names if names.count(name) > 1})
 
 
 def of_rules():
-    rules, rows = numbers()
+    rules, rows = semantics.numbers()
+    rows += semantics.FAMILIES
     tests = tests_of_rules()
     yield from at_least(150, rules, PAGE)
     yield from at_least(80, rows, PAGE)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""docs/semantics.md against the code: every driver function belongs to one family (families.toml), and that family has
-the class that the class table gives the function."""
+"""docs/semantics.md and families.toml against the code: every driver function belongs to one family, and the functions
+of a family have one class."""
 import ast
 import collections
 import fnmatch
@@ -9,14 +9,16 @@ import re
 
 import helpers
 from complaint import ROOT, at_least, build, complain
+from documents import long_or_nouns
 
 PAGE, FUNCTIONS = "docs/semantics.md", "tests/families.toml"
 DOCUMENT = ROOT / PAGE
 TESTS = ROOT / "tests"
 COMPLETE_SINCE = 13000  # CUDA_VERSION; older headers lack functions that the document names
-CLASSIFY = f"look at what it does, give it a row in src/preload/classes.def (or none), and name it in {FUNCTIONS}"
+TABLE = "src/preload/classes.def"
+CLASSIFY = f"look at what it does, give it a row in {TABLE} (or none), and name it in {FUNCTIONS}"
 
-Family = collections.namedtuple("Family", "name patterns examples word kind why")
+Family = collections.namedtuple("Family", "name patterns why word kind")
 
 
 # -- The document ---------------------------------------------------------------
@@ -50,25 +52,42 @@ def entries(file, key):
 
 
 def read_families():
-    classes = {word: quoted(row)[0] if quoted(row) else "BARRIER"
-               for word, row, _ in table(PARTS["Classes"])}
-    functions = entries(FUNCTIONS, r"F\d+")
-    return [Family(name, functions.get(name.split()[0], []), quoted(examples), word, classes[word], why)
-            for name, examples, word, why in table(PARTS["Families"])]
+    """{number: (calls, functions, why)}. (Older Pythons cannot read TOML.)"""
+    found = re.findall(r"^\[(F\d+)\]\ncalls = (\"[^\"\n]*\")\nfunctions = (\[.*?\])\nwhy = ('+[^'].*?'+)$",
+                       (ROOT / FUNCTIONS).read_text(), flags=re.M | re.S)
+    return {number: [ast.literal_eval(each) for each in row] for number, *row in found}
 
 
-FAMILIES = read_families()
+READ = read_families()
 
 
-def families_of(name):
-    """A name that a row gives comes before one without its version, and both before a pattern."""
+def numbers_of(name):
+    """A name that a family gives comes before one without its version, and both before a pattern."""
     name = re.sub(r"_pt[sd][sz]$", "", name)
     plain = re.sub(r"_v\d$", "", name)
     for spelled in (name, plain):
-        found = [f for f in FAMILIES if spelled in f.patterns]
+        found = [number for number, (_, patterns, _) in READ.items() if spelled in patterns]
         if found:
             return found
-    return [f for f in FAMILIES if any(fnmatch.fnmatchcase(plain, p) for p in f.patterns)]
+    return [number for number, (_, patterns, _) in READ.items() if any(fnmatch.fnmatchcase(plain, p) for p in patterns)]
+
+
+def with_classes():
+    """{number: family}. Its class is that of its first row in the class table; without a row it is a full barrier."""
+    words = {quoted(row)[0] if quoted(row) else "BARRIER": word for word, row, _ in table(PARTS["Classes"])}
+    kinds = {}
+    for kind, name in re.findall(r"^([A-Z_]+)\((\w+)", (ROOT / TABLE).read_text(), flags=re.M):
+        for number in numbers_of(name):
+            kinds.setdefault(number, kind)
+    return {number: Family(f"{number} {calls}", patterns, " ".join(why.split()), words[kind], kind)
+            for number, (calls, patterns, why) in READ.items() for kind in [kinds.get(number, "BARRIER")]}
+
+
+FAMILIES = with_classes()
+
+
+def families_of(name):
+    return [FAMILIES[number] for number in numbers_of(name)]
 
 
 # -- Functions ------------------------------------------------------------------
@@ -93,21 +112,22 @@ def of_functions():
             said = ", ".join(f.name for f in families) or "no family"
             yield complain(FUNCTIONS, f"{name} belongs to {said}: {CLASSIFY}")
         elif kind != families[0].kind:
-            yield complain(PAGE, f"{name} is {kind} in the class table, and {families[0].kind} in \"{families[0].name}\"",
-                           f"| {families[0].name} |")
-    for family in FAMILIES:
-        row = f"| {family.name} |"
+            yield complain(FUNCTIONS, f"{name} is {kind} in the class table, and {families[0].name} is {families[0].kind}",
+                           f"[{families[0].name.split()[0]}]")
+    yield from at_least(70, FAMILIES, FUNCTIONS)
+    for number, family in FAMILIES.items():
+        row = f"[{number}]"
         if len(family.why) <= 20:
-            yield complain(PAGE, f"{family.name}: say why, or name a rule", row)
+            yield complain(FUNCTIONS, f"{family.name}: say why, or name a rule", row)
         for referred in re.findall(r'[Ss]ee "([^"]+)"', family.why):
             if referred not in {*RULES, *PARTS}:
-                yield complain(PAGE, f"{family.name}: there is no section {referred}", row)
-        if not family.patterns or not family.examples:
-            yield complain(PAGE, f"{family.name}: name its functions in {FUNCTIONS}, and one of them here", row)
-        for name in set(family.examples) - set(family.patterns):
-            yield complain(PAGE, f"{family.name}: {name} is not among its functions in {FUNCTIONS}", row)
-    for key in sorted(set(entries(FUNCTIONS, r"F\d+")) - {f.name.split()[0] for f in FAMILIES}):
-        yield complain(FUNCTIONS, f"there is no family {key}: take it out", f"{key} =")
+                yield complain(FUNCTIONS, f"{family.name}: there is no section {referred}", row)
+        for wrong in long_or_nouns(FUNCTIONS, family.why):
+            yield complain(FUNCTIONS, wrong, row)
+        if not family.patterns:
+            yield complain(FUNCTIONS, f"{family.name}: name its functions", row)
+    for number in set(re.findall(r"^\[(.*)\]$", (ROOT / FUNCTIONS).read_text(), flags=re.M)) - set(FAMILIES):
+        yield complain(FUNCTIONS, f"{number} needs calls, functions and why, in this order", f"[{number}]")
 
 
 def of_everyday_calls():
@@ -127,7 +147,7 @@ def of_names():
     if int(re.search(r"^#define CUDA_VERSION (\d+)", header, flags=re.M)[1]) < COMPLETE_SINCE:
         return
     plain = {re.sub(r"(_v\d)?(_pt[sd][sz])?$", "", name) for name in slots()}
-    for pattern in (p for f in FAMILIES for p in f.patterns):
+    for pattern in (p for f in FAMILIES.values() for p in f.patterns):
         if pattern not in slots() and not fnmatch.filter(plain, pattern):
             yield complain(FUNCTIONS, f"no function is called {pattern}: take it out", f'"{pattern}"')
 
@@ -163,6 +183,12 @@ def is_there(proof):
     return test[2] in functions and (not test[3] or test[3] in strings)
 
 
+def numbers():
+    """The rules in the order of the page, and its rows of variables."""
+    page = DOCUMENT.read_text()
+    return re.findall(r"\*\*(R\d+):\*\*", page), re.findall(r"^\| (V\d+) ", page, flags=re.M)
+
+
 def of_rules():
     """Each section has rules, and says why a program cannot tell; rules that the page refers to are there."""
     yield from at_least(40, RULES, PAGE)
@@ -170,10 +196,10 @@ def of_rules():
         for part, missing in ((r"\*\*R\d+:\*\*", "give its rules numbers"), (r"^\*Why:\*", "say why a program cannot tell")):
             if not re.search(part, text, flags=re.M):
                 yield complain(PAGE, f"{title}: {missing}", f"### {title}")
-    text = DOCUMENT.read_text()
-    there = set(re.findall(r"\*\*(R\d+):\*\*|^\| ([FV]\d+) ", text, flags=re.M))
-    for number in sorted(set(re.findall(r"\b[RFV]\d+\b", text)) - {number for pair in there for number in pair}):
-        yield complain(PAGE, f"there is no rule {number}", number)
+    there = {*FAMILIES, *(number for part in numbers() for number in part)}
+    for file in (PAGE, FUNCTIONS):
+        for number in sorted(set(re.findall(r"\b[RFV]\d+\b", (ROOT / file).read_text())) - there):
+            yield complain(file, f"there is no rule {number}", number)
 
 
 def complaints():

@@ -143,6 +143,13 @@ def test_a_new_version_is_noticed():
     assert semantics.families_of("cuLaunchKernel")[0].kind != "BARRIER"
 
 
+def test_a_family_has_the_class_of_its_functions():
+    found = {call: family.word for call in ("cuMemAlloc", "cuMemFree", "cuMemcpyDtoD", "cuMemcpyDtoD_v2")
+             for family in semantics.families_of(call)}
+    assert found == {"cuMemAlloc": "allocation", "cuMemFree": "full barrier", "cuMemcpyDtoD": "device copy",
+                     "cuMemcpyDtoD_v2": "op"}
+
+
 def test_the_family_of_a_call_is_told():
     told = subprocess.run([sys.executable, LINT / "run", "--call", "cuMemPrefetchAsync"], check=True,
                           capture_output=True, text=True).stdout
