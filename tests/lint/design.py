@@ -151,8 +151,54 @@ def of_the_tour():
         yield complain(TOUR, f"src/{file} has no function {name}", f"`{file}` | `{name}`", name)
 
 
+# -- Where the code decides -------------------------------------------------------
+
+ENGINE = {str(p.relative_to(ROOT / "src/engine")): re.sub(r"/\*.*?\*/", "", p.read_text(), flags=re.S)
+          for p in SOURCES if p.is_relative_to(ROOT / "src/engine")}
+REASONS = set(re.findall(r"^AG_WHY\((\w+),", (ROOT / "src/observe/reasons.def").read_text(), flags=re.M)) - {"HELD"}
+CALLS = {"when": "ag_stream_submit", "where": "ag_stream_end"}  # by the last head of the table
+
+
+def table_of(head, text):
+    """(file, functions, last cell) of each row."""
+    rows = re.findall(r"^\| `([\w/.]+)` \| (.+?) \| (.+?) \|$",
+                      text.partition(f"\n| file | functions | {head} |\n")[2].partition("\n\n")[0], flags=re.M)
+    return [(file, set(re.findall(r"`(\w+)`", functions)), last) for file, functions, last in rows]
+
+
+def functions_of(code):
+    """{name: body}"""
+    code = re.sub(r"__attribute__\(\(.*?\)\)", "", code)
+    return dict(re.findall(r"^(?!\s)[^;=#]*?\b(\w+)\([^;{]*?\)\s*\{\n(.*?)^\}", code, flags=re.M | re.S))
+
+
+def wrong_places(text):
+    """(file, name): functions that decide and are in no row, or the other way round; so with reasons."""
+    for head, call in CALLS.items():
+        calls = {(file, name) for file, code in ENGINE.items() for name, body in functions_of(code).items()
+                 if re.search(rf"\b{call}\(", body)}
+        yield from calls ^ {(file, name) for file, names, _ in table_of(head, text) for name in names}
+    told = [(file, reason) for file, _, last in table_of("`AG_WHY_`", text) for reason in last.split()]
+    given = {(file, reason) for file, code in ENGINE.items()
+             for reason in re.findall(r"\bAG_WHY_(\w+)", code) if reason in REASONS}
+    counted = {place for place in given if place[0].startswith("tell/")}  # not decided there
+    yield from (given ^ set(told)) - (counted - set(told))
+    for file, names, _ in table_of("`AG_WHY_`", text):
+        yield from ((file, name) for name in names - set(functions_of(ENGINE.get(file, ""))))
+    yield from (("observe/reasons.def", reason) for reason in REASONS - {reason for _, reason in told})
+
+
+def of_places():
+    text = PAGES["design.md"]
+    for head in ("`AG_WHY_`", *CALLS):
+        yield from at_least(5, table_of(head, text), "docs/design.md")
+    for file, name in sorted(wrong_places(text)):
+        yield complain("docs/design.md", f"{file} and the tables of \"Where the code decides\" differ: {name}",
+                       f"`{file}`", "## Where the code decides")
+
+
 def complaints():
-    for part in (of_the_table, of_the_policy, of_numbers_elsewhere, of_the_tour):
+    for part in (of_the_table, of_the_policy, of_numbers_elsewhere, of_the_tour, of_places):
         yield from part()
     for page in PAGES:
         yield from of_names(page)

@@ -175,6 +175,22 @@ def test_a_stop_that_is_lost_is_found(file, name):
     assert list(design.lost_stops(f"{right}`ag_none` in `{file}`")) == [(file, "ag_none")]
 
 
+# -- docs/design.md -------------------------------------------------------------------
+
+@pytest.mark.parametrize("right,wrong,found", [
+    ("`stream_goes` `streams_kill`", "`streams_kill`", [("calls/life.c", "stream_goes")]),
+    ("`order/find.c` | `thread_leaves`", "`order/find.c` | `thread_ends`",
+     [("order/find.c", "thread_ends"), ("order/find.c", "thread_leaves")]),
+    ("NOVEL SHORT", "NOVEL", [("observe/reasons.def", "SHORT"), ("replay/submit.c", "SHORT")]),
+    ("| FLUSHED", "| FLUSHED GREEN", [("stream/sequence.c", "GREEN")]),
+    ("`count_eager`", "`count_lazy`", [("replay/submit.c", "count_lazy")]),
+])
+def test_a_place_that_decides_and_is_in_no_table_is_found(right, wrong, found):
+    text = design.PAGES["design.md"]
+    assert text.count(right) == 1
+    assert sorted(design.wrong_places(text.replace(right, wrong))) == found
+
+
 # -- A tree with every mistake ------------------------------------------------
 
 MISTAKES = {
