@@ -103,20 +103,23 @@ def test_the_loop_is_that_from_wait_to_wait(layers):
     assert one["replays"] < 14 * tokens and one["patches"] < 0.05 * one["ops"]
 
 
-def copies(kernels):
-    """Copies from pinned memory with a wait behind each, and kernels in front of that."""
+def copies(kernels, events=0):
+    """Copies from pinned memory with a wait behind each, and kernels and records in front of that."""
     p = scenarios.Program("copies")
-    p.lines.append(f"memory {scenarios.HOST:x} 1 {scenarios.HOST:x} 1048576 8")
+    p.lines += [f"memory {scenarios.HOST:x} 1 {scenarios.HOST:x} 1048576 8",
+                *(f"event {event} 0" for event in range(1, events + 1))]
     for _ in range(400):
         p.call("c", 1, 4, f"{scenarios.DEVICE:x}", 4, f"{scenarios.HOST:x}", 64, 1, 1, 0, 0, 0)
         for _ in range(kernels):
             p.kernel()
+        for event in range(1, events + 1):
+            p.call("e", 1, event)
         p.wait()
     return p.text()
 
 
 def test_a_copy_from_the_host_is_no_graph_by_itself():
-    assert shares(play(copies(0), "--no-plan")) == [0]
+    assert shares(play(copies(0), "--no-plan")) == shares(play(copies(0, events=2), "--no-plan")) == [0]
     assert shares(play(copies(1), "--no-plan"))[0] > 80
 
 

@@ -12,6 +12,14 @@ static _Atomic uint32_t single_ns;
 
 AG_HOLDS(struct ag_node, ways, AG_MOST_HOT << AG_CREDIT_DOUBLED);
 
+/* Whether the one op of this path that has a weight is a copy from the host. */
+static bool is_upload(const struct ag_node *leaf)
+{
+    while (ag_op_weight(&leaf->op) == 0)
+        leaf = leaf->parent;
+    return leaf->op.kind == AG_OP_COPY && ag_op_is_from_host(&leaf->op);
+}
+
 uint32_t ag_budget_hot(const struct ag_stream *stream, const struct ag_node *leaf)
 {
     uint32_t times = (uint32_t)ag_opt.trace_hot;
@@ -22,7 +30,7 @@ uint32_t ag_budget_hot(const struct ag_stream *stream, const struct ag_node *lea
     }
     if (leaf->weight != 1)
         return times;
-    if (leaf->depth == 1 && ag_op_is_from_host(&leaf->op))
+    if (is_upload(leaf))
         return UINT32_MAX; /* the call costs no more than a graph */
     uint32_t paid = atomic_load_explicit(&single_ns, memory_order_relaxed) / AG_GAIN_NS;
     return paid < AG_SINGLE_TIMES * times ? AG_SINGLE_TIMES * times : paid;

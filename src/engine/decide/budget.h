@@ -15,19 +15,20 @@
 /*
  * How often a sequence that ends at this node must be seen before it gets a graph: trace.hot times,
  * doubled for each graph.credit_ms that the context owes. A single op must be seen more often:
- * until its replays would have saved as much as its graph costs. A copy from the host by itself
- * never gets one (UINT32_MAX): it is no faster as a graph.
+ * until its replays would have saved as much as its graph costs. A copy from the host that
+ * has but records and waits beside it never gets one (UINT32_MAX): it is no faster as a graph.
  */
 uint32_t ag_budget_hot(const struct ag_stream *stream, const struct ag_node *leaf);
 
 /* Making a graph of `leaf` took so long, whether it succeeded or not. */
 void ag_budget_spend(struct ag_stream *stream, const struct ag_node *leaf, uint64_t ns);
 
-/* So many ops have been replayed. */
-static inline void ag_budget_earn(struct ag_context *context, uint32_t ops)
+/* Ops of so much weight (ag_op_weight()) have been replayed: records and waits save next to
+ * nothing. */
+static inline void ag_budget_earn(struct ag_context *context, uint32_t weight)
 {
     if (__builtin_expect(ag_context_overspent(context) > 0, 0))
-        atomic_fetch_sub_explicit(&context->overspent, (int64_t)ops * AG_GAIN_NS,
+        atomic_fetch_sub_explicit(&context->overspent, (int64_t)weight * AG_GAIN_NS,
                                   memory_order_relaxed);
 }
 

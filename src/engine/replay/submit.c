@@ -81,7 +81,7 @@ static INLINE uint32_t submit_prefix(struct ag_stream *stream, uint32_t held, CU
     stream->counters.replays++;
     stream->counters.replayed += length;
     ag_recorder_paid(&stream->recorder, length);
-    ag_budget_earn(stream->id.context, length);
+    ag_budget_earn(stream->id.context, trace->leaf->weight);
     return length;
 }
 
