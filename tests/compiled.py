@@ -20,7 +20,7 @@ def compile_to(output, *arguments):
     config = helpers.config()
     sanitize = [f"-fsanitize={config['sanitize']}"] if config["sanitize"] else []
     command = [*config["cc"].split(), "-isystem", f"{config['cuda']}/include",
-               f"-I{helpers.SOURCE}/tests/sim", f"-I{PROGRAMS}", "-std=gnu11", "-O1", "-g", "-Wall",
+               f"-I{helpers.SOURCE}/include", f"-I{helpers.SOURCE}/tests/sim", f"-I{PROGRAMS}", "-std=gnu11", "-O1", "-g", "-Wall",
                "-Wextra", "-Werror", "-fPIC", *sanitize, "-o", output, *arguments, "-rdynamic",
                f"-L{helpers.sim_dir()}", "-lcuda", "-pthread", "-ldl"]
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)

@@ -11,14 +11,13 @@ import helpers
 
 SCENARIOS = re.findall(r'\{"(\w+)", \w+\}',
                        pathlib.Path(compiled.PROGRAMS, "live_sandbox.c").read_text())
-INCLUDE = f"-I{helpers.SOURCE}/include"
 
 pytestmark = pytest.mark.skipif(bool(helpers.config()["sanitize"]),
                                 reason="a sanitizer makes system calls of its own")
 
 
 def sandboxed(scenario, preload):
-    done = helpers.run([compiled.program("live_sandbox", INCLUDE), scenario], preload=preload,
+    done = helpers.run([compiled.program("live_sandbox"), scenario], preload=preload,
                        env={"AUTOGRAPH_TRACE_DUEL": "false", **helpers.HASTY})
     begins, sums, replays = done.stdout.splitlines()
     assert begins == "begins" and done.stderr == ""

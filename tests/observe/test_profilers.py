@@ -9,7 +9,6 @@ import pytest
 import compiled
 import helpers
 
-INCLUDE = f"-I{helpers.SOURCE}/include"
 HEADER = pathlib.Path(helpers.config()["cuda"], "include/nvtx3/nvToolsExt.h")
 
 pytestmark = pytest.mark.skipif(not HEADER.exists(), reason="the toolkit has no headers of NVTX")
@@ -53,7 +52,7 @@ def test_each_replay_is_a_range(tmp_path):
 
 
 def test_a_range_has_the_name_of_the_region(tmp_path):
-    done, events = run([compiled.program("observe_api", INCLUDE)], tmp_path)
+    done, events = run([compiled.program("observe_api")], tmp_path)
     found = collections.Counter(pushes(events))
     assert found.total() == done.report["replays"]
     for region in done.report["regions"]:

@@ -456,7 +456,7 @@ NOT_HELD = [
 
 @pytest.mark.parametrize("name, word, function", NOT_HELD, ids=[name for name, *_ in NOT_HELD])
 def test_an_op_that_is_not_held_has_a_reason(name, word, function):
-    program = compiled.program("observe_reasons", f"-I{helpers.SOURCE}/include")
+    program = compiled.program("observe_reasons")
     data = helpers.run_logged([program, name], env={"AUTOGRAPH_TRACE_DUEL": "false"}).report
     assert adds_up(data)[word] >= 5, adds_up(data)
     blamed = {cut["function"]: cut["ops"] for cut in data["cuts"] if (cut["why"] or cut["reason"]) == word}
@@ -480,7 +480,7 @@ def test_what_never_comes_again_is_nobody_s_fault():
 
 
 def test_what_pauses_is_the_program_s_wish():
-    data = helpers.run_logged([compiled.program("observe_api", f"-I{helpers.SOURCE}/include")]).report
+    data = helpers.run_logged([compiled.program("observe_api")]).report
     assert any(c["function"] == "autograph_pause" and c["reason"] == "request" and c["ops"] > 0
                for c in data["cuts"]), data["cuts"]
 

@@ -17,7 +17,7 @@ OPS = 100 * 6
 
 
 def program():
-    return compiled.program("observe_api", f"-I{HEADER}")
+    return compiled.program("observe_api")
 
 
 def printed(done):

@@ -44,7 +44,6 @@ ARGUMENTS = {
     "variant_sets": [["3", "200"]],
 }
 MORE = {"live_spin": ["120"], "step_streams": ["60"], "step_streams-many": ["2"]}  # behind the scenario
-INCLUDE = {"observe_api": (f"-I{helpers.SOURCE}/include",)}
 
 # Programs and scenarios that are not run here, and why.
 LEFT_OUT = {
@@ -109,7 +108,7 @@ def own_trace(command, env, tmp_path):
 @pytest.mark.parametrize("name", CASES)
 def test_without_graphs_the_work_is_the_same(name, tmp_path):
     program, arguments = CASES[name]
-    command = [program if program not in sources() else compiled.program(program, *INCLUDE.get(program, ())),
+    command = [program if program not in sources() else compiled.program(program),
                *arguments]
     env = {**helpers.HASTY, **helpers.NO_LEAK_CHECK, "AGSIM_DEVICES": 3, "AGSIM_IPC": 1, "AGSIM_SETTERS_PASS": 1,
            "AUTOGRAPH_TRACE_BUFFER_KB": 65536,
