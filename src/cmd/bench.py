@@ -8,7 +8,8 @@ import tempfile
 
 import launch
 import runs
-from common import OK, Failure, Parser, number, pattern, plural, printable, share, shortened, table, warn
+from common import (FIGURES, OK, Failure, Parser, destination, look, number, pattern, plural, printable, share,
+                    shortened, table, warn)
 
 EPILOG = """\
 Runs with and without the library take turns, so that a machine that gets slower does not favour one.
@@ -151,11 +152,13 @@ def main(arguments):
                              "instead of the run's duration")
     parser.add_argument("--rate", action="store_true",
                         help="that number is a rate: more is better")
-    parser.add_argument("--json", metavar="FILE", help="write all figures there")
+    parser.add_argument("--json", metavar="FILE", help="write all figures there (-: nothing else, on standard output)")
     given, command = launch.split_command(arguments, parser)
     given = parser.parse_args(given)
     if given.rate and not given.time_from:
         raise Failure("--rate needs --time-from")
+    if given.json:
+        look(given.json, FIGURES)  # before the runs, which take long
 
     with tempfile.TemporaryDirectory(prefix="autograph-") as scratch:
         figures, reports = take_turns(runs.Runner(given, command, scratch), given)
@@ -164,12 +167,13 @@ def main(arguments):
     ratios = [b / a if given.rate else a / b for a, b in zip(without, ours)]
     ratio = statistics.median(ratios)
     low, high, probability = interval(ratios)
-    show(without, ours, "" if given.time_from else " s", (ratio, low, high, probability),
-         f"{share(replayed, ops)} of {plural(ops, 'op')} replayed")
+    if given.json != "-":
+        show(without, ours, "" if given.time_from else " s", (ratio, low, high, probability),
+             f"{share(replayed, ops)} of {plural(ops, 'op')} replayed")
     if given.json:
-        with open(given.json, "w", encoding="utf-8") as file:
-            json.dump({"command": command, "without": without, "with": ours, "speedup": ratio,
-                       "interval": [low, high], "probability": probability,
+        with destination(given.json, FIGURES) as file:
+            json.dump({"writer": "autograph bench", "command": command, "without": without, "with": ours,
+                       "speedup": ratio, "interval": [low, high], "probability": probability,
                        "ops": ops, "replayed": replayed}, file, indent=1)
             file.write("\n")
     return OK

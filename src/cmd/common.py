@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: MIT
 """What all commands share: how they fail, where the installation is, numbers and tables as text."""
 import argparse
+import collections
+import contextlib
 import difflib
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
+import tempfile
 import textwrap
 
 OK, DIFFERENT, UNUSABLE = 0, 1, 2  # exit statuses of the commands
@@ -89,13 +93,6 @@ def nearest(word, known, cutoff=0.6):
     return next(iter(difflib.get_close_matches(word, known, 1, cutoff)), None)
 
 
-def spare(out, names):
-    """Failure if a file that is to be written is one of those that are read."""
-    for name in names:
-        if os.path.exists(out) and os.path.exists(name) and os.path.samefile(out, name):
-            raise Failure(f"{out}: would be written over\n  name the file to write, then that to read")
-
-
 def number(least, kind=int):
     """An argparse type: a number that is not below `least`."""
     def parse(text):
@@ -115,6 +112,93 @@ def pattern(text):
         return re.compile(text, re.MULTILINE)
     except re.error as e:
         raise argparse.ArgumentTypeError(f"'{shortened(text, 40)}' is no regular expression\n  {e}") from None
+
+
+# -- Files that are written -----------------------------------------------------------
+
+# What a command writes: words for it, and its first bytes.
+Kind = collections.namedtuple("Kind", "name beginning")
+PAGE = Kind("page of autograph report", "<!DOCTYPE html><!-- autograph report -->")
+CHROME = Kind("file of autograph trace", '{"otherData": {"writer": "autograph trace"}, ')
+FIGURES = Kind("file of autograph bench", '{\n "writer": "autograph bench",\n')
+REPORT = Kind("report", '{\n  "format": ')
+
+
+def standard(name):
+    """The standard stream that the name means: by -, or /dev/stdout where that is a file, to which others may write."""
+    if name == "-":
+        return sys.stdout
+    found = os.stat(name) if os.path.isfile(name) else None
+    return next((stream for number, stream in ((1, sys.stdout), (2, sys.stderr))
+                 if found and os.path.samestat(os.fstat(number), found)), None)
+
+
+def look(name, kind):
+    """The status of the file that is to be written, or None: there is none. Failure if the library's rule
+    (docs/formats.md) forbids it: another file than an older one of that kind stays as it is."""
+    if standard(name) or not os.path.lexists(name):
+        return None
+    entry, found = os.lstat(name), os.stat(name)
+    ours = entry.st_uid == os.geteuid() or (stat.S_ISLNK(entry.st_mode) and entry.st_uid == 0)
+    if not ours and os.stat(os.path.dirname(name) or ".").st_mode & stat.S_IWOTH:
+        raise Failure(f"{name}: another user has made it, so it stays as it is\n  name another file")
+    if stat.S_ISDIR(found.st_mode):
+        raise Failure(f"{name}: is a directory\n  name a file")
+    if stat.S_ISBLK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_size and not begins(name, kind)):
+        raise Failure(f"{name}: is no {kind.name}, so it stays as it is\n  name another file")
+    return found
+
+
+def begins(name, kind):
+    with open(name, "rb") as file:
+        return file.read(len(kind.beginning)) == kind.beginning.encode()
+
+
+def opened(name, found):
+    """(descriptor of the file to write, its name; None: it is the one that was found, which cannot be replaced)."""
+    denied = None
+    if not found or stat.S_ISREG(found.st_mode):
+        try:
+            fd, temporary = tempfile.mkstemp(".tmp", os.path.basename(name) + ".", os.path.dirname(name) or ".")
+            umask = os.umask(0)
+            os.umask(umask)
+            os.fchmod(fd, 0o666 & ~umask)
+            return fd, temporary
+        except OSError as e:
+            denied = e
+    if not found:
+        raise denied
+    fd = os.open(name, os.O_WRONLY | os.O_NOCTTY)
+    if not os.path.samestat(os.fstat(fd), found):
+        raise Failure(f"{name}: another file has come in its place\n  name another file")
+    if denied:
+        os.ftruncate(fd, 0)
+    return fd, None
+
+
+@contextlib.contextmanager
+def destination(name, kind):
+    """The file of that name to write to, which is there, whole, when nothing fails; - is standard output. Every file
+    that a command writes is opened here."""
+    found, temporary = look(name, kind), None
+    if standard(name):
+        yield standard(name)
+        return
+    try:
+        fd, temporary = opened(name, found)
+        with open(fd, "w", encoding="utf-8") as file:
+            yield file
+        if temporary:
+            look(name, kind)  # it took a while
+            os.replace(temporary, name)
+            temporary = None
+    except BrokenPipeError:
+        raise
+    except OSError as e:
+        raise Failure(f"{name}: {e.strerror}") from None
+    finally:
+        if temporary:
+            os.unlink(temporary)
 
 
 # -- Text ---------------------------------------------------------------------

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """autograph trace FILE: a trace file as text, or in the Chrome trace format."""
-import contextlib
 import json
 import sys
 
 import tracefile
-from common import OK, UNUSABLE, Failure, Parser, fitted, plural, printable, shortened, spare, warn, width, wrapped
+from common import (CHROME, OK, UNUSABLE, Failure, Parser, destination, fitted, plural, printable, shortened, warn, width,
+                    wrapped)
 
 EPILOG = """\
 The Chrome trace format opens in Perfetto (https://ui.perfetto.dev) and in chrome://tracing: a track
@@ -135,26 +135,11 @@ def chrome_events(trace):
 
 
 def write_chrome(trace, out):
-    out.write('{"displayTimeUnit": "ns", "traceEvents": [')
+    out.write(f'{CHROME.beginning}"displayTimeUnit": "ns", "traceEvents": [')
     for i, event in enumerate(chrome_events(trace)):
         out.write(",\n" if i else "\n")
         out.write(json.dumps(event))
     out.write("\n]}\n")
-
-
-@contextlib.contextmanager
-def destination(name):
-    """A file that is there when all is written, or standard output."""
-    if name in (None, "-"):
-        yield sys.stdout
-        return
-    try:
-        with open(name, "w", encoding="utf-8") as out:
-            yield out
-    except BrokenPipeError:
-        raise
-    except OSError as e:
-        raise Failure(f"{name}: {e.strerror}") from None
 
 
 def main(arguments):
@@ -168,18 +153,16 @@ def main(arguments):
                        help="the Chrome trace format (- is standard output)")
     parser.add_argument("--stream", metavar="N", type=int, help="text of this stream only")
     given = parser.parse_args(arguments)
-    if given.chrome:
-        spare(given.chrome, [given.file])
     trace = tracefile.Trace(given.file)
     if given.stream is not None and given.stream not in trace.streams:
         streams = shortened(", ".join(map(str, sorted(trace.streams))), 30) or "none"
         raise Failure(f"{given.file}: has no stream {given.stream}; its streams are {streams}")
-    with destination(given.chrome) as out:
+    with destination(given.chrome or "-", CHROME) as out:
         if given.chrome:
             write_chrome(trace, out)
         else:
             write_text(trace, given.stream, out)
-    if given.chrome not in (None, "-"):
+    if out is not sys.stdout:
         print("\n".join(fitted([f"{given.chrome}: {plural(len(trace.ops), 'op')}; open it in https://ui.perfetto.dev"])))
     for flaw in trace.flaws:
         warn(f"{given.file}: {flaw}")

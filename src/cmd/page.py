@@ -6,7 +6,7 @@ import re
 import report
 import timeline
 import verdict
-from common import Failure, count, duration, plural, printable, share
+from common import PAGE, count, destination, duration, plural, printable, share
 
 LIGHT = """--back: #fff; --text: #1c2127; --soft: #5a6675; --line: #d9dfe6; --card: #f4f6f8;
   --good: #16866b; --held: #c9463d; --eager: #d9a02b; --call: #6b5bd2; --rest: #a9b4c0;"""
@@ -288,14 +288,12 @@ def words(text):
 
 
 def write(name, title, bodies):
-    """Writes the page of one or more reports."""
+    """Writes the page of one or more reports, and returns its file."""
     inner = "<hr>".join(bodies)
-    text = ('<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+    text = (PAGE.beginning + '<html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"
             + inner + words(inner) + "</body></html>\n")
-    try:
-        with open(name, "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as e:
-        raise Failure(f"{name}: {e.strerror}") from None
+    with destination(name, PAGE) as file:
+        file.write(text)
+    return file

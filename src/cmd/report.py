@@ -5,12 +5,13 @@ import glob
 import json
 import os
 import subprocess
+import sys
 
 import page
 import tracefile
 import verdict
 from common import (OK, Failure, Parser, brief_name, count, demangle, duration, plural, printable,
-                    share, shortened, spare, table, width, wrapped)
+                    share, shortened, table, width, wrapped)
 
 EPILOG = """\
 Without FILE: the autograph-report-*.json here, which autograph --report writes.
@@ -278,8 +279,6 @@ def main(arguments):
         if os.environ.get("AUTOGRAPH_DISABLE", "0") not in ("", "0"):
             raise Failure("there is no report: AUTOGRAPH_DISABLE is set, and the library does nothing")
         raise Failure("which report? autograph --report COMMAND writes one")
-    if given.html:
-        spare(given.html, [*files, *filter(None, [given.trace])])
     parts, titles = [], []
     for name in files:
         data = load(name)
@@ -287,8 +286,8 @@ def main(arguments):
         parts.append(shown(name, lambda: page.body(data, timeline_of(data, given.trace))
                            if given.html else "\n".join(text(data))))
     if given.html:
-        page.write(given.html, f"{titles[0]} - autograph report", parts)
-        print(f"{given.html}: open it in a browser")
+        if page.write(given.html, f"{titles[0]} - autograph report", parts) is not sys.stdout:
+            print(f"{given.html}: open it in a browser")
     else:
         print("\n\n".join(parts))
     return OK

@@ -456,6 +456,6 @@ def test_a_report_is_not_written_over(tmp_path):
     path = tmp_path / "autograph-report-0.json"
     path.write_text(json.dumps(second_format()))
     for page in (path.name, path):
-        assert "would be written over" in message(
+        assert "stays as it is" in message(
             autograph("report", "--html", page, cwd=tmp_path, status=2))
     assert json.loads(path.read_text()) == second_format()

@@ -189,7 +189,7 @@ def test_a_place_that_cannot_be_written(tmp_path):
 
 def test_a_trace_is_not_written_over(tmp_path):
     path = example().write(tmp_path / "t")
-    assert "would be written over" in message(autograph("trace", path, "--chrome", path, status=2))
+    assert "stays as it is" in message(autograph("trace", path, "--chrome", path, status=2))
     assert path.read_bytes() == example().data()
 
 
