@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
 """autograph [options] [--] command args...: starts a program with the library."""
+import contextlib
 import os
 import shlex
 import signal
+import stat
 import sys
+import time
 
 import elf
 import options
-from common import COMMANDS, UNUSABLE, Failure, Installation, Parser, library, nearest, warn
+from common import COMMANDS, REPORT, UNUSABLE, Failure, Installation, Parser, library, look, nearest, warn
 
 EPILOG = """\
 commands of their own (autograph COMMAND --help):
@@ -139,6 +142,18 @@ def say_silence(given, file, environ):
         warn(f"{reason}: there will be no {' and no '.join(wanted)}")
 
 
+def begin_run(report, environ):
+    """What tells this run's reports from those of others. An older report of that name goes: whoever reads it behind
+    a run that wrote none would take it for the run's."""
+    if environ.get("AUTOGRAPH_RUN"):
+        return environ["AUTOGRAPH_RUN"]  # a part of a run
+    name = options.expanded(report, environ, os.getpid())
+    with contextlib.suppress(Failure, OSError):  # the library will say so
+        if look(name, REPORT) and stat.S_ISREG(os.lstat(name).st_mode):
+            os.unlink(name)
+    return f"{time.time():.3f}-{os.getpid()}"
+
+
 def say_set(variables, command, environ):
     """Shows the command as a shell takes it, and the names of the files to be written."""
     shown = [f"{k}={shlex.quote(v)}" for k, v in variables.items()] + [shlex.quote(word) for word in command]
@@ -189,6 +204,8 @@ def main(arguments):
         hint = None if sure else meant(words, command)
         raise Failure(f"{failure}; {hint}" if hint else str(failure), failure.status) from None
     environ = {**environment(), **variables}
+    if given.report not in (None, "stderr"):
+        environ["AUTOGRAPH_RUN"] = begin_run(environ["AUTOGRAPH_REPORT"], environ)
     say_silence(given, file, environ)
     if given.verbose:
         say_set(variables, command, environ)

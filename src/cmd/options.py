@@ -254,7 +254,7 @@ def effective(environ, program=None):
 def unknown_variables(environ, options):
     """Complaints about variables that look like the library's. (TensorFlow has an AUTOGRAPH_VERBOSITY.)"""
     sections = {o.section.upper() for o in options.values()}
-    known = {*map(variable, options), *SHORT, "AUTOGRAPH_CONFIG", "AUTOGRAPH_DISABLE"}
+    known = {*map(variable, options), *SHORT, "AUTOGRAPH_CONFIG", "AUTOGRAPH_DISABLE", "AUTOGRAPH_RUN"}
     for name in sorted(environ):
         prefix, _, rest = name.partition("_")
         if prefix == "AUTOGRAPH" and name not in known:

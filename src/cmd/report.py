@@ -4,14 +4,16 @@ import functools
 import glob
 import json
 import os
+import shlex
 import subprocess
 import sys
+import time
 
 import page
 import tracefile
 import verdict
 from common import (OK, Failure, Parser, brief_name, count, demangle, duration, plural, printable,
-                    share, shortened, table, width, wrapped)
+                    share, shortened, table, warn, width, wrapped)
 
 EPILOG = """\
 Without FILE: the autograph-report-*.json here, which autograph --report writes.
@@ -26,7 +28,7 @@ OTHER_OPS = ("memset", "copy", "record", "wait", "value")
 # -- Reading --------------------------------------------------------------------
 
 FIELDS = ("streams", "trace_list", "cuts", "callsites", "regions", "trace_file", "seconds", "gpus", "pool", "eager_ops",
-          "waited")
+          "waited", "run", "date", "arguments")
 
 
 def completed(data):
@@ -52,10 +54,42 @@ def load(path):
                       "  use the autograph of the library that wrote it")
     completed(data)
     data["path"] = path
+    shown(path, lambda: began(data))
     data["names"] = shown(path, lambda: demangle(
         [k["name"] for t in data["trace_list"] or () for k in t["kernels"] if k["name"]] +
         [f["symbol"] for c in data["callsites"] or () for f in c["frames"] if f["symbol"]]))
     return data
+
+
+def began(data):
+    """When the run began, s since 1970; None in older reports. A run of `autograph` has its time in its name."""
+    if data["date"] is None:
+        return None
+    ended = data["date"] + 0.0
+    return float(data["run"].partition("-")[0]) if data["run"] else ended - data["seconds"]
+
+
+def newest_run(reports):
+    """The reports of the newest run, and those that do not say of which they are. The processes of a run have its
+    name, or were at work at one time, as those that a launcher of parallel programs starts one by one."""
+    dated = sorted((r for r in reports if r["date"] is not None), key=lambda r: -r["date"])
+    since = began(dated[0]) if dated else 0
+    ours = [r for r in dated if r["date"] >= since or r["run"] and r["run"] == dated[0]["run"]]
+    return [r for r in reports if r in ours or r["date"] is None]
+
+
+def check_runs(reports, named):
+    """The reports to show. Says which are of another run, or another program."""
+    ours = newest_run(reports)
+    others = [r["path"] for r in reports if r not in ours]
+    if others and named:
+        warn(f"of earlier runs: {', '.join(others)}", "report")
+    elif others:
+        warn(f"of earlier runs, and left out: {', '.join(others)}\n  name them to see them", "report")
+    programs = sorted({program(r) for r in ours})
+    if len(programs) > 1 and not all(r["run"] and r["run"] == ours[0]["run"] for r in ours):
+        warn(f"these are of different programs: {', '.join(programs)}", "report")
+    return reports if named else ours
 
 
 def replayed_traces(data):
@@ -177,6 +211,11 @@ def sites(data):
 def facts(data):
     """Facts of the run."""
     lines = [f"{data.get('program', '?')}, process {data.get('pid', '?')}, libautograph {data.get('version', '?')}"]
+    if data["arguments"]:
+        lines.append(f"arguments: {' '.join(map(shlex.quote, data['arguments']))}")
+    if data["date"] is not None:
+        lines.append(time.strftime("written on %Y-%m-%d at %H:%M:%S", time.localtime(data["date"]))
+                     + (f", run {data['run']}" if data["run"] else ""))
     if data["gpus"]:
         lines.append("on " + ", ".join(data["gpus"]))
     if data["seconds"]:
@@ -279,14 +318,11 @@ def main(arguments):
         if os.environ.get("AUTOGRAPH_DISABLE", "0") not in ("", "0"):
             raise Failure("there is no report: AUTOGRAPH_DISABLE is set, and the library does nothing")
         raise Failure("which report? autograph --report COMMAND writes one")
-    parts, titles = [], []
-    for name in files:
-        data = load(name)
-        titles.append(program(data))
-        parts.append(shown(name, lambda: page.body(data, timeline_of(data, given.trace))
-                           if given.html else "\n".join(text(data))))
+    reports = check_runs(list(map(load, files)), given.files)
+    parts = [shown(data["path"], lambda: page.body(data, timeline_of(data, given.trace))
+                   if given.html else "\n".join(text(data))) for data in reports]
     if given.html:
-        if page.write(given.html, f"{titles[0]} - autograph report", parts) is not sys.stdout:
+        if page.write(given.html, f"{program(reports[0])} - autograph report", parts) is not sys.stdout:
             print(f"{given.html}: open it in a browser")
     else:
         print("\n\n".join(parts))

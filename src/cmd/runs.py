@@ -46,7 +46,7 @@ class Runner:
         """Nothing of the library is left in a run without it."""
         environ = {k: v for k, v in launch.environment().items()
                    if k not in ("AUTOGRAPH_DISABLE", "AUTOGRAPH_REPORT", "AUTOGRAPH_REPORT_FILE",
-                                "AUTOGRAPH_TRACE_FILE")}
+                                "AUTOGRAPH_RUN", "AUTOGRAPH_TRACE_FILE")}
         others = launch.others(self.path, environ)
         environ.pop("LD_PRELOAD", None)
         if others:

@@ -29,6 +29,12 @@ static const char *rank(void)
     return NULL;
 }
 
+bool ag_name_is_of_first_rank(void)
+{
+    const char *given = rank();
+    return given == NULL || strcmp(given, "0") == 0;
+}
+
 bool ag_name_is_settled(const char *pattern)
 {
     return strstr(pattern, "%r") == NULL || rank() != NULL;

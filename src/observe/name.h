@@ -19,6 +19,9 @@ bool ag_name_expand(const char *pattern, char name[AG_PATH_MAX]);
 /* Whether the name will stay as it is: the program itself may set its rank later. */
 bool ag_name_is_settled(const char *pattern);
 
+/* Whether no launcher has given a rank, or the first. */
+bool ag_name_is_of_first_rank(void);
+
 /* As write(), but that nothing happens to the thread: no SIGPIPE, no SIGXFSZ, no cancellation. */
 ssize_t ag_write(int fd, const void *data, size_t size);
 

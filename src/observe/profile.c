@@ -257,7 +257,7 @@ static int replace(const char *text)
     int error = ag_target_look(name, MAGIC, NULL, &target);
     if (!error && target.exists && !S_ISREG(target.st.st_mode))
         error = EEXIST;
-    return error ? error : ag_target_replace(name, RIGHTS, write_text, text);
+    return error ? error : ag_target_replace(name, RIGHTS, false, write_text, text);
 }
 
 /* errno says what failed. Once. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The exit report. */
+/* What the exit report says. */
 #include "observe/report.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -10,17 +9,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "config/config.h"
+#include "config/initial.h"
 #include "config/program.h"
 #include "observe/callsite.h"
-#include "observe/log.h"
 #include "observe/name.h"
 #include "observe/region.h"
-#include "observe/target.h"
 #include "observe/tracefile.h"
 
 /* -- Output --------------------------------------------------------------- */
@@ -95,6 +92,51 @@ static void put_string(struct output *out, const char *text)
 
 /* -- Content -------------------------------------------------------------- */
 
+enum { MOST_ARGUMENTS = 2048 }; /* bytes of the program's arguments that a report has */
+
+const char *ag_report_run(void)
+{
+    const char *run = ag_initial_variable("AUTOGRAPH_RUN");
+    size_t size = run != NULL ? strspn(run, "0123456789.-") : 0;
+    return size != 0 && size <= AG_RUN_MOST && run[size] == '\0' ? run : NULL;
+}
+
+/* AG_REPORT_OF_RUN, of whatever process, and the time. */
+static void put_run(struct output *out)
+{
+    struct timespec now = {0};
+    const char *run = ag_report_run();
+    if (run != NULL)
+        put(out, AG_REPORT_OF_RUN, run);
+    else
+        put(out, AG_REPORT_BEGINNING "2,\n  \"run\": null,\n  \"pid\": ");
+    put(out, "%ld,\n", (long)getpid());
+    if (clock_gettime(CLOCK_REALTIME, &now) == 0)
+        put(out, "  \"date\": %lld.%03ld,\n", (long long)now.tv_sec, now.tv_nsec / 1000000);
+    else
+        put(out, "  \"date\": null,\n");
+}
+
+/* As many as there is room for, without the program's name. */
+static void put_arguments(struct output *out)
+{
+    char text[MOST_ARGUMENTS + 1];
+    ssize_t size = 0;
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        size = read(fd, text, sizeof text - 1);
+        close(fd); /* it was only read */
+    }
+    text[size > 0 ? size : 0] = '\0';
+    put(out, "  \"arguments\": [");
+    const char *first = text + strlen(text) + 1;
+    for (const char *word = first; word < text + size; word += strlen(word) + 1) {
+        put(out, word > first ? ", " : "");
+        put_string(out, word);
+    }
+    put(out, "],\n");
+}
+
 static void put_program(struct output *out)
 {
     char path[AG_PATH_MAX];
@@ -102,6 +144,7 @@ static void put_program(struct output *out)
     put(out, "  \"program\": ");
     put_string(out, path);
     put(out, ",\n");
+    put_arguments(out);
 }
 
 static void put_name(struct output *out, bool *first, const char *name)
@@ -368,8 +411,8 @@ static void put_trace_file(struct output *out)
 static void put_report(struct output *out, const struct ag_account *account)
 {
     const struct ag_counters *c = &account->counters;
-    put(out, "{\n  \"format\": 2,\n  \"version\": \"%s\",\n", PACKAGE_VERSION);
-    put(out, "  \"pid\": %ld,\n", (long)getpid());
+    put_run(out);
+    put(out, "  \"version\": \"%s\",\n", PACKAGE_VERSION);
     put_program(out);
     put(out, "  \"config\": ");
     put_string(out, ag_config_path);
@@ -412,160 +455,10 @@ static void put_report(struct output *out, const struct ag_account *account)
     put(out, "}\n");
 }
 
-/* -- Destination ---------------------------------------------------------- */
-
-/* 0, or the errno of what failed. */
-static int write_to(int fd, const void *account)
+int ag_report_put(int fd, const void *account)
 {
     struct output out = {.fd = fd};
     put_report(&out, account);
     flush(&out);
     return out.error;
-}
-
-/* Whether the file is newer than this process's use of CUDA. */
-static bool is_newer(const struct stat *st, const struct ag_account *account)
-{
-    struct timespec now;
-    if (clock_gettime(CLOCK_REALTIME, &now) != 0)
-        return false;
-    double age = (double)(now.tv_sec - st->st_mtim.tv_sec) +
-                 (double)(now.tv_nsec - st->st_mtim.tv_nsec) * 1e-9;
-    return age < account->seconds;
-}
-
-/* Whether the descriptor, which is open, is of the file. */
-static bool is_of(int fd, const struct stat *st)
-{
-    struct stat open;
-    return fstat(fd, &open) == 0 && open.st_dev == st->st_dev && open.st_ino == st->st_ino;
-}
-
-/* Takes the descriptor. */
-static int write_and_close(int fd, const struct ag_account *account)
-{
-    if (fd < 0)
-        return errno;
-    int error = write_to(fd, account);
-    if (close(fd) != 0 && !error)
-        error = errno;
-    return error;
-}
-
-/* How a report begins, and how it did before it had a format. */
-#define BEGINNING "{\n  \"format\": "
-#define OLDER     "{\n  \"version\": "
-
-enum { RIGHTS = 0666 }; /* of a new file; the umask counts */
-
-static int write_over(const char *name, const struct ag_target *target,
-                      const struct ag_account *account)
-{
-    int fd = ag_target_open(name, target, O_NONBLOCK); /* a FIFO may have no reader */
-    if (fd >= 0 && S_ISREG(target->st.st_mode) && ftruncate(fd, 0) != 0) {
-        int error = errno;
-        close(fd); /* nothing was written to it */
-        return error;
-    }
-    return write_and_close(fd, account);
-}
-
-static int replace(const char *name, const struct ag_account *account)
-{
-    return ag_target_replace(name, RIGHTS, write_to, account);
-}
-
-/* /proc/self/fd/3, a file that is mounted alone, a directory of somebody else's. */
-static bool is_refused(int error)
-{
-    return error == ENOENT || error == EBUSY || error == EACCES || error == EROFS;
-}
-
-static int replace_or_write_over(const char *name, const struct ag_target *target,
-                                 const struct ag_account *account)
-{
-    bool regular = !target->exists || S_ISREG(target->st.st_mode);
-    /* A device or a pipe is written to, not replaced by a file. */
-    int error = regular ? replace(name, account) : write_over(name, target, account);
-    return target->exists && regular && is_refused(error) ? write_over(name, target, account)
-                                                          : error;
-}
-
-static bool written; /* by this process */
-
-static int write_file(const char *name, const struct ag_account *account)
-{
-    struct ag_target target;
-    int error = ag_target_look(name, BEGINNING, OLDER, &target);
-    bool exists = target.exists, regular = !exists || S_ISREG(target.st.st_mode);
-    /* /dev/stdout and the like may be any file, to which the program writes, too. */
-    if (exists && regular && is_of(STDOUT_FILENO, &target.st))
-        return write_to(STDOUT_FILENO, account);
-    if (exists && regular && is_of(STDERR_FILENO, &target.st))
-        return write_to(STDERR_FILENO, account);
-    if (error)
-        return error;
-    /* The launcher of a parallel program may have its first rank's name, and nothing to tell. */
-    if (exists && regular && !written && account->counters.ops == 0 &&
-        is_newer(&target.st, account))
-        return 0;
-    error = replace_or_write_over(name, &target, account);
-    written |= !error;
-    return error;
-}
-
-/* The file that is kept current; constant once CUDA is initialised. Empty: none is. */
-static char kept[AG_PATH_MAX];
-
-bool ag_report_is_kept(void)
-{
-    const char *file = ag_opt.report_file;
-    struct stat st;
-    int saved = errno;
-    bool keeps = *file && strcmp(file, "stderr") != 0 && ag_name_is_settled(file) &&
-                 ag_name_expand(file, kept) && ag_target_is_plain(kept);
-    if (keeps && stat(kept, &st) == 0)
-        keeps = !is_of(STDOUT_FILENO, &st) && !is_of(STDERR_FILENO, &st);
-    if (!keeps)
-        *kept = '\0';
-    errno = saved;
-    return keeps;
-}
-
-bool ag_report_keep(const struct ag_account *account)
-{
-    struct ag_target target;
-    if (!*kept || !ag_target_is_plain(kept))
-        return true;
-    int error = ag_target_look(kept, BEGINNING, OLDER, &target);
-    if (!error)
-        error = replace(kept, account);
-    written |= !error;
-    return !error || (target.exists && is_refused(error));
-}
-
-void ag_report_write(const struct ag_account *account)
-{
-    const char *file = ag_opt.report_file;
-    static int told; /* errno */
-    char name[AG_PATH_MAX];
-    int saved = errno;
-    int error = ENAMETOOLONG;
-
-    if (!*file)
-        return;
-    if (strcmp(file, "stderr") == 0)
-        error = write_to(STDERR_FILENO, account);
-    else if (ag_name_expand(file, name))
-        error = write_file(file = name, account);
-    errno = error;
-    if (error == told)
-        error = 0;
-    told = errno;
-    if (error == EEXIST)
-        ag_log(AG_LOG_ALWAYS,
-               "the report %.900s is not written: the file there is no report of yours", file);
-    else if (error)
-        ag_log(AG_LOG_ALWAYS, "the report %.900s cannot be written: %m", file);
-    errno = saved;
 }

@@ -5,29 +5,20 @@
 #ifndef AG_REPORT_H
 #define AG_REPORT_H
 
-#include <stdbool.h>
+/* How a report begins, and how it did before it had a format. */
+#define AG_REPORT_BEGINNING "{\n  \"format\": "
+#define AG_REPORT_OLDER     "{\n  \"version\": "
 
-#include "observe/account.h"
+/* How that of a process of a run begins: with the run, then the process's number. */
+#define AG_REPORT_OF_RUN AG_REPORT_BEGINNING "2,\n  \"run\": \"%s\",\n  \"pid\": "
 
-/*
- * Writes the report to where the option report.file says, or not at all if that is empty. "stderr"
- * is the standard error stream. In a file name %p becomes the process number, %h the host name, %r
- * the rank that the launcher of a parallel program gave in the environment (0 without one), %% a
- * percent sign. A file is replaced as a whole, so that nobody reads half a report, unless
- * its directory does not allow that, or it is what stdout or stderr writes to.
- * What fails gives one line on stderr, once. Keeps errno. Puts traces and cuts of the account in
- * order.
- */
-void ag_report_write(const struct ag_account *account);
+enum { AG_RUN_MOST = 64 }; /* bytes of the name of a run */
 
-/*
- * Whether the report is to be kept current while the program runs: it goes to a file of its own
- * whose name is known. Once, by a thread that has the program's descriptors.
- */
-bool ag_report_is_kept(void);
+/* What tells this run of a program from others, which the command autograph gives all processes
+   that it starts: figures, dots and dashes. NULL: another way has led here. */
+const char *ag_report_run(void);
 
-/* Writes the report as it stands to that file, by replacing it. False: what failed, which
-   ag_report_write() says. Where it can only be written over nothing is done. */
-bool ag_report_keep(const struct ag_account *account);
+/* Writes the report to a descriptor. Returns 0, or the errno of what failed. */
+int ag_report_put(int fd, const void *account);
 
 #endif

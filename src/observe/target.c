@@ -148,8 +148,16 @@ static int open_temporary(const char *name, mode_t mode, char temporary[AG_PATH_
     return fd;
 }
 
-int ag_target_replace(const char *name, mode_t mode, int (*write)(int fd, const void *data),
-                      const void *data)
+/* As link() and unlink(), or, on a file system without links, rename(). */
+static int put_new(const char *temporary, const char *name)
+{
+    if (link(temporary, name) == 0)
+        return unlink(temporary);
+    return errno == EEXIST ? -1 : rename(temporary, name);
+}
+
+int ag_target_replace(const char *name, mode_t mode, bool is_new,
+                      int (*write)(int fd, const void *data), const void *data)
 {
     char temporary[AG_PATH_MAX + 32];
     int fd = open_temporary(name, mode, temporary);
@@ -158,7 +166,7 @@ int ag_target_replace(const char *name, mode_t mode, int (*write)(int fd, const 
     int error = write(fd, data);
     if (close(fd) != 0 && !error)
         error = errno;
-    if (!error && rename(temporary, name) != 0)
+    if (!error && (is_new ? put_new : rename)(temporary, name) != 0)
         error = errno;
     if (error)
         unlink(temporary);

@@ -28,10 +28,11 @@ int ag_target_open(const char *name, const struct ag_target *target, int flags);
 
 /*
  * Puts a new file with these rights at this name, as a whole, so that nobody reads half of it:
- * `write` writes `data` to a temporary file beside it, of a name that no other process has. Returns
- * 0, or the errno of what failed, which `write` returns, too.
+ * `write` writes `data` to a temporary file beside it, of a name that no other process has. Where
+ * the file must be new, one that is there stays, if the file system allows that. Returns 0, or the
+ * errno of what failed, which `write` returns, too.
  */
-int ag_target_replace(const char *name, mode_t mode, int (*write)(int fd, const void *data),
-                      const void *data);
+int ag_target_replace(const char *name, mode_t mode, bool is_new,
+                      int (*write)(int fd, const void *data), const void *data);
 
 #endif

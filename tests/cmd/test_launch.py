@@ -26,7 +26,9 @@ def environment_of(*options, env=None, cwd=None):
 def test_the_program_is_replayed_and_reports(tmp_path):
     plain = helpers.run(LOOP, preload=False).stdout.splitlines()[0]
     done = autograph("--report", *LOOP, cwd=tmp_path)
-    assert done.stdout.splitlines()[0] == plain and done.stderr == ""
+    assert done.stdout.splitlines()[0] == plain
+    assert re.fullmatch(rf"libautograph\[\d+\]: the report is written: autograph report {tmp_path}/autograph-report-0.json "
+                        "shows it\n", done.stderr)
     data = json.loads((tmp_path / "autograph-report-0.json").read_text())
     assert data["ops"]["replayed"] > 100
 

@@ -43,8 +43,12 @@ def test_content(tmp_path):
         pid = p.pid
     names = reasons()
     assert "side_exit" in names and len(names) == len(set(names))
-    assert json.loads(file.read_text()) == {
+    data = json.loads(file.read_text())
+    assert 0 <= time.time() - data.pop("date") < 2 * helpers.TIMEOUT
+    assert data == {
         "format": 2,
+        "run": None,
+        "arguments": ["report"],
         "stopped": "no reason",
         "seconds": 1.5,
         "complete": True,
@@ -223,6 +227,47 @@ def test_many_processes_write_one(tmp_path, same):
         assert [process.communicate()[1] for process in processes] == 16 * [b""]
         assert json.loads((tmp_path / "r").read_text())["ops"]["total"] == 1000
         assert os.listdir(tmp_path) == ["r"]
+
+
+@pytest.mark.parametrize("name, own", [("r.json", "r.{}.json"), ("r", "r.{}"), ("a.b/r", "a.b/r.{}")])
+def test_each_process_of_a_run_has_its_report(tmp_path, name, own):
+    """Also where all end at one time. The next run replaces what has its name."""
+    (tmp_path / "a.b").mkdir()
+    for run in "7.5-1", "7.5-2":
+        env = helpers.environment(False, False, {"AUTOGRAPH_REPORT": tmp_path / name, "AUTOGRAPH_RUN": run})
+        processes = [subprocess.Popen([PROBE, "report"], env=env, stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.PIPE, text=True) for _ in range(8)]
+        said = [process.communicate()[1] for process in processes]
+        numbers = {process.pid for process in processes}
+        first = json.loads((tmp_path / name).read_text())
+        assert first["run"] == run and first["pid"] in numbers
+        others = {number: tmp_path / own.format(number) for number in numbers - {first["pid"]}}
+        assert all(json.loads(path.read_text())["pid"] == number for number, path in others.items())
+        assert sorted(said) == sorted(
+            f"libautograph[{number}]: the report is written: autograph report {path} shows it\n"
+            for number, path in {**others, first["pid"]: tmp_path / name}.items())
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("run", ["", "a", '"', "1" * 65])
+def test_what_is_no_name_of_a_run(tmp_path, run):
+    for _ in range(2):
+        assert report({"AUTOGRAPH_REPORT": tmp_path / "r", "AUTOGRAPH_RUN": run}).stderr == ""
+    assert json.loads((tmp_path / "r").read_text())["run"] is None and os.listdir(tmp_path) == ["r"]
+
+
+def test_only_the_first_rank_tells_of_reports(tmp_path):
+    for rank, told in ("0", True), ("3", False):
+        done = report({"AUTOGRAPH_REPORT": tmp_path / "r-%r", "AUTOGRAPH_RUN": "7.5-1", "SLURM_PROCID": rank})
+        assert (done.stderr != "") == told and (tmp_path / f"r-{rank}").exists()
+
+
+@pytest.mark.parametrize("word", ["größe \"x\"", "-", "x" * 5000])
+def test_the_arguments(tmp_path, word):
+    """As many bytes of them as there is room for."""
+    helpers.run([PROBE, "report", word, "last"], preload=False, sim=False, env={"AUTOGRAPH_REPORT": tmp_path / "r"})
+    found = json.loads((tmp_path / "r").read_text())["arguments"]
+    assert found == ["report", word, "last"] if len(word) < 100 else found[1] in word and len(found[1]) > 1500
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs files of another user")

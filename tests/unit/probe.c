@@ -15,7 +15,7 @@
 
 #include "config/config.h"
 #include "observe/log.h"
-#include "observe/report.h"
+#include "observe/reportfile.h"
 #include "observe/verbose.h"
 
 static void print_defaults(void)

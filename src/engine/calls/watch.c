@@ -20,7 +20,7 @@
 #include "observe/patience.h"
 #include "observe/range.h"
 #include "observe/region.h"
-#include "observe/report.h"
+#include "observe/reportfile.h"
 #include "observe/signal.h"
 #include "observe/tracefile.h"
 #include "observe/verbose.h"
