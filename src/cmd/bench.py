@@ -8,7 +8,8 @@ import tempfile
 
 import launch
 import runs
-from common import (FIGURES, OK, Failure, Parser, destination, look, number, pattern, plural, printable, share,
+import verdict
+from common import (FIGURES, OK, Failure, Parser, destination, fitted, look, number, pattern, plural, printable, share,
                     shortened, table, warn)
 
 EPILOG = """\
@@ -82,11 +83,17 @@ def measure(run, given):
 ENOUGH = 0.9  # probability below which an interval says nothing: of fewer than 5 runs
 
 
-def verdict(ratio, low, high):
-    """A sentence, and whether the runs were too noisy for it."""
-    if low <= 1 <= high:
-        return "No difference could be seen", high / low > 1.1
-    return ("Faster" if ratio > 1 else "Slower") + " with the library", high / low > 1.2
+def judge(ratio, low, high, probability, simulated):
+    """A sentence: one, whatever can be said."""
+    if simulated:
+        return verdict.NO_TIMES
+    if probability < ENOUGH:
+        return "Too few runs to tell: --runs 9."
+    equal = low <= 1 <= high
+    if high / low > (1.1 if equal else 1.2):
+        return ("The runs differ too much to tell: stop other work on the machine, make runs longer, or take more of "
+                "them (--runs).")
+    return "No difference could be seen." if equal else f"{'Faster' if ratio > 1 else 'Slower'} with the library."
 
 
 def something_to_compare(reports):
@@ -96,7 +103,7 @@ def something_to_compare(reports):
                       "  autograph doctor says what the library can see")
     if runs.totals(reports)[0] == 0:
         reasons = [f"it stopped holding: {r['stopped']}" for r in reports if r.get("stopped")]
-        raise Failure("nothing to compare: the library saw no ops in this program\n  "
+        raise Failure("nothing to compare: the library saw no operations in this program\n  "
                       + printable((reasons or ["autograph report says why"])[0]))
 
 
@@ -117,23 +124,16 @@ def take_turns(run, given):
     return figures, reports
 
 
-def show(without, ours, unit, speedup, replayed):
-    """Prints the figures, and what can be said of them; warnings go to stderr."""
+def show(without, ours, unit, speedup, replayed, simulated):
+    """Prints the figures, and what can be said of them; that the machine is busy goes to stderr."""
     rows = [[f"{plural(len(ours), 'run')} each", "median", "least", "most", "spread"]]
     for name, values in (("without", without), ("with", ours)):
         rows.append([name, *(f"{f(values):.4g}{unit}" for f in (statistics.median, min, max)),
                      f"{100 * spread(values):.1f} %"])
-    print("\n".join(table(rows, right=(1, 2, 3, 4))))
-    ratio, low, high, probability = speedup
-    if probability < ENOUGH:
-        print(f"{replayed}\nToo few runs to tell: --runs 9.")
-    else:
-        sentence, noisy = verdict(ratio, low, high)
-        print(f"speed-up {ratio:.2f}x, {low:.2f} to {high:.2f} with a probability of "
-              f"{100 * probability:.0f} %\n{replayed}\n{sentence}.")
-        if noisy:
-            warn("the runs differ too much to say more\n"
-                 "  stop other work on the machine, make runs longer, or take more of them (--runs)")
+    lines, (ratio, low, high, probability) = table(rows, right=(1, 2, 3, 4)), speedup
+    if probability >= ENOUGH:
+        lines.append(f"speed-up {ratio:.2f}x, {low:.2f} to {high:.2f} with a probability of {100 * probability:.0f} %")
+    print("\n".join([*lines, replayed, *fitted([judge(*speedup, simulated)])]))
     load, cores = os.getloadavg()[0], os.cpu_count() or 1
     if load > cores:
         warn(f"the machine is busy: load {load:.1f} on {plural(cores, 'core')}")
@@ -169,11 +169,12 @@ def main(arguments):
     low, high, probability = interval(ratios)
     if given.json != "-":
         show(without, ours, "" if given.time_from else " s", (ratio, low, high, probability),
-             f"{share(replayed, ops)} of {plural(ops, 'op')} replayed")
+             f"{share(replayed, ops)} of {plural(ops, 'operation')} replayed", any(map(verdict.is_simulated, reports)))
     if given.json:
         with destination(given.json, FIGURES) as file:
             json.dump({"writer": "autograph bench", "command": command, "without": without, "with": ours,
                        "speedup": ratio, "interval": [low, high], "probability": probability,
-                       "ops": ops, "replayed": replayed}, file, indent=1)
+                       "ops": ops, "replayed": replayed,
+                       "gpus": sorted({name for r in reports for name in r.get("gpus") or ()})}, file, indent=1)
             file.write("\n")
     return OK

@@ -260,12 +260,26 @@ def duration(us):
     return f"{us / 1e6:.2f} s"
 
 
-def table(rows, right=()):
-    """Lines with columns: the first row is the header; columns in `right` are set to the right."""
+NAME_LEAST = 12  # columns of a name in a table
+
+
+def table(rows, right=(), spare=(), name=None):
+    """Lines with columns: the first row is the header; columns in `right` are set to the right. To fit the terminal,
+    indented by two, columns in `spare` are left out, and then that of names is cut."""
     rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows)]
-    return ["  ".join(cell.rjust(w) if i in right else cell.ljust(w)
-                      for i, (cell, w) in enumerate(zip(row, widths))).rstrip() for row in rows]
+    shown = list(range(len(widths)))
+
+    def over():
+        return sum(widths[i] + 2 for i in shown) - width()
+    for i in spare:
+        if over() > (max(0, widths[name] - NAME_LEAST) if name is not None else 0):
+            shown.remove(i)
+    if name is not None and over() > 0:
+        widths[name] = max(widths[name] - over(), NAME_LEAST)
+    return ["  ".join(row[i].rjust(widths[i]) if i in right else
+                      (shortened(row[i], widths[i]) if i == name else row[i]).ljust(widths[i])
+                      for i in shown).rstrip() for row in rows]
 
 
 def shortened(text, width):

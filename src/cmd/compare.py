@@ -10,11 +10,11 @@ from common import (DIFFERENT, OK, Failure, Parser, duration, fitted, plural, pr
 from tracefile import COPY, EVENT_RECORD, HOST, KERNEL, MEMSET, STREAM_KINDS, VALUE, WAIT, Trace, name_of
 
 EPILOG = """\
-Compared are the ops of each stream, in their order: kernels by name, grid, block, shared memory and
+Compared are the operations of each stream, in their order: kernels by name, grid, block, shared memory and
 arguments; memsets, copies, events and values by theirs. A pointer is an allocation and an offset,
 so that two processes can be compared. In a stream that several threads use, they may take turns in
-another way. How ops were submitted makes no difference, but each must have been, once and in order,
-and a replay must be of the trace's ops. (What the GPU computed is not in a trace: compare results
+another way. How operations were submitted makes no difference, but each must have been, once and in order,
+and a graph launch must be of the graph's operations. (What the GPU computed is not in a trace: compare results
 with autograph verify.)
 Status: 0 the same work, 1 different, 2 a file is no trace or not complete.
 """
@@ -190,7 +190,7 @@ def a_kind(work, number):
 def explain(x, y):
     """What differs between two items, in words."""
     if x[:2] != y[:2]:
-        return "another op"
+        return "another operation"
     if x[2] != y[2]:
         return "another grid, block or shared memory"
     if x[4] != y[4]:
@@ -218,10 +218,10 @@ def first_difference(a, b, left, right):
     if left is None or right is None:
         only, items = ("A", x) if right is None else ("B", y)
         return [f"stream {left if left is not None else right} ({kind}), "
-                f"{plural(len(items), 'op')}, is only in {only}"]
+                f"{plural(len(items), 'operation')}, is only in {only}"]
     at = next((i for i, (p, q) in enumerate(zip(x, y)) if p[1] != q[1]), min(len(x), len(y)))
     lines = [f"stream {left} ({kind}){f', {right} in B' if right != left else ''}, "
-             f"op {at + 1:,} (A has {plural(len(x), 'op')}, B {len(y):,}):"]
+             f"operation {at + 1:,} (A has {plural(len(x), 'operation')}, B {len(y):,}):"]
     for _, _, op in x[max(0, at - CONTEXT):at]:
         lines.append(f"    {shortened(a.trace.what(op), width() - 4)}")
     for name, work, items in (("A", a, x), ("B", b, y)):
@@ -267,27 +267,27 @@ def disorder(trace):
         ops.sort(key=lambda op: op.sequence)
         base = ops[0].sequence
         if ops[-1].sequence - base + 1 != len(ops):
-            found.append(f"stream {number}: ops are missing or double")
+            found.append(f"stream {number}: operations are missing or double")
         done, over = 0, 0  # the last op that a submission held, and when it was over
         for s in sorted(submits[number], key=lambda s: s.last):
             first = s.last - s.held + 1
             if s.held and first <= done or s.time < over or s.replayed > s.held:
-                found.append(f"stream {number}: op {first} was submitted twice, or out of order")
+                found.append(f"stream {number}: operation {first} was submitted twice, or out of order")
             done, over = s.last, s.time + s.took
             if s.replayed:
                 wanted = trace.definitions.get(s.trace, (0, []))[1][:s.replayed]
                 replayed = ops[max(0, first - base):max(0, first - base) + s.replayed]
                 if [*map(named, wanted)] != [named((op.kind, op.function)) for op in replayed]:
-                    found.append(f"stream {number}: op {first} and those behind it are not those "
-                                 f"of trace {s.trace}, which was replayed for them")
+                    found.append(f"stream {number}: operation {first} and those behind it are not those "
+                                 f"of graph {s.trace}, which was launched for them")
         latest = 0  # when the submissions of all ops so far were over
         for op in ops:
             if op.submit is not None:
                 latest = max(latest, op.submit.time + op.submit.took)
             elif op.took is None and op not in left:
-                found.append(f"stream {number}: op {op.sequence} was never submitted")
+                found.append(f"stream {number}: operation {op.sequence} was never submitted")
             elif op.took is not None and op.time + op.took < latest:
-                found.append(f"stream {number}: op {op.sequence} overtook those held before it")
+                found.append(f"stream {number}: operation {op.sequence} overtook those held before it")
     return found
 
 
@@ -295,7 +295,7 @@ def disorder(trace):
 
 def summary(trace):
     """Figures of one trace, by name."""
-    ops = trace.ops
+    ops, (counted, alone) = trace.ops, trace.size()
     span = (ops[-1].time - ops[0].time) / 1e3 if len(ops) > 1 else 0
     reading = sum(op.took or 0 for op in ops if trace.reads(op))
     submitting = (sum(op.took or 0 for op in ops if op.submit is None and not trace.reads(op))
@@ -304,13 +304,14 @@ def summary(trace):
     replayed = sum(op.replayed for op in ops)
     gaps = sorted(q.time - p.time for p, q in zip(ops, ops[1:]))
     return {
-        "ops": f"{len(ops):,}",
-        "replayed": share(replayed, len(ops)),
-        "from first to last op": duration(span),
-        "ops per second": f"{len(ops) / span * 1e6:,.0f}" if span else "-",
-        "median time between ops": duration(gaps[len(gaps) // 2] / 1e3) if gaps else "-",
+        "operations": f"{counted:,}",
+        "copies to the host": f"{alone:,}",
+        "replayed": share(replayed, counted),
+        "from first to last": duration(span),
+        "operations per second": f"{len(ops) / span * 1e6:,.0f}" if span else "-",
+        "median time between two": duration(gaps[len(gaps) // 2] / 1e3) if gaps else "-",
         "CPU time in submissions": duration(submitting),
-        "the same for each op": duration(submitting / len(ops)) if ops else "-",
+        "the same for each": duration(submitting / len(ops)) if ops else "-",
         "time in barriers and reads": duration(waiting),
     }
 
@@ -321,10 +322,10 @@ def judge(first, second):
         if trace.flaws:
             raise Failure(f"{trace.path}: {trace.flaws[0]}\n  nothing can be said of it")
         if not trace.ops:
-            raise Failure(f"{trace.path}: has no ops in it; nothing can be said")
+            raise Failure(f"{trace.path}: has no operations in it; nothing can be said")
     wrong = [f"{trace.path}: {text}" for trace in (first, second) for text in disorder(trace)]
     if wrong:
-        return wrong[:5], "ops were not submitted as the program issued them", False
+        return wrong[:5], "operations were not submitted as the program issued them", False
     a, b = Work(first), Work(second)
     found = pairs(a, b)
     differ = [(left, right) for left, right, verdict in found if verdict == "different"]
@@ -343,7 +344,7 @@ def judge(first, second):
     if differ:
         return lines, (f"{len(differ)} of {plural(len(found), 'stream')} "
                        f"{'differs' if len(differ) == 1 else 'differ'}"), False
-    return lines, f"{plural(len(a.trace.ops), 'op')} in {plural(len(found), 'stream')}", True
+    return lines, b.trace.operations(f" in {plural(len(found), 'stream')}"), True
 
 
 def main(arguments):

@@ -26,10 +26,10 @@ def text_events(trace, stream, room):
         eager = s.held - s.replayed
         parts = []
         if s.replayed:
-            parts.append(f"replay of trace {s.trace}: {plural(s.replayed, 'op')}, "
+            parts.append(f"launch of graph {s.trace}: {plural(s.replayed, 'operation')}, "
                          f"{s.patches} patched")
         if eager:
-            parts.append(f"{plural(eager, 'op')} one by one: "
+            parts.append(f"{plural(eager, 'operation')} one by one: "
                          f"{tracefile.name_of(tracefile.REASONS, s.reason)}")
         yield s.time, s.thread, s.stream, "-- " + "; ".join(parts or ["nothing submitted"])
     if stream is not None:
@@ -48,7 +48,7 @@ def write_text(trace, stream, out):
     """A line for each event; where a terminal shows them, of the terminal's width."""
     room = width() - 31 if out.isatty() else None
     title = (f"# {printable(trace.path)}: process {trace.process}, library {printable(trace.library)}, "
-             f"{plural(len(trace.ops), 'op')}")
+             f"{trace.operations()}")
     out.write("".join(f"{line}\n" for line in (wrapped(title, "# ") if room else [title])))
     out.write(f"# {'ms':>11} {'thread':>8} {'stream':>6}\n")
     for time, thread, number, text in sorted(text_events(trace, stream, room), key=lambda e: e[0]):
@@ -124,8 +124,8 @@ def chrome_events(trace):
         reason = tracefile.name_of(tracefile.REASONS, s.reason)
         track = tracks[s.stream]
         if since is not None:  # 1 ns less: who rounds both times down shall see no overlap
-            yield event("X", "hold", "hold", since, track, max(s.time - since - 1, 0), ops=s.held)
-        yield event("X", f"replay of trace {s.trace}" if s.replayed else f"one by one: {reason}",
+            yield event("X", "hold", "hold", since, track, max(s.time - since - 1, 0), operations=s.held)
+        yield event("X", f"launch of graph {s.trace}" if s.replayed else f"one by one: {reason}",
                     "submit", s.time, track, s.took, held=s.held, replayed=s.replayed,
                     patches=s.patches, reason=reason)
     for b in trace.barriers:
@@ -163,7 +163,7 @@ def main(arguments):
         else:
             write_text(trace, given.stream, out)
     if out is not sys.stdout:
-        print("\n".join(fitted([f"{given.chrome}: {plural(len(trace.ops), 'op')}; open it in https://ui.perfetto.dev"])))
+        print("\n".join(fitted([f"{given.chrome}: {trace.operations()}; open it in https://ui.perfetto.dev"])))
     for flaw in trace.flaws:
         warn(f"{given.file}: {flaw}")
     return UNUSABLE if trace.end is None else OK

@@ -73,7 +73,7 @@ dl { columns: 22rem; } dt { font-weight: 600; break-after: avoid; } dd { margin:
 WORDS = {
     "operation": "Something for the GPU to do in a stream: a kernel, a memset, a copy, a record of an event or a wait.",
     "graph": "A CUDA graph: operations that came several times in one order, and are launched by a single call.",
-    "launches": "Launches of graphs. Each takes the place of the launches of all its operations.",
+    "graph launch": "Takes the place of the launches of all operations of a graph.",
     "replayed": "Launched as a part of a graph.",
     "first rounds": "A graph is made of work that has come before, so its first rounds are launched as always.",
     "trials": "Now and then the library launches everything as the program does, to see which way is faster.",
@@ -81,7 +81,6 @@ WORDS = {
     "not repeated": "Work that came too seldom for a graph, as before and behind a loop. Nothing is wrong with it.",
     "patches": "Arguments that had changed since a graph's last launch, and were set in the graph.",
     "patched": "An argument had changed since a graph's last launch, and was set in the graph.",
-    "ops": "Operations: kernels, memsets, copies, records of events and waits for them.",
     "stream": "A CUDA stream: its operations run in the order in which the program launches them.",
     "kind": "Blocking streams wait for the legacy default stream, and it for them. Non-blocking streams do not.",
     "saved": "Time that launches would have taken longer than graphs, less the time for making the graphs.",
@@ -100,7 +99,7 @@ def escape(text):
 
 def word(name):
     """A technical word, which tells on hover what it means."""
-    means = WORDS.get(name) or WORDS.get(name[:-1])
+    means = next((WORDS[w] for w in (name, name[:-1], name[:-2]) if w in WORDS), None)
     return f'<abbr title="{escape(means)}">{escape(name)}</abbr>' if means else escape(name)
 
 
@@ -108,7 +107,7 @@ def explained(text, *names):
     """The text, as HTML; the first of each of these words tells what it means."""
     text = escape(text)
     for name in names:
-        text = re.sub(rf"\b{name}s?\b", lambda found: word(found[0]), text, count=1)
+        text = re.sub(rf"\b{name}(?:e?s)?\b", lambda found: word(found[0]), text, count=1)
     return text
 
 
@@ -225,13 +224,13 @@ def streams(data):
                      bar((s["replayed"] / s["ops"] if s["ops"] else 0, "good")), count(s["replays"]),
                      count(s["traces"])])
     return "<h2>Streams</h2>" + rows_of(
-        ["stream", "kind", "ops", "replayed", "", "launches", "graphs"], rows, (0, 2, 3, 5, 6), (4, 6))
+        ["stream", "kind", "operations", "replayed", "", "graph launches", "graphs"], rows, (0, 2, 3, 5, 6), (4, 6))
 
 
 def traces(data):
     saving = verdict.saving(data)
     most = max((t["saved_us"] for t in data["trace_list"]), default=0) or 1
-    header = ["graph", "stream", "ops", "launches", "patches", *(["saved", ""] if saving else []), "what"]
+    header = ["graph", "stream", "operations", "graph launches", "patches", *(["saved", ""] if saving else []), "what"]
     rows = []
     for t in report.replayed_traces(data)[:100]:
         rows.append([count(t["number"]), count(t["stream"]), count(t["length"]),
@@ -256,7 +255,7 @@ def regions(data):
     rows = [[escape(r["name"]), count(r["count"]), f"{r['seconds']:.3f}", count(r["ops"]),
              share(r["replayed"], r["ops"]), bar((r["replayed"] / r["ops"] if r["ops"] else 0, "good"))]
             for r in data["regions"]]
-    return "<h2>Regions</h2>" + rows_of(["region", "times", "seconds", "ops", "replayed", ""], rows,
+    return "<h2>Regions</h2>" + rows_of(["region", "times", "seconds", "operations", "replayed", ""], rows,
                                         (1, 2, 3, 4), (5,))
 
 

@@ -179,9 +179,9 @@ def stands(data):
     if found and ops["eager"] <= verdict.MUCH * ops["total"]:
         lines.append(f"  Little: only {share(ops['eager'], ops['total'])} of the operations were not replayed.")
     if found:
-        rows = table([["ops lost", "times", "because of"],
+        rows = table([["operations lost", "times", "because of"],
                       *(["" if c.ops is None else count(c.ops), count(c.calls) if c.calls else "", c.name]
-                        for c in found)], right=(0, 1))
+                        for c in found)], right=(0, 1), name=2)
         lines.append("  " + rows[0])
         for row, cause in zip(rows[1:], found):
             lines.append("  " + row + ("  (see above)" if cause == verdict.first(data) else ""))
@@ -241,24 +241,24 @@ def facts(data):
 
 
 def streams(data):
-    rows = [["stream", "kind", "ops", "replayed", "", "launches", "graphs"]]
+    rows = [["stream", "kind", "operations", "replayed", "", "graph launches", "graphs"]]
     for s in sorted(data["streams"], key=lambda s: -s["ops"]):
         part = s["replayed"] / s["ops"] if s["ops"] else 0
         rows.append([str(s["number"]), verdict.words(s["kind"]), count(s["ops"]), share(s["replayed"], s["ops"]),
-                     "#" * round(20 * part) + "." * (20 - round(20 * part)), count(s["replays"]), count(s["traces"])])
-    return table(rows, right=(2, 3, 5, 6))
+                     "#" * round(10 * part) + "." * (10 - round(10 * part)), count(s["replays"]), count(s["traces"])])
+    return table(rows, right=(2, 3, 5, 6), spare=(4, 1, 6, 5))
 
 
 def traces(data):
     found, saving = replayed_traces(data)[:20], verdict.saving(data)
     columns = [("graph", lambda t: str(t["number"])), ("stream", lambda t: str(t["stream"])),
-               ("ops", lambda t: count(t["length"])), ("launches", lambda t: count(t["replays"])),
+               ("operations", lambda t: count(t["length"])), ("graph launches", lambda t: count(t["replays"])),
                ("patches", lambda t: count(t["patches"])), ("what", lambda t: kernels(data, t))]
     if saving:
         columns.insert(5, ("saved" if saving.measured else "saved at most", lambda t: duration(t["saved_us"])))
     rows = [[name for name, _ in columns], *([show(t) for _, show in columns] for t in found)]
     left = others(data, 20)
-    return [*(table(rows, right=range(len(columns) - 1)) if found else []),
+    return [*(table(rows, range(len(columns) - 1), spare=(1, 4, 2, 5)[:4 if saving else 3], name=len(columns) - 1) if found else []),
             *([f"... and {plural(left, 'other')}, which did less or nothing"] if left else [])]
 
 
@@ -271,11 +271,11 @@ def text(data):
     if data["trace_list"]:
         lines += section("Graphs", traces(data))
     if data["regions"]:
-        rows = [["region", "times", "seconds", "ops", "replayed"]]
+        rows = [["region", "times", "seconds", "operations", "replayed"]]
         for r in data["regions"]:
             rows.append([r["name"], count(r["count"]), f"{r['seconds']:.3f}", count(r["ops"]),
                          share(r["replayed"], r["ops"])])
-        lines += section("Regions", table(rows, right=(1, 2, 3, 4)))
+        lines += section("Regions", table(rows, right=(1, 2, 3, 4), spare=(1, 2), name=0))
     return [*(shortened(line, width()) for line in lines),
             "", "Run", *(line for fact in facts(data) for line in lines_of(fact, "  "))]  # paths stay whole
 

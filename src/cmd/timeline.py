@@ -82,7 +82,7 @@ def moment(trace, most=160):
             for op in ops if op.stream == n]))
         lanes.append(lane("submitted", LOW, [
             box(s.time, s.took, "good" if s.replayed else "held",
-                f"{plural(s.replayed, 'op')} by trace {s.trace}, {s.patches} patched, "
+                f"{plural(s.replayed, 'operation')} by graph {s.trace}, {s.patches} patched, "
                 f"{s.held - s.replayed} one by one: {tracefile.name_of(tracefile.REASONS, s.reason)}")
             for s in trace.submits if s.stream == n and begin <= s.time <= end]))
     lanes.append(lane("calls", LOW, [box(b.time, b.took, "call", trace.string(b.name))
@@ -103,5 +103,5 @@ def show(trace):
             f"operations were issued at that time. A blank is a time in which the program launched nothing.</p>"
             f'<ul class="keys inline">{keys}</ul>{overview(trace)}'
             f'<h2>A moment of it</h2><p class="soft">A row has the operations when the program issued them. '
-            f'"Submitted" is when the GPU got them: one launch of a graph for many operations.</p>'
+            f'"Submitted" is when the GPU got them: one graph launch for many operations.</p>'
             f"{moment(trace)}{flaws}")

@@ -104,14 +104,14 @@ def show(pid, now, before):
     ops = now.ops - base.ops
     lines = [f"{printable(now.program)} (process {pid}), {(now.now - now.start) / 1e9:.0f} s, "
              f"{plural(now.streams, 'stream')}" + (f", in {printable(now.region)}" if now.region else ""),
-             f"ops       {now.ops:>14,}  {rate('ops'):>12,.0f}/s",
-             f"replayed  {now.replayed:>14,}  {rate('replayed'):>12,.0f}/s  "
+             f"{'operations':<15}{now.ops:>14,}  {rate('ops'):>12,.0f}/s",
+             f"{'replayed':<15}{now.replayed:>14,}  {rate('replayed'):>12,.0f}/s  "
              f"{share(now.replayed, now.ops)}"
              + (f" in all, {share(now.replayed - base.replayed, ops)} now" if before else ""),
-             f"replays   {now.replays:>14,}  {rate('replays'):>12,.0f}/s",
-             f"patches   {now.patches:>14,}  {rate('patches'):>12,.0f}/s",
-             f"traces    {now.traces:>14,}",
-             f"errors    {now.errors:>14,}"]
+             f"{'graph launches':<15}{now.replays:>14,}  {rate('replays'):>12,.0f}/s",
+             f"{'patches':<15}{now.patches:>14,}  {rate('patches'):>12,.0f}/s",
+             f"{'graphs':<15}{now.traces:>14,}",
+             f"{'errors':<15}{now.errors:>14,}"]
     if now.bytes:
         lines.append(f"trace file {now.bytes / 1e6:>12,.1f} MB, {plural(now.lost, 'record')} lost")
     flushes = sorted(((now.flushes[i] - base.flushes[i], name) for i, name in enumerate(REASONS)),

@@ -2,6 +2,7 @@
 """Reads a trace file (docs/formats.md) into memory."""
 import struct
 
+import reasons
 from common import Failure, brief_name, demangle, plural
 
 FORMAT = 1
@@ -17,6 +18,7 @@ REASONS = ("side_exit", "stream_barrier", "host_wait", "barrier", "legacy_order"
            "shared_queue", "sequence_end")
 KERNEL, MEMSET, COPY, EVENT_RECORD, WAIT, VALUE = range(6)
 HOST = 1  # CU_MEMORYTYPE_HOST
+TO_HOST = list(reasons.NOT_HELD).index("to_host")  # why an op was not held
 HELD_MOST = 1 << 16  # ops in one submission; the library has 128 at most
 
 
@@ -34,7 +36,7 @@ class Function:
 class Op:
     """An op: `submit` is None while its own call submitted it (eager), else what did."""
     __slots__ = ("time", "thread", "stream", "sequence", "kind", "function", "bytes",
-                 "shape", "arguments", "took", "result", "submit", "replayed")
+                 "shape", "arguments", "took", "result", "why", "submit", "replayed")
 
 
 class Submit:
@@ -151,7 +153,7 @@ class Trace:
             op.shape = self._one(struct.unpack_from("<8I", data, at))
             at += 32
         op.arguments = self._one(data[at:min(end, at + op.bytes)])
-        op.took = op.result = op.submit = None
+        op.took = op.result = op.why = op.submit = None
         op.replayed = False
         self.ops.append(op)
 
@@ -163,7 +165,7 @@ class Trace:
 
     def _return(self, data, at, end, thread, sub, number, time):
         sequence, result = struct.unpack_from("<QQ", data, at)
-        self._waiting[number, sequence, thread] = (time, result)
+        self._waiting[number, sequence, thread] = (time, result, sub)
 
     def _submit(self, data, at, end, thread, sub, number, time):
         submit = Submit()
@@ -171,7 +173,7 @@ class Trace:
         (submit.last, submit.held, submit.replayed, submit.trace, submit.patches,
          submit.took) = struct.unpack_from("<QIIIIQ", data, at)
         if submit.held > HELD_MOST:
-            raise Failure(f"{self.path}: is damaged: {submit.held:,} ops submitted at once")
+            raise Failure(f"{self.path}: is damaged: {submit.held:,} operations submitted at once")
         self.submits.append(submit)
 
     def _barrier(self, data, at, end, thread, sub, number, time):
@@ -212,7 +214,7 @@ class Trace:
         for op in self.ops:
             done = self._waiting.pop((op.stream, op.sequence, op.thread), None)
             if done and op.stream:
-                op.took, op.result = done[0] - op.time, done[1]
+                op.took, op.result, op.why = done[0] - op.time, *done[1:]
         for submit in self.submits:
             first = submit.last - submit.held + 1
             for i in range(submit.held):
@@ -271,12 +273,25 @@ class Trace:
         """Whether the op is a copy to the host, whose call may wait for the copy."""
         return op.kind == COPY and self.words(op)[7:8] == (HOST,)
 
+    def size(self):
+        """(operations, copies to the host that are none): as a report counts, that is where no graph may have them.
+        Files of older libraries do not say of an eager one."""
+        alone = sum(not op.replayed and self.reads(op) and (op.submit is not None or op.why in (None, 0, TO_HOST))
+                    for op in self.ops)
+        return len(self.ops) - alone, alone
+
+    def operations(self, where=""):
+        """The size in words."""
+        ops, alone = self.size()
+        return plural(ops, "operation") + where + (
+            f", and {alone:,} {'copy' if alone == 1 else 'copies'} to the host" if alone else "")
+
     def how(self, op):
         """How an op was submitted, in words."""
         if op.submit is None:
             return "eager" + (f", failed with {op.result}" if op.result else "")
         if op.replayed:
-            return f"replayed, trace {op.submit.trace}"
+            return f"replayed, graph {op.submit.trace}"
         return f"held, then {name_of(REASONS, op.submit.reason)}"
 
 

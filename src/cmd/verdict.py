@@ -10,6 +10,7 @@ from common import duration, plural, share
 
 MEASURED = "H200"  # the GPU whose costs the library estimates with
 SIMULATED = "Simulated"
+NO_TIMES = "The driver is the simulated one, whose times say nothing about a GPU."
 ENOUGH = 8  # ops of a graph, on the average: longer ones save little more
 MUCH, LITTLE, TINY = 0.05, 0.02, 0.005  # of the ops
 SHORT_RUN = 1000  # ops
@@ -25,7 +26,7 @@ Cause = collections.namedtuple("Cause", "ops calls name why todo code")
 # -- Time saved --------------------------------------------------------------------
 
 def is_simulated(data):
-    return any(SIMULATED in name for name in data["gpus"] or ())
+    return any(SIMULATED in name for name in data.get("gpus") or ())
 
 
 def saving(data):
@@ -69,7 +70,7 @@ def unknown(data):
     if not data["ops"]["replayed"]:
         return "Nothing was saved."
     if is_simulated(data):
-        return "The driver is the simulated one, whose times say nothing about a GPU."
+        return NO_TIMES
     return "How much time that saved was not measured: autograph bench -- ./app does that."
 
 

@@ -214,7 +214,7 @@ def main(arguments):
             say("But the library saw no CUDA in it, or the program ended without its exit: "
                 + (printable(said[0]) if said else "autograph doctor says what it can see."))
             return UNUSABLE
-        say(f"{share(replayed, ops)} of {plural(ops, 'op', ('was', 'were'))} replayed"
+        say(f"{share(replayed, ops)} of {plural(ops, 'operation', ('was', 'were'))} replayed"
             + ("." if replayed else ": so this says little; autograph report says why."))
         return compare_traces(run, outputs) if given.traces else OK
 
@@ -231,7 +231,7 @@ class Traced:
         """The trace files of a run with these variables."""
         while True:
             self.outputs.restore()
-            runs.progress(f"verify: running with a trace {'of replays' if not extra else ''} ...")
+            runs.progress(f"verify: running with a trace {'of graph launches' if not extra else ''} ...")
             done = self.run(True, {**extra, **self.larger})
             lost = [r for r in done.reports if (r.get("trace_file") or {}).get("lost")]
             if not lost:

@@ -86,7 +86,7 @@ def test_the_page_explains_its_words_colours_and_blanks(shown, tmp_path):
     text = (tmp_path / "p").read_text()
     hover = dict((b, a) for a, b in re.findall('<abbr title="([^"]+)">([^<]+)</abbr>', text))
     assert {"Faster", "In graphs", "Time saved", "operations", "graphs", "replayed", "first rounds", "trials",
-            "not watched", "not repeated", "stream", "kind", "ops", "launches", "patches", "region", "samples", "trial",
+            "not watched", "not repeated", "stream", "kind", "graph launches", "patches", "region", "samples", "trial",
             "side exits", "held, then one by one", "eager", "calls", "blank", "sequence", "watchdog"} <= set(hover)
     assert all(len(means) > 20 for means in hover.values())
     classes = set(re.findall('<rect [^>]*class="([a-z]+)"', text)) | {"blank"}

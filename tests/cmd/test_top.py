@@ -42,7 +42,7 @@ def test_top(live):
     pid = live()
     lines = autograph("top", "--once", pid).stdout.splitlines()
     assert lines[0] == f"/opt/solver (process {pid}), 2 s, 4 streams, in a region"
-    assert lines[1].split() == ["ops", "5,000", "2,500/s"]
+    assert lines[1].split() == ["operations", "5,000", "2,500/s"]
     assert lines[2].split() == ["replayed", "4,000", "2,000/s", "80.0", "%"]
     assert lines[-1].split() == ["side_exit", "9", "flushes"]
 

@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+import compiled
 import helpers
 from commands import PLURAL_OF_ONE, WIDE, autograph, message, script
 from tracefiles import COPY, EVENT_RECORD, MEMSET, VALUE, WAIT, Writer, example, pointer
@@ -24,14 +25,14 @@ def test_text(tmp_path):
     assert lines[:3] == ["alloc 0x7f0000000000, 4,096 bytes", "alloc 0x7f0000010000, 4,096 bytes",
                          "7        >> a region"]
     assert lines[3:8] == [
-        "7      1 memset 4,096 bytes  [replayed, trace 1]",
-        "7      1 mix<<<1,128>>>  [replayed, trace 1]",
-        "7      1 absorb<<<1,128>>>  [replayed, trace 1]",
-        "7      1 -- replay of trace 1: 3 ops, 1 patched",
+        "7      1 memset 4,096 bytes  [replayed, graph 1]",
+        "7      1 mix<<<1,128>>>  [replayed, graph 1]",
+        "7      1 absorb<<<1,128>>>  [replayed, graph 1]",
+        "7      1 -- launch of graph 1: 3 operations, 1 patched",
         "7        == cuStreamSynchronize"]
     assert lines[-4:] == ["7      2 mix<<<1,128>>>  [eager]",
                           "7      2 absorb<<<1,128>>>  [held, then watchdog]",
-                          "7      2 -- 1 op one by one: watchdog", "7        << a region"]
+                          "7      2 -- 1 operation one by one: watchdog", "7        << a region"]
 
 
 def test_text_of_one_stream(tmp_path):
@@ -94,7 +95,7 @@ def test_each_stream_is_a_track_of_its_own(tmp_path):
     assert sorted(tracks.names.values()) == [
         "calls of thread 7", "stream 1 (non-blocking)", "stream 2 (legacy default)"]
     (first,), (second,) = map(tracks.of, ("stream 1 (non-blocking)", "stream 2 (legacy default)"))
-    assert [e["name"] for e in first] == ["hold", "replay of trace 1"] * 8
+    assert [e["name"] for e in first] == ["hold", "launch of graph 1"] * 8
     assert [e["name"] for e in second] == ["hold", "one by one: watchdog"]
 
 
@@ -129,12 +130,12 @@ def test_chrome(tmp_path):
     assert all(e["pid"] == 4242 and e.get("dur", 0) >= 0 for e in events)
     names = [e["args"]["name"] for e in events if e["ph"] == "M"]
     assert "calls of thread 7" in names and "stream 2 (legacy default)" in names
-    replays = [e for e in events if e["name"] == "replay of trace 1"]
+    replays = [e for e in events if e["name"] == "launch of graph 1"]
     holds = [e for e in events if e["name"] == "hold"]
     assert len(replays) == 8 and len(holds) == 9
     assert replays[0]["dur"] == 0.5 and replays[0]["args"]["patches"] == 1
     assert 0 < replays[0]["ts"] - holds[0]["ts"] - holds[0]["dur"] < 0.002
-    assert holds[0]["args"]["ops"] == 3
+    assert holds[0]["args"]["operations"] == 3
     eager = [e for e in events if e.get("cat") == "eager"]
     assert len(eager) == 1 and eager[0]["dur"] == 4.0
     assert json.loads(autograph("trace", path, "--chrome", "-").stdout)["traceEvents"] == events
@@ -160,7 +161,7 @@ def test_a_trace_that_was_cut_off_is_read_to_there(tmp_path):
     (Writer().record(5, size=8).data(), "a record of 8 bytes"),
     (Writer().record(5, size=16, body=b"").data(), "is damaged"),
     (Writer().record(2, body=struct.pack("<QII", 1, 1 << 30, 0)).data(), "is damaged"),
-    (Writer().stream(1).kernel(1).submit((1 << 32) - 1, 0).data(), "4,294,967,295 ops submitted at once")])
+    (Writer().stream(1).kernel(1).submit((1 << 32) - 1, 0).data(), "4,294,967,295 operations submitted at once")])
 def test_files_that_are_no_trace(tmp_path, content, words):
     (tmp_path / "t").write_bytes(content)
     for command in (["trace", tmp_path / "t"], ["trace", tmp_path / "t", "--chrome", tmp_path / "o"],
@@ -208,21 +209,21 @@ def compare(tmp_path, a, b, status):
 def test_the_same_work(tmp_path):
     """At other addresses, submitted in another way."""
     out = compare(tmp_path, example(), example(base=0x7e1200000000, replayed=False), 0)
-    assert out.endswith("The same work: 26 ops in 2 streams.\n")
+    assert out.endswith("The same work: 26 operations in 2 streams.\n")
     rows = {re.split(r"\s{2,}", line)[0]: re.split(r"\s{2,}", line)[1:] for line in out.splitlines()}
-    assert rows["ops"] == ["26", "26"] and rows["replayed"] == ["92.3 %", "0.0 %"]
+    assert rows["operations"] == ["26", "26"] and rows["replayed"] == ["92.3 %", "0.0 %"]
     assert rows["CPU time in submissions"] == ["8.50 us", "80.0 us"]
 
 
 def test_a_trace_from_a_pipe(tmp_path):
     path, program = example().write(tmp_path / "a.trace"), helpers.build_dir() / "autograph"
     done = helpers.run(["sh", "-c", f"cat {path} | {program} compare /dev/stdin {path}"], preload=False)
-    assert done.stdout.endswith("The same work: 26 ops in 2 streams.\n")
+    assert done.stdout.endswith("The same work: 26 operations in 2 streams.\n")
 
 
 def test_another_argument(tmp_path):
     out = compare(tmp_path, example(), example(last=10), 1)
-    assert "stream 1 (non-blocking), op 23 (A has 24 ops, B 24):\n" in out
+    assert "stream 1 (non-blocking), operation 23 (A has 24 operations, B 24):\n" in out
     assert "    argument 4: 0x9 in A, 0xa in B\n" in out
     assert out.endswith("Different: 1 of 2 streams differs.\n")
     context = out.split("B 24):\n")[1].split("  A ")[0].splitlines()
@@ -231,14 +232,14 @@ def test_another_argument(tmp_path):
 
 
 @pytest.mark.parametrize("wrong,words", [
-    (lambda w: w.held(1).held(1).submit(1, 0), "op 1 was never submitted"),
-    (lambda w: w.held(1).submit(1, 0).submit(1, 0), "op 1 was submitted twice"),
-    (lambda w: w.held(1).held(2).submit(2, 2), "not those of trace 1"),
-    (lambda w: w.held(1).submit(1, 1, trace=7), "not those of trace 7"),
-    (lambda w: w.held(1).kernel(2).submit_late(1, 1), "op 2 overtook those"),
-    (lambda w: w.held(1).submit(1, 0).held(1).barrier(1), "op 2 was never submitted"),
-    (lambda w: w.held(1).held(1).submit_late(2, 1).submit_late(1, 1), "op 2 was submitted twice, or"),
-    (lambda w: w.held(1).skip().submit(1, 0), "ops are missing or double")])
+    (lambda w: w.held(1).held(1).submit(1, 0), "operation 1 was never submitted"),
+    (lambda w: w.held(1).submit(1, 0).submit(1, 0), "operation 1 was submitted twice"),
+    (lambda w: w.held(1).held(2).submit(2, 2), "not those of graph 1"),
+    (lambda w: w.held(1).submit(1, 1, trace=7), "not those of graph 7"),
+    (lambda w: w.held(1).kernel(2).submit_late(1, 1), "operation 2 overtook those"),
+    (lambda w: w.held(1).submit(1, 0).held(1).barrier(1), "operation 2 was never submitted"),
+    (lambda w: w.held(1).held(1).submit_late(2, 1).submit_late(1, 1), "operation 2 was submitted twice, or"),
+    (lambda w: w.held(1).skip().submit(1, 0), "operations are missing or double")])
 def test_ops_that_were_not_submitted_as_they_came(tmp_path, wrong, words):
     class Wrong(Writer):
         def held(self, function):
@@ -255,7 +256,7 @@ def test_ops_that_were_not_submitted_as_they_came(tmp_path, wrong, words):
     wrong(w).end()
     out = compare(tmp_path, w, w, 1)
     assert words in out
-    assert out.endswith("Different: ops were not submitted as the program issued them.\n")
+    assert out.endswith("Different: operations were not submitted as the program issued them.\n")
 
 
 def test_a_process_that_ended_amid_a_call(tmp_path):
@@ -333,7 +334,7 @@ def test_memory_that_is_used_again(tmp_path):
     # The same address twice, with a new allocation there in between.
     again = [("kernel", 1, pointer(A)), ("free", A), ("alloc", A, 256), ("kernel", 1, pointer(A))]
     out = compare(tmp_path, small(*again), small(again[0], again[0]), 1)
-    assert "op 2 (A has 2 ops, B 2):" in out
+    assert "operation 2 (A has 2 operations, B 2):" in out
 
 
 def test_events_are_what_was_recorded_in_them(tmp_path):
@@ -349,9 +350,9 @@ def test_events_are_what_was_recorded_in_them(tmp_path):
 def test_one_stream_goes_on(tmp_path):
     more = [("kernel", 1, pointer(A))]
     out = compare(tmp_path, small(*more), small(*more * 2), 1)
-    assert "op 2 (A has 1 op, B 2):" in out and "  A ends here\n  B a<<<1,128>>>" in out
+    assert "operation 2 (A has 1 operation, B 2):" in out and "  A ends here\n  B a<<<1,128>>>" in out
     out = compare(tmp_path, small(*more), small(*more, ("kernel", 1, pointer(A), 2)), 1)
-    assert "stream 2 (blocking), 1 op, is only in B" in out
+    assert "stream 2 (blocking), 1 operation, is only in B" in out
 
 
 def test_streams_with_other_numbers(tmp_path):
@@ -374,12 +375,12 @@ def test_threads_that_take_turns(tmp_path):
     out = compare(tmp_path, run(*one), run((17, 1), (18, 3), (17, 2), (18, 4)), 0)
     assert out.startswith("stream 1: its threads took turns in another way")
     out = compare(tmp_path, run(*one), run((7, 2), (7, 1), (8, 3), (8, 4)), 1)
-    assert "op 1 (A has 4 ops, B 4):" in out
+    assert "operation 1 (A has 4 operations, B 4):" in out
 
 
 @pytest.mark.parametrize("make,words", [
     (lambda: example().end(full=1), "it is full"), (lambda: example().end(lost=5), "5 records are lost"),
-    (lambda: Writer().end(), "has no ops"), (lambda: Writer().stream(1), "it is not complete")])
+    (lambda: Writer().end(), "has no operations"), (lambda: Writer().stream(1), "it is not complete")])
 def test_traces_that_say_nothing(tmp_path, make, words):
     good, bad = example().write(tmp_path / "good"), make().write(tmp_path / "bad")
     for pair in ((good, bad), (bad, good)):
@@ -428,14 +429,33 @@ def test_samples_that_do_not_do_the_same(tmp_path):
     one = traced(tmp_path / "one", "scalars", "--kernels", "8")
     more = traced(tmp_path / "more", "scalars", "--kernels", "9")
     other = traced(tmp_path / "other", "scalars", "--kernels", "8", "--size", "100")
-    assert "op 337 (A has 336 ops, B 378):" in autograph("compare", one, more, status=1).stdout
+    assert "operation 337 (A has 336 operations, B 378):" in autograph("compare", one, more, status=1).stdout
     assert "argument" in autograph("compare", one, other, status=1).stdout
 
 
 def test_verify_compares_traces():
     command = [helpers.sample("events-sim"), *SMALL]
     out = autograph("verify", "--traces", "--filter", "us_per.*", "--", *command).stdout
-    assert re.search(r"^The same work in the traces: [\d,]+ ops in 2 streams\.$", out, re.M)
+    assert re.search(r"^The same work in the traces: [\d,]+ operations in 2 streams(, and .*)?\.$", out, re.M)
+
+
+READS = pytest.mark.skipif(not helpers.config()["nvcc"], reason="no graph has copies to the host")
+
+
+@pytest.mark.parametrize("program", ["sync", "jacobi", pytest.param("legacy", marks=READS),
+                                     pytest.param("pinned_random", marks=READS)])
+def test_operations_are_one_number(tmp_path, program):
+    """In the report and in the commands for traces; other copies to the host are told apart."""
+    path, report, sample = tmp_path / "t", tmp_path / "r.json", helpers.sample(f"{program}-sim")
+    run = [sample, *SMALL] if sample.exists() else [compiled.program("read_back"), program]
+    autograph(f"--report={report}", f"--trace={path}", "--set", "trace.buffer_kb=8192", *run)
+    total = f"{json.loads(report.read_text())['ops']['total']:,} operations"
+    assert total in autograph("report", report, env=WIDE).stdout
+    for command in ["compare", path, path], ["trace", path], ["trace", path, "--chrome", tmp_path / "c"]:
+        assert total in autograph(*command, env=WIDE).stdout
+    if sample.exists():  # and no threads or chance
+        verified = autograph("verify", "--traces", "--filter", "(?s).*", "--", *run, env=WIDE).stdout
+        assert total in verified.splitlines()[-1]
 
 
 def test_processes_that_end_in_another_order(tmp_path):
@@ -454,7 +474,7 @@ def test_the_page_of_a_run_has_its_timeline(tmp_path):
     autograph("report", "--trace", path, "--html", "p.html", cwd=tmp_path)
     assert '<rect x="' in (tmp_path / "p.html").read_text()
     lines = autograph("trace", path).stdout.splitlines()
-    assert any("[replayed, trace " in line for line in lines)
+    assert any("[replayed, graph " in line for line in lines)
 
 
 @pytest.mark.parametrize("program", ["events", "perthread", "jacobi"])

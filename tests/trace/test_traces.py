@@ -99,8 +99,8 @@ def own_trace(command, env, tmp_path):
     traces, empty = list(tmp_path.iterdir()), False
     for path in traces:
         done = autograph("compare", path, path, status=None)
-        assert "The same work: " in done.stdout or "no ops" in done.stderr, (done.stdout, done.stderr)
-        empty |= "no ops" in done.stderr
+        assert "The same work: " in done.stdout or "no operations" in done.stderr, (done.stdout, done.stderr)
+        empty |= "no operations" in done.stderr
     assert traces
     return empty
 
