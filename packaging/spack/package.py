@@ -18,13 +18,13 @@ class Libautograph(AutotoolsPackage):
     depends_on("libtool", type="build")
     depends_on("pkgconfig", type="build")
     depends_on("python@3.7:", type=("build", "run"))
-    depends_on("inih")
+    resource(name="inih", git="https://github.com/benhoyt/inih.git", tag="r58", placement="inih")
     depends_on("cuda@12.4:", type="build")  # headers, and nvcc for one kernel
 
     conflicts("platform=darwin", msg="libautograph runs on Linux")
 
     def configure_args(self):
-        return [f"--with-cuda={self.spec['cuda'].prefix}", "--with-inih=system",
+        return [f"--with-cuda={self.spec['cuda'].prefix}", f"--with-inih={self.stage.source_path}/inih",
                 f"PYTHON={self.spec['python'].command.path}"]
 
     @run_after("install")

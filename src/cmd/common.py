@@ -40,6 +40,9 @@ def library(named=None):
     path = os.path.realpath(named or Installation.library or "libautograph.so")
     if not os.path.isfile(path):
         raise Failure(f"the library is not at {path}\n  build or install it, or name it with --library")
+    with open(path, "rb") as file:
+        if b"\0autograph_version\0" not in file.read():
+            raise Failure(f"{path}: is not libautograph.so\n  name that with --library")
     if re.search(r"[\s:]", path):
         raise Failure(f"{path}: the dynamic linker takes no path with blanks or colons\n"
                       "  install the library elsewhere")

@@ -183,7 +183,7 @@ def find(command):
             if os.access(name, os.X_OK):
                 return name
             found = found or name
-        elif os.path.isdir(name) and "/" in command:
+        elif os.path.isdir(name) and ("/" in command or command in (".", "..")):
             raise Failure(f"{command}: is a directory", 126)
     if found:
         raise Failure(f"{found}: may not be executed; chmod +x it?", 126)
@@ -287,7 +287,8 @@ def way_around(path):
     name = os.path.basename(path)
     if name in ("sudo", "su", "doas", "pkexec", "runuser"):
         return f"let it start autograph: {name} autograph COMMAND"
-    return f"start a copy, which has no such rights: cp {shlex.quote(path)} . && autograph ./{shlex.quote(name)}"
+    copy = shlex.quote(name if not os.path.exists(name) else f"{name}.copy")
+    return f"start a copy, which has no such rights: cp {shlex.quote(path)} {copy} && autograph ./{copy}"
 
 
 def raises_privileges(path):

@@ -54,9 +54,14 @@ def settings(given):
     return variables
 
 
+STREAMS = {"-": "stdout", "stdout": "stdout", "stderr": "stderr"}
+
+
 def pattern_path(name):
     """An absolute file name in which only the user's own % are special. Failure for what can be no
     file's: else that would be said when the program ends, and its report be lost."""
+    if name in STREAMS:
+        return f"/dev/{STREAMS[name]}"
     if os.path.isdir(name):
         raise Failure(f"'{name}' is a directory: name a file")
     return name if os.path.isabs(name) else os.path.join(os.getcwd().replace("%", "%%"), name)
@@ -204,7 +209,7 @@ def main(arguments):
         hint = None if sure else meant(words, command)
         raise Failure(f"{failure}; {hint}" if hint else str(failure), failure.status) from None
     environ = {**environment(), **variables}
-    if given.report not in (None, "stderr"):
+    if given.report is not None and given.report not in STREAMS:
         environ["AUTOGRAPH_RUN"] = begin_run(environ["AUTOGRAPH_REPORT"], environ)
     say_silence(given, file, environ)
     if given.verbose:

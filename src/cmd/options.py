@@ -6,7 +6,7 @@ import os
 import re
 import stat
 
-from common import Failure, Installation, nearest
+from common import Failure, Installation
 
 Option = collections.namedtuple("Option", "kind section key default least most words help")
 PATH_MAX = 1024
@@ -71,10 +71,32 @@ def mistake(option, value):
     return None if len(os.fsencode(value)) < PATH_MAX else f"is longer than {PATH_MAX - 1} bytes"
 
 
+def distance(a, b):
+    """The number of letters to insert, delete, exchange or swap with the next to make `b` of `a`."""
+    top, above, row = [], [], list(range(len(b) + 1))
+    for i, x in enumerate(a):
+        top, above, row = above, row, [i + 1]
+        for j, y in enumerate(b):
+            row.append(min(above[j] + (x != y), above[j + 1] + 1, row[j] + 1))
+            if i and j and x == b[j - 1] and a[i - 1] == y:
+                row[-1] = min(row[-1], top[j - 1] + 1)
+    return row[-1]
+
+
+def meant(name, key, known):
+    """The one of the known {name: key} that may have been meant, or None. src/config/option.c decides alike."""
+    best, least = None, 4  # farther than three letters is another word
+    for candidate, its_key in known.items():
+        far = distance(name, candidate)
+        far = 1 if far > 1 and key == its_key else far  # the right key in the wrong section, or in none
+        if far < least and 2 * far <= max(len(key), len(its_key)):
+            best, least = candidate, far
+    return best
+
+
 def unknown(name, options):
     """A message for a name that is no option."""
-    key = name.rpartition(".")[2]
-    near = nearest(name, options) or next((n for n in options if n.endswith("." + key)), None)
+    near = meant(name, name.partition(".")[2] or name, {n: o.key for n, o in options.items()})
     hint = f"did you mean {near}?" if near else "autograph.ini(5) lists them"
     return f"there is no option {name}; {hint}"
 
@@ -251,17 +273,24 @@ def effective(environ, program=None):
     return path, differ, complaints
 
 
+OTHERS = ("AUTOGRAPH_RUN", "AUTOGRAPH_VERBOSITY")  # the launcher's, TensorFlow's
+
+
 def unknown_variables(environ, options):
-    """Complaints about variables that look like the library's. (TensorFlow has an AUTOGRAPH_VERBOSITY.)"""
-    sections = {o.section.upper() for o in options.values()}
-    known = {*map(variable, options), *SHORT, "AUTOGRAPH_CONFIG", "AUTOGRAPH_DISABLE", "AUTOGRAPH_RUN"}
+    """Complaints about variables that are within a known section, or spelt like the library's."""
+    known = {variable(name): option.key for name, option in options.items()}
+    known.update((name, name.partition("_")[2].lower()) for name in
+                 (*SHORT, "AUTOGRAPH_CONFIG", "AUTOGRAPH_DISABLE"))
+    sections = {option.section for option in options.values()}
     for name in sorted(environ):
         prefix, _, rest = name.partition("_")
-        if prefix == "AUTOGRAPH" and name not in known:
-            near = nearest(rest, [n.partition("_")[2] for n in known], 0.8)
-            if near or rest.partition("_")[0] in sections:
-                yield (f"environment: there is no option {name}"
-                       + (f"; did you mean AUTOGRAPH_{near}?" if near else ""))
+        if prefix != "AUTOGRAPH" or name in known or name in OTHERS:
+            continue
+        section, inside, key = rest.lower().partition("_")
+        inside = inside and section in sections
+        near = meant(name, key if inside else rest.lower(), known)
+        if near or inside:
+            yield f"environment: there is no option {name}" + (f"; did you mean {near}?" if near else "")
 
 
 # Where launchers of parallel programs tell the rank: initial.h.

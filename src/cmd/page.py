@@ -164,11 +164,9 @@ def tiles(data):
 
 
 def next_box(data):
-    step = verdict.next_step(data)
-    if not step:
-        return ""
-    code = f"<pre>{escape(step[1])}</pre>" if step[1] else ""
-    return f'<div class="next"><b>Next:</b> {escape(step[0])}{code}</div>'
+    step, code = verdict.next_step(data)
+    code = f"<pre>{escape(code)}</pre>" if code else ""
+    return f'<div class="next"><b>Next:</b> {escape(step)}{code}</div>'
 
 
 # -- Parts ------------------------------------------------------------------------
@@ -244,11 +242,9 @@ def traces(data):
 
 
 def callsites(data):
-    rows = []
-    for c in sorted(data["callsites"], key=lambda c: -c["samples"])[:30]:
-        rows.append([count(c["samples"]), f"<code>{escape(verdict.name_of(c['function'] or '?'))}</code>",
-                     f"<code>{escape(report.place(data, c))}</code>"])
-    return "<h2>Where these calls come from</h2>" + rows_of(["samples", "call", "from"], rows, (0,))
+    rows = [[count(n), *(f"<code>{escape(word)}</code>" for word in found)]
+            for found, n in report.places(data).most_common(30)]
+    return f"<h2>{report.CALLSITES}</h2>" + rows_of(["samples", "call", "from"], rows, (0,))
 
 
 def regions(data):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """autograph report FILE...: the exit report for a person to read."""
+import collections
 import functools
 import glob
 import json
@@ -20,6 +21,7 @@ Without FILE: the autograph-report-*.json here, which autograph --report writes.
 Status: 0, or 2 if a file is no report.
 """
 FORMATS = (1, 2)
+CALLSITES = "Where calls that end graphs come from"
 MOST_CAUSES = 5  # that a terminal shows
 OWN_TRACE_MOST = 64 << 20  # bytes: reading more takes too long unasked
 OTHER_OPS = ("memset", "copy", "record", "wait", "value")
@@ -155,9 +157,8 @@ def lines_of(words, indent="", first=None):
 def head(data):
     """The verdict, and what to do next."""
     lines = lines_of(f"{program(data)}: {verdict.verdict(data)}")
-    step = verdict.next_step(data)
-    if step:
-        lines += lines_of(f"Next: {step[0]}") + lines_of(step[1], "    ")
+    step, code = verdict.next_step(data)
+    lines += lines_of(f"Next: {step}") + lines_of(code, "    ")
     if data.get("complete") is False:
         lines += lines_of("This is how it stood while the program ran, which goes on, was killed, or ended by the system call.")
     return lines
@@ -200,12 +201,17 @@ def stands(data):
     return lines
 
 
+def places(data):
+    """How many samples each call has from each place."""
+    found = collections.Counter()
+    for c in data["callsites"]:
+        found[verdict.name_of(c["function"] or "?"), place(data, c)] += c["samples"]
+    return found
+
+
 def sites(data):
-    lines = []
-    for c in sorted(data["callsites"], key=lambda c: -c["samples"])[:10]:
-        name = verdict.name_of(c["function"]) if c["function"] else "?"
-        lines += lines_of(f"{name}, from {place(data, c)}", " " * 12, f"  {count(c['samples']):>8}  ")
-    return lines
+    return [line for (name, where), n in places(data).most_common(10)
+            for line in lines_of(f"{name}, from {where}", " " * 12, f"  {count(n):>8}  ")]
 
 
 def facts(data):
@@ -265,7 +271,7 @@ def traces(data):
 def text(data):
     lines = [*head(data), "", "What stands in the way", *stands(data)]
     if data["callsites"]:
-        lines += ["", "Where these calls come from", *sites(data)]
+        lines += ["", CALLSITES, *sites(data)]
     if data["streams"]:
         lines += section("Streams", streams(data))
     if data["trace_list"]:

@@ -316,7 +316,7 @@ def first(data):
 
 
 def next_step(data):
-    """(what to do, line of code or ""), or None: there is nothing to do."""
+    """(what to do, line of code or "")."""
     ops = data["ops"]
     if stopped(data):
         return "Take away what stops it.", stopped(data)[1]
@@ -332,6 +332,8 @@ def next_step(data):
         return f"{first(data).todo[:-1]} ({first(data).name}).", first(data).code
     if not ops["total"]:
         return "Ask whether the library can see the program's calls.", "autograph doctor ./app"
-    if ops["replayed"] and not is_simulated(data) and not saving(data):
+    if ops["replayed"] and is_simulated(data):
+        return "Run it on a GPU.", ""
+    if ops["replayed"] and not saving(data):
         return "Measure what it saves.", "autograph bench -- ./app"
-    return None
+    return "Nothing is to be done.", ""

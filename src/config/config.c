@@ -270,8 +270,7 @@ static void read_environment(void)
             continue;
         memcpy(name, *e, n);
         name[n] = '\0';
-        if (ag_option_is_meant(name) && !ag_option_find(name, true))
-            ag_option_unknown("environment", name, true);
+        ag_option_check_variable(name);
     }
 }
 

@@ -85,28 +85,32 @@ bool ag_option_is_equal(const char *a, const char *b)
     return lower(*a) == lower(*b);
 }
 
-/* The number of letters to insert, delete or exchange to make `b` of `a`. */
+static unsigned least_of(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+/* The number of letters to insert, delete, exchange or swap with the next to make `b` of `a`. */
 static unsigned distance(const char *a, const char *b)
 {
-    unsigned row[AG_OPTION_NAME + 1];
+    unsigned rows[3][AG_OPTION_NAME + 1], i = 0;
     const size_t n = strlen(b) < AG_OPTION_NAME ? strlen(b) : AG_OPTION_NAME;
 
     for (size_t j = 0; j <= n; j++)
-        row[j] = (unsigned)j;
-    for (size_t i = 0; a[i]; i++) {
-        unsigned diagonal = row[0];
-        row[0] = (unsigned)i + 1;
+        rows[0][j] = (unsigned)j;
+    while (a[i]) {
+        i++;
+        unsigned *row = rows[i % 3], *above = rows[(i + 2) % 3], *top = rows[(i + 1) % 3];
+        row[0] = i;
         for (size_t j = 1; j <= n; j++) {
-            unsigned best = diagonal + (lower(a[i]) != lower(b[j - 1]));
-            diagonal = row[j];
-            if (diagonal + 1 < best)
-                best = diagonal + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            row[j] = best;
+            row[j] = least_of(above[j - 1] + (lower(a[i - 1]) != lower(b[j - 1])),
+                              least_of(above[j], row[j - 1]) + 1);
+            if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
+                lower(a[i - 2]) == lower(b[j - 1]))
+                row[j] = least_of(row[j], top[j - 2] + 1);
         }
     }
-    return row[n];
+    return rows[i % 3][n];
 }
 
 /* -- Options -------------------------------------------------------------- */
@@ -130,30 +134,80 @@ const struct ag_option *ag_option_find(const char *name, bool environment)
     return NULL;
 }
 
-void ag_option_unknown(const char *where, const char *name, bool environment)
-{
-    const char *dot = strchr(name, '.'), *key = dot ? dot + 1 : name;
-    const struct ag_option *nearest = NULL;
-    unsigned least = 4; /* farther than three letters is another word */
+/* Variables that have no section. */
+static const char *const short_names[] = {"AUTOGRAPH_REPORT", "AUTOGRAPH_VERBOSE",
+                                          "AUTOGRAPH_CONFIG", "AUTOGRAPH_DISABLE"};
+enum { SHORT_NAMES = sizeof short_names / sizeof short_names[0] };
 
+/* The name without its section, if it has one. */
+static const char *key_of(const char *name, bool environment)
+{
+    const char *dot = strchr(name, '.');
+    if (!environment)
+        return dot != NULL ? dot + 1 : name;
+    name += strlen("AUTOGRAPH_");
     for (const struct ag_option *o = ag_option_table; o < AG_OPTIONS_END; o++) {
+        size_t n = strlen(o->section), i = 0;
+        while (i < n && lower(name[i]) == o->section[i])
+            i++;
+        if (i == n && name[n] == '_')
+            return name + n + 1;
+    }
+    return name;
+}
+
+/* The n-th name that there is, and its key. */
+static const char *nth(size_t n, bool environment, char spelled[AG_OPTION_NAME])
+{
+    if (n >= AG_OPTIONS) {
+        snprintf(spelled, AG_OPTION_NAME, "%s", short_names[n - AG_OPTIONS]);
+        return spelled + strlen("AUTOGRAPH_");
+    }
+    ag_option_spell(&ag_option_table[n], environment, spelled);
+    return ag_option_table[n].key;
+}
+
+/* The name that may have been meant; false: none. src/cmd/options.py decides alike. */
+static bool find_nearest(const char *name, bool environment, char nearest[AG_OPTION_NAME])
+{
+    const char *key = key_of(name, environment);
+    unsigned least = 4; /* farther than three letters is another word */
+    for (size_t i = 0; i < AG_OPTIONS + (environment ? SHORT_NAMES : 0); i++) {
         char spelled[AG_OPTION_NAME];
-        ag_option_spell(o, environment, spelled);
+        const char *its_key = nth(i, environment, spelled);
+        size_t longer = strlen(key) > strlen(its_key) ? strlen(key) : strlen(its_key);
         unsigned far = distance(name, spelled);
-        if (far > 1 && ag_option_is_equal(key, o->key))
+        if (far > 1 && ag_option_is_equal(key, its_key))
             far = 1; /* the right key in the wrong section, or in none */
-        if (far < least) {
+        if (far < least && 2 * far <= longer) {
             least = far;
-            nearest = o;
+            strcpy(nearest, spelled);
         }
     }
-    if (!nearest) {
+    return least < 4;
+}
+
+void ag_option_unknown(const char *where, const char *name, bool environment)
+{
+    char nearest[AG_OPTION_NAME];
+    if (find_nearest(name, environment, nearest))
+        ag_option_complain("%s: there is no option %s, did you mean %s?", where, name, nearest);
+    else
         ag_option_complain("%s: there is no option %s", where, name);
-        return;
-    }
-    char spelled[AG_OPTION_NAME];
-    ag_option_spell(nearest, environment, spelled);
-    ag_option_complain("%s: there is no option %s, did you mean %s?", where, name, spelled);
+}
+
+void ag_option_check_variable(const char *name)
+{
+    char nearest[AG_OPTION_NAME];
+    static const char *const others[] = {"AUTOGRAPH_RUN", "AUTOGRAPH_VERBOSITY"};
+    bool known = ag_option_find(name, true) != NULL;
+    for (size_t i = 0; i < SHORT_NAMES; i++)
+        known |= strcmp(name, short_names[i]) == 0;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        known |= strcmp(name, others[i]) == 0;
+    bool has_section = key_of(name, true) != name + strlen("AUTOGRAPH_");
+    if (!known && (has_section || find_nearest(name, true, nearest)))
+        ag_option_unknown("environment", name, true);
 }
 
 static bool parse_bool(const char *text, bool *value)
@@ -240,19 +294,5 @@ bool ag_option_has_section(const char *section)
     for (const struct ag_option *o = ag_option_table; o < AG_OPTIONS_END; o++)
         if (ag_option_is_equal(section, o->section))
             return true;
-    return false;
-}
-
-bool ag_option_is_meant(const char *name)
-{
-    const char *section = name + strlen("AUTOGRAPH_");
-
-    for (const struct ag_option *o = ag_option_table; o < AG_OPTIONS_END; o++) {
-        size_t n = strlen(o->section), i = 0;
-        while (i < n && lower(section[i]) == o->section[i])
-            i++;
-        if (i == n && section[n] == '_')
-            return true;
-    }
     return false;
 }

@@ -84,10 +84,10 @@ bool ag_option_set(const struct ag_option *o, const char *text, const char *wher
 bool ag_option_has_section(const char *section);
 
 /*
- * Whether a variable AUTOGRAPH_... can only be meant for us: other software has names with this
- * prefix too (TensorFlow's AUTOGRAPH_VERBOSITY), so an unknown one is a mistake only within a known
- * section.
+ * Tells of a variable AUTOGRAPH_... that does not exist, if it is within a known section or spelt
+ * like one of ours. Other software has names with this prefix, too: TensorFlow's
+ * AUTOGRAPH_VERBOSITY.
  */
-bool ag_option_is_meant(const char *name);
+void ag_option_check_variable(const char *name);
 
 #endif

@@ -52,7 +52,7 @@ def first_report(command, scratch):
 def tarball(tmp_path_factory):
     need("objdump")
     return pathlib.Path(tool(PACKAGING / "build-tarball", helpers.build_dir(),
-                             tmp_path_factory.mktemp("tarball")).strip())
+                             tmp_path_factory.mktemp("tarball") / "new/folder").strip())
 
 
 @pytest.fixture(scope="module")
@@ -158,14 +158,18 @@ def test_deb(release, tmp_path):
     multiarch = helpers.tool("dpkg-architecture", "-qDEB_HOST_MULTIARCH").strip()
     assert [path.name for path in (tmp_path / "root/usr/lib").iterdir()] == [multiarch]
     first_report(tmp_path / "root/usr/bin/autograph", tmp_path)
+    assert (tmp_path / "root/usr/share/modulefiles/autograph" / VERSION).exists()
     if shutil.which("lintian"):
         assert tool("lintian", "--allow-root", "--profile", "debian", package) == ""
 
 
 def test_rpm(release, tmp_path):
     need("rpmbuild", "rpm2cpio", "cpio")
-    [package] = tool(PACKAGING / "build-rpm", release, tmp_path, "--nodeps",
-                     env={**os.environ, "CUDA_HOME": helpers.config()["cuda"]}).split()
+    devel, package = sorted(tool(PACKAGING / "build-rpm", release, tmp_path / "rpm", "--nodeps", env={
+        **os.environ, "CUDA_HOME": helpers.config()["cuda"], "INIH": "/usr"}).split(), key=lambda name: "devel" not in name)
+    needs = tool("rpm", "-qp", "--requires", package)
+    assert "pkg-config" not in needs and "inih" not in needs
+    assert "autograph.pc" in tool("rpm", "-qpl", devel) and "modulefiles" in tool("rpm", "-qpl", package)
     root = tmp_path / "root"
     root.mkdir()
     tool("sh", "-c", f"rpm2cpio {package} | cpio -idm", cwd=root)
@@ -226,7 +230,7 @@ def test_recipes_are_well_formed():
         cuda_compiler_version="12.9")
     recipe = yaml.safe_load(text)
     assert recipe["package"]["version"] == VERSION and "cuda-version 12.9.*" in recipe["requirements"]["host"]
-    assert (PACKAGING / "conda" / recipe["source"]["path"]).resolve() == helpers.SOURCE
+    assert (PACKAGING / "conda" / recipe["source"][0]["path"]).resolve() == helpers.SOURCE
 
 
 def test_scripts_are_clean():

@@ -332,6 +332,7 @@ def test_a_bad_variable_keeps_what_the_file_said(ini):
     ("[graph]\nhot = 5", "trace.hot"),
     ("[hold]\nbound = 5", "hold.bound_us"),
     ("\nhot = 5", "trace.hot"),
+    ("[trace]\nfoo = 5", None), ("[trace]\nhto = 5", "trace.hot"),
     ("[trace]\nwholly_different = 5", None)])
 def test_an_unknown_key_and_what_was_meant(ini, line, meant):
     env = ini(line)

@@ -239,12 +239,15 @@ def test_options_and_where_they_come_from(tmp_path):
 @pytest.mark.parametrize("name,meant", [
     ("AUTOGRAPH_TRACE_HTO", "AUTOGRAPH_TRACE_HOT"), ("AUTOGRAPH_TRCAE_HOT", "AUTOGRAPH_TRACE_HOT"),
     ("AUTOGRAPH_REPROT", "AUTOGRAPH_REPORT"), ("AUTOGRAPH_DISBALE", "AUTOGRAPH_DISABLE"), ("AUTOGRAPH_CONFG", "AUTOGRAPH_CONFIG"),
+    ("AUTOGRAPH_DISABEL", "AUTOGRAPH_DISABLE"), ("AUTOGRAPH_HOT", "AUTOGRAPH_TRACE_HOT"), ("AUTOGRAPH_TRACE_FOO", ""),
     ("AUTOGRAPH_TRACE_UNLIKE_ANY", ""), ("AUTOGRAPH_VERBOSITY", None), ("AUTOGRAPH_OF_OTHERS", None)])
 def test_misspelt_variables(name, meant):
     """Those of other packages are left alone."""
     facts, _ = doctor(env={name: "1"})
     mistake = f"environment: there is no option {name}" + (f"; did you mean {meant}?" if meant else "")
     assert facts.get("mistake") == (None if meant is None else [f"{mistake}; it does not count"])
+    said = helpers.run([helpers.build_dir() / "tests/unit/probe", "options"], preload=False, sim=False, env={name: "1"}).stderr
+    assert said.split(": ", 1)[1:] == ([] if meant is None else [mistake.replace(";", ",") + "\n"]), "as the library says it"
 
 
 def test_names_of_files_are_shown_as_they_become(tmp_path):

@@ -54,11 +54,23 @@ def test_options_become_variables(tmp_path):
     assert env["AUTOGRAPH_REPORT"] == str(tmp_path / "r.json")
     assert environment_of("--config", "none")["AUTOGRAPH_CONFIG"] == ""
     assert environment_of("--report=stderr")["AUTOGRAPH_REPORT"] == "stderr"
+    for name in "-", "stdout":
+        env = environment_of(f"--report={name}", f"--trace={name}", cwd=tmp_path)
+        assert env["AUTOGRAPH_REPORT"] == env["AUTOGRAPH_TRACE_FILE"] == "/dev/stdout" and "AUTOGRAPH_RUN" not in env
 
 
 def test_a_set_report_is_above_the_one_in_the_environment():
     env = environment_of("--set", "report.file=/x", env={"AUTOGRAPH_REPORT": "/y"})
     assert env["AUTOGRAPH_REPORT"] == "/x"
+
+
+def test_a_report_on_standard_output(tmp_path):
+    plain = helpers.run(LOOP, preload=False).stdout.splitlines()[0]
+    for name in "-", "stdout":
+        done = autograph(f"--report={name}", *LOOP, cwd=tmp_path)
+        assert plain in done.stdout and done.stderr == "" and os.listdir(tmp_path) == []
+        data, _ = json.JSONDecoder().raw_decode(done.stdout[done.stdout.index("{"):])
+        assert data["ops"]["replayed"] > 100
 
 
 def test_only_the_users_own_percent_signs_are_special(tmp_path):
@@ -126,6 +138,8 @@ def test_its_locale(given):
     (["--config", "/no/such/file", "true"], "can be read"),
     (["--config", "/", "true"], "can be read"),
     (["--library", "/no/such.so", "true"], "build or install it"),
+    (["--library", "/etc/passwd", "true"], "/etc/passwd: is not libautograph.so"),
+    (["--library", helpers.sim_dir() / "libcuda.so.1", "true"], "is not libautograph.so; name that with --library"),
     (["--wrong", "true"], "--wrong"),
     (["--report=", "true"], "--report: the name is empty"),
     (["--report=/tmp", "true"], "'/tmp' is a directory: name a file"),
@@ -212,7 +226,8 @@ def test_shell_statuses(tmp_path):
     assert "there is no such program" in message(autograph("/no/such", status=127))
     assert "there is no such program" in message(autograph("no-such-program", status=127))
     assert "chmod +x" in message(autograph("/etc/passwd", status=126))
-    assert "is a directory" in message(autograph("/tmp/", status=126))
+    for name in "/tmp/", ".", "..":
+        assert f"{name}: is a directory" == message(autograph(name, status=126))
 
 
 def test_programs_that_take_no_library(tmp_path):
@@ -226,7 +241,9 @@ def test_programs_that_take_no_library(tmp_path):
     refused(commands.elf(tmp_path / "big", machine=21, order=">"), "ppc64")
     setuid = commands.elf(tmp_path / "setuid", interpreter="/lib64/ld-linux-x86-64.so.2")
     setuid.chmod(0o4755)
-    refused(setuid, f"LD_PRELOAD is ignored; start a copy, which has no such rights: cp {setuid} . && autograph ./setuid")
+    refused(setuid, f"LD_PRELOAD is ignored; start a copy, which has no such rights: cp {setuid} setuid && autograph ./setuid")
+    assert message(autograph("./setuid", cwd=tmp_path, status=2)).endswith(
+        "cp ./setuid setuid.copy && autograph ./setuid.copy")
     refused(setuid.rename(tmp_path / "sudo"), "let it start autograph: sudo autograph COMMAND")
 
 

@@ -74,7 +74,7 @@ def test_the_page_answers_in_ten_seconds(shown, tmp_path):
         ("900 ms", "873 to 927 ms; 30.0 % of the time without")]
     assert text.count("cudaMallocHost(&amp;buffer, bytes);") == text.count("pin the memory") == 1
     assert [part.split("<")[0] for part in others[:4]] == [
-        "Where the operations went", "What stands in the way", "Where these calls come from", "Timeline"]
+        "Where the operations went", "What stands in the way", "Where calls that end graphs come from", "Timeline"]
 
 
 def test_the_page_explains_its_words_colours_and_blanks(shown, tmp_path):

@@ -310,7 +310,7 @@ def test_advice_to_programs(tmp_path, word, code):
     """Steps that are regular but for what the word says; all of the last one is replayed."""
     autograph("--report=r", compiled.program("irregular"), word, 1, cwd=tmp_path)
     text = first_words(autograph("report", "r", cwd=tmp_path))
-    assert text.endswith(f" {code}") if code else "Next:" not in text
+    assert text.endswith(f" {code}" if code else "Next: Run it on a GPU.")
 
 
 # -- Terminal -----------------------------------------------------------------------
@@ -384,7 +384,7 @@ def test_a_report_of_the_second_format(shown):
     table = rows(found["What stands in the way"])
     assert [row[:3] for row in table if row[0] in ("50", "40", "10")] == [
         ["50", "9", "cuMemcpyHtoDAsync"], ["40", "20", "cuStreamSynchronize"], ["10", "1", "watchdog"]]
-    assert found["Where these calls come from"] == ["6  cuMemcpyHtoDAsync, from load + 0x34 in solver"]
+    assert found["Where calls that end graphs come from"] == ["6  cuMemcpyHtoDAsync, from load + 0x34 in solver"]
     assert rows(found["Regions"])[1] == ["step <b>", "10", "1.500", "500", "80.0 %"]
     assert "trace file /tmp/x, 2.5 MB, 3 records lost" in found["Run"]
 
@@ -446,7 +446,7 @@ def test_where_calls_come_from(tmp_path):
     """The function and line of the program, if it was built with -g."""
     sync = helpers.sample("sync-sim")
     autograph("--report", "--set", "report.callsites=1", sync, *LOOP[1:], cwd=tmp_path)
-    lines = sections(autograph("report", cwd=tmp_path, env={"COLUMNS": "300"}).stdout)["Where these calls come from"]
+    lines = sections(autograph("report", cwd=tmp_path, env={"COLUMNS": "300"}).stdout)["Where calls that end graphs come from"]
     waits = [line for line in lines if "cuStreamSynchronize" in line]
     assert waits
     if shutil.which("addr2line") and b".debug_info" in sync.read_bytes():
