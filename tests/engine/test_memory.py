@@ -75,6 +75,34 @@ def test_a_word_where_the_device_may_only_read():
         assert re.fullmatch(r"call (0|719), wait 719\n", done.stdout)
 
 
+LIVES_FOR_A_STEP = """
+#include "sim_test.h"
+
+int main(void)
+{
+    CUdeviceptr at;
+    start();
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    for (unsigned step = 0; step < 300; step++) {
+        OK(cuMemAllocAsync(&at, 128, s));
+        OK(cuMemsetD32Async(at, step, 32, s));
+        for (unsigned i = 0; i < 6; i++)
+            OK(launch_mix(at, 32, i, s));
+        OK(cuMemFreeAsync(at, s));
+        OK(cuStreamSynchronize(s));
+    }
+    return 0;
+}
+"""
+
+
+def test_a_graph_is_made_while_its_memory_lives():
+    """Behind the step there is no memory for the memset's node: its graph is made before the next free, at once."""
+    report = helpers.run_logged([compiled.text(LIVES_FOR_A_STEP)], env=helpers.HELD).report
+    assert report["traces"] == 1 and report["errors"] == 0 and report["eager_ops"]["graph_refused"] == 0
+    assert report["ops"]["replayed"] > 0.98 * report["ops"]["total"]
+
+
 def test_memory_of_another_kind():
     """The driver refuses it, and another graph is made: what repeats does not stay eager for ever."""
     plain = helpers.run_logged([compiled.program("memory_kinds")], preload=False, env={"AGSIM_DELAY_US": 0})

@@ -331,7 +331,7 @@ def test_kernel_that_waits_for_the_host_can_deadlock():
     assert done.returncode == -signal.SIGALRM
 
 
-@pytest.mark.parametrize("scenario", ["loading", "asking", "setting", "adding", "changing", "patching",
+@pytest.mark.parametrize("scenario", ["loading", "asking", "naming", "setting", "adding", "changing", "patching",
                                       "creating"])
 def test_a_kernel_is_loaded_while_another_waits(scenario):
     """Loading waits for running kernels, and so does creating many streams, or a node's first local memory:

@@ -98,22 +98,26 @@ OPENS = """
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 3);
+    CHECK(argc == 4);
+    if (strcmp(argv[3], "late") == 0)
+        start();
     void *library = dlopen(argv[1], RTLD_NOW | RTLD_DEEPBIND);
     CHECK(library);
     void *(*opens)(const char *) = (void *(*)(const char *))dlsym(library, "opens");
-    start();
+    if (strcmp(argv[3], "early") == 0)
+        start();
     CHECK(opens(argv[2]));
     return 0;
 }
 """
 
 
-def test_another_namespace_from_an_object_that_is_bound_deep(libraries, tmp_path):
-    """It is bound to the C library's dlmopen()."""
+@pytest.mark.parametrize("when", ["early", "late"])
+def test_another_namespace_from_an_object_that_is_bound_deep(libraries, tmp_path, when):
+    """It is bound to the C library's dlmopen(): before there is a driver, or by the symbol as it is then."""
     (tmp_path / "nested.c").write_text(NESTED)
     nested = shared(tmp_path / "libnested.so", tmp_path / "nested.c", "-ldl")
-    done = helpers.run_logged([compiled.text(OPENS), nested, libraries / "libasks.so"])
+    done = helpers.run_logged([compiled.text(OPENS), nested, libraries / "libasks.so", when])
     assert "dlmopen" in done.report["stopped"]
 
 

@@ -441,6 +441,18 @@ static void asking(void)
     OK(cuKernelGetFunction(&function, fresh_while_waiting(made(CU_STREAM_NON_BLOCKING))));
 }
 
+/* The function of another library has the name of one that is known. */
+static void naming(void)
+{
+    CUlibrary library;
+    CUmodule module;
+    CUfunction function;
+    OK(cuLibraryLoadData(&library, agsim_kernels_ptx, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuLibraryGetModule(&module, library));
+    (void)fresh_while_waiting(made(CU_STREAM_NON_BLOCKING));
+    OK(cuModuleGetFunction(&function, module, "ag_mix"));
+}
+
 static void setting(void)
 {
     CUkernel fresh = fresh_while_waiting(made(CU_STREAM_NON_BLOCKING));
@@ -593,6 +605,7 @@ int main(int argc, char **argv)
                {"loading", loading},
                {"asking", asking},
                {"asking_again", asking_again},
+               {"naming", naming},
                {"setting", setting},
                {"adding", adding},
                {"changing", changing},

@@ -89,6 +89,35 @@ def test_it_is_the_same_without_replays(tmp_path, name):
     assert held == content({"AUTOGRAPH_GRAPH_EXECS": 0}) and held
 
 
+COPIES_THAT_PASS = """
+#include "sim_test.h"
+
+int main(void)
+{
+    CUdeviceptr at;
+    uint32_t chance = 1;
+    start();
+    OK(cuMemAlloc(&at, 8192));
+    CUstream s = made(CU_STREAM_NON_BLOCKING);
+    for (unsigned i = 0; i < 2000; i++) {
+        chance = chance * 1664525u + 1013904223u;
+        OK(cuMemcpyDtoDAsync(at, at + 4096, 4 + 4 * (chance >> 24), s));
+    }
+    OK(cuStreamSynchronize(s));
+    return 0;
+}
+"""
+
+
+def test_copies_that_pass_are_in_it(tmp_path):
+    """Hardly two in a row come again, and so the recorder rests."""
+    file = tmp_path / "trace"
+    done = helpers.run_logged([compiled.text(COPIES_THAT_PASS)],
+                              env={"AUTOGRAPH_TRACE_FILE": file, "AUTOGRAPH_TRACE_MEMORY": 256, **helpers.OWN_SHAPES})
+    assert done.report["eager_ops"]["unwatched"] > 1000
+    assert [[op.sequence for op in ops] for ops in Trace(file).ops.values()] == [list(range(1, 2001))]
+
+
 def test_arguments_names_and_grids(tmp_path):
     """Of one kernel, as the simulated device executed it."""
     done, trace = traced(tmp_path, "scalars", LOOP)

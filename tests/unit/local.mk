@@ -3,8 +3,9 @@
 
 UNIT_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 
-check_PROGRAMS += tests/unit/probe tests/unit/test_helper tests/unit/test_trial tests/unit/test_fork tests/unit/test_function tests/unit/test_branches tests/unit/test_known tests/unit/test_orphans tests/unit/test_lock tests/unit/test_lock_membarrier tests/unit/test_log \
-	tests/unit/test_launch_model tests/unit/test_recorder tests/unit/test_shape tests/unit/test_trace tests/unit/test_trials
+check_PROGRAMS += tests/unit/probe tests/unit/test_helper tests/unit/test_trial tests/unit/test_fork tests/unit/test_function tests/unit/test_branches tests/unit/test_issuer tests/unit/test_known tests/unit/test_orphans tests/unit/test_lock tests/unit/test_lock_membarrier tests/unit/test_log \
+	tests/unit/test_launch_model tests/unit/test_recorder tests/unit/test_shape tests/unit/test_trace tests/unit/test_trials \
+	tests/unit/test_untracked tests/unit/test_variant
 
 tests_unit_probe_SOURCES = tests/unit/probe.c $(config_sources) $(observe_sources)
 tests_unit_probe_CPPFLAGS = $(UNIT_CPPFLAGS) $(AG_CONFIG_CPPFLAGS) $(INIH_CPPFLAGS)
@@ -27,6 +28,9 @@ tests_unit_test_function_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_branches_SOURCES = tests/unit/test_branches.c tests/unit/test.h src/engine/stream/branches.c src/engine/hot.c \
 	src/engine/base/lock.c src/observe/patience.c
 tests_unit_test_branches_CPPFLAGS = $(UNIT_CPPFLAGS)
+
+tests_unit_test_issuer_SOURCES = tests/unit/test_issuer.c tests/unit/test.h src/engine/stream/issuer.c src/engine/hot.c
+tests_unit_test_issuer_CPPFLAGS = $(UNIT_CPPFLAGS)
 
 tests_unit_test_orphans_SOURCES = tests/unit/test_orphans.c tests/unit/test.h src/engine/context/orphans.c src/engine/hot.c \
 	src/engine/base/thread.c
@@ -68,3 +72,9 @@ tests_unit_test_trace_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_trials_SOURCES = tests/unit/test_trials.c tests/unit/test.h src/engine/base/clock.c src/engine/hot.c \
 	src/engine/decide/trials.c
 tests_unit_test_trials_CPPFLAGS = $(UNIT_CPPFLAGS)
+
+tests_unit_test_untracked_SOURCES = tests/unit/test_untracked.c tests/unit/test.h src/engine/stream/untracked.c src/engine/hot.c
+tests_unit_test_untracked_CPPFLAGS = $(UNIT_CPPFLAGS)
+
+tests_unit_test_variant_SOURCES = tests/unit/test_variant.c tests/unit/test.h src/graph/variant.c src/trace/op.c
+tests_unit_test_variant_CPPFLAGS = $(UNIT_CPPFLAGS)

@@ -330,3 +330,21 @@ TEST(a_moment_that_lasts_is_ended)
     CHECK(ag_setting_errors == 0);
     ag_functions_sweep(retire());
 }
+
+/* Nothing has to be set, but a setter would come in between. */
+TEST(a_setter_waits_for_a_moment_that_is_sure)
+{
+    limit = 49152;
+    carveout = -1;
+    CHECK(number(3000) == 0 && sets(LIMIT, 2000));
+    struct ag_op op = {.layout = &learnt()->layout, .kind = AG_OP_KERNEL};
+    op.shape[AG_KERNEL_SHARED] = 1500;
+    op.shape[AG_KERNEL_FLAGS] = (uint32_t)number(1500) << AG_KERNEL_SETTING;
+    struct ag_moment moment;
+    ag_moment_open(&moment, &op, true);
+    CHECK(moment.function != NULL && ag_moment_close(&moment));
+    ag_moment_open(&moment, &op, true);
+    (void)sets(CARVEOUT, 50);
+    CHECK(!ag_moment_close(&moment) && carveout == 50);
+    ag_functions_sweep(retire());
+}
