@@ -7,6 +7,7 @@ config_sources = src/config/config.c src/config/config.h src/config/option.c src
 observe_sources = \
 	src/observe/account.h src/observe/callsite.c src/observe/callsite.h \
 	src/observe/counters.c src/observe/counters.h src/observe/reasons.def src/observe/futex.h \
+	src/observe/definitions.c src/observe/definitions.h \
 	src/observe/live.c src/observe/live.h \
 	src/observe/log.c src/observe/log.h \
 	src/observe/name.c src/observe/name.h \
@@ -14,7 +15,7 @@ observe_sources = \
 	src/observe/target.c src/observe/target.h \
 	src/observe/observer.c src/observe/observer.h src/observe/patience.c src/observe/patience.h src/observe/thread.c src/observe/thread.h \
 	src/observe/profile.c src/observe/profile.h \
-	src/observe/range.c src/observe/range.h \
+	src/observe/range.c src/observe/range.h src/observe/record.h \
 	src/observe/region.c src/observe/region.h \
 	src/observe/report.c src/observe/report.h src/observe/reportfile.c src/observe/reportfile.h \
 	src/observe/signal.c src/observe/signal.h \

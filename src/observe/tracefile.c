@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The trace file: rings, definitions, and writing them. */
+/* The trace file: rings, and writing them and the definitions. */
 #include "observe/tracefile.h"
 
 #include <errno.h>
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "observe/definitions.h"
 #include "observe/log.h"
 #include "observe/name.h"
 #include "observe/target.h"
@@ -42,17 +43,9 @@ struct chunk {
     uint64_t lost;
 };
 
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec now;
-    return clock_gettime(clock, &now) == 0
-               ? (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec
-               : 0;
-}
-
 uint64_t ag_tracefile_clock(void)
 {
-    return clock_ns(CLOCK_MONOTONIC);
+    return ag_record_clock(CLOCK_MONOTONIC);
 }
 
 /* -- Rings ------------------------------------------------------------------- */
@@ -122,16 +115,6 @@ static __attribute__((noinline)) struct ring *ring_make(void)
     return mine;
 }
 
-static void fill(struct ag_record *record, size_t size, unsigned type, unsigned sub, uint32_t id,
-                 uint64_t time)
-{
-    record->size = (uint16_t)size;
-    record->type = (uint8_t)type;
-    record->sub = (uint8_t)sub;
-    record->id = id;
-    record->time = time;
-}
-
 struct ag_record *ag_record_begin(unsigned type, unsigned sub, uint32_t id, uint64_t time,
                                   size_t words)
 {
@@ -151,14 +134,14 @@ struct ag_record *ag_record_begin(unsigned type, unsigned sub, uint32_t id, uint
         return NULL;
     }
     if (time == 0)
-        time = clock_ns(CLOCK_MONOTONIC);
+        time = ag_record_clock(CLOCK_MONOTONIC);
     if (pad) {
-        fill((struct ag_record *)(ring->data + at), pad, AG_RECORD_PAD, 0, 0, time);
+        ag_record_fill((struct ag_record *)(ring->data + at), pad, AG_RECORD_PAD, 0, 0, time);
         atomic_store_explicit(&ring->head, head + pad, memory_order_release);
         at = 0;
     }
     struct ag_record *record = (struct ag_record *)(ring->data + at);
-    fill(record, size, type, sub, id, time);
+    ag_record_fill(record, size, type, sub, id, time);
     if (size - sizeof *record > words * 8)
         record->word[words] = 0;
     return record;
@@ -168,76 +151,6 @@ void ag_record_end(const struct ag_record *record)
 {
     uint64_t head = atomic_load_explicit(&mine->head, memory_order_relaxed);
     atomic_store_explicit(&mine->head, head + record->size, memory_order_release);
-}
-
-/* -- Definitions ------------------------------------------------------------- */
-
-static pthread_mutex_t definitions_lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
-static struct buffer {
-    unsigned char *data;
-    size_t used, room;
-} definitions;
-
-enum {
-    STRINGS = 4096,      /* places for strings in the table; half of them are used at most */
-    LONGEST_NAME = 8192, /* bytes of a name; the rest is cut off */
-};
-static const char *strings[STRINGS]; /* open addressing; the number is the place, from 1 */
-static unsigned string_count;
-
-/* The lock is held. */
-static void define(unsigned type, unsigned sub, uint32_t id, const void *body, size_t size,
-                   const char *name)
-{
-    size_t length = name ? strnlen(name, LONGEST_NAME) : 0;
-    size_t total = (sizeof(struct ag_record) + size + (name ? length + 1 : 0) + 15) & ~(size_t)15;
-    if (total > AG_RECORD_MOST)
-        return;
-    if (definitions.used + total > definitions.room) {
-        size_t room = definitions.room ? definitions.room * 2 : 2 * AG_RECORD_MOST;
-        void *data = realloc(definitions.data, room);
-        if (data) {
-            definitions.data = data;
-            definitions.room = room;
-        }
-    }
-    if (definitions.used + total <= definitions.room) {
-        struct ag_record *record = (struct ag_record *)(definitions.data + definitions.used);
-        memset(record, 0, total);
-        fill(record, total, type, sub, id, clock_ns(CLOCK_MONOTONIC));
-        if (size)
-            memcpy(record->word, body, size);
-        if (name)
-            memcpy((char *)record->word + size, name, length);
-        definitions.used += total;
-    } else {
-        atomic_fetch_add(&lost_elsewhere, 1);
-    }
-}
-
-void ag_tracefile_define(unsigned type, unsigned sub, uint32_t id, const void *body, size_t size,
-                         const char *name)
-{
-    pthread_mutex_lock(&definitions_lock);
-    define(type, sub, id, body, size, name);
-    pthread_mutex_unlock(&definitions_lock);
-}
-
-uint32_t ag_tracefile_string(const char *name)
-{
-    pthread_mutex_lock(&definitions_lock);
-    unsigned place = ((uintptr_t)name >> 2) * 0x9e3779b1u % STRINGS;
-    while (strings[place] && strings[place] != name)
-        place = (place + 1) % STRINGS;
-    bool known = strings[place] != NULL;
-    bool kept = known || string_count < STRINGS / 2;
-    if (!known && kept) {
-        strings[place] = name;
-        string_count++;
-        define(AG_RECORD_STRING, 0, place + 1, NULL, 0, name);
-    }
-    pthread_mutex_unlock(&definitions_lock);
-    return kept ? place + 1 : 0;
 }
 
 /* -- The file ------------------------------------------------------------------ */
@@ -315,18 +228,14 @@ static bool drain_ring(struct ring *ring)
 /* Definitions stand before their first use: those taken after a ring was looked at are enough. */
 static bool drain(void)
 {
-    static struct buffer taken;
+    static struct ag_definitions taken;
     pthread_mutex_lock(&rings_lock);
     struct ring *first = rings;
     pthread_mutex_unlock(&rings_lock);
     for (struct ring *ring = first; ring; ring = ring->next)
         ring->seen = atomic_load_explicit(&ring->head, memory_order_acquire);
 
-    pthread_mutex_lock(&definitions_lock);
-    struct buffer swap = taken;
-    taken = definitions;
-    definitions = swap;
-    pthread_mutex_unlock(&definitions_lock);
+    ag_definitions_take(&taken);
     bool good = put_chunk(0, 0, taken.data, taken.used, END_ROOM);
     taken.used = 0;
 
@@ -337,7 +246,7 @@ static bool drain(void)
 
 static uint64_t lost_in_all(void)
 {
-    uint64_t sum = atomic_load(&lost_elsewhere);
+    uint64_t sum = atomic_load(&lost_elsewhere) + ag_definitions_lost();
     pthread_mutex_lock(&rings_lock);
     for (struct ring *ring = rings; ring; ring = ring->next)
         sum += atomic_load_explicit(&ring->lost, memory_order_relaxed);
@@ -373,7 +282,8 @@ static void finish(bool full)
             uint64_t room[sizeof(struct ag_record) / 8 + 2]; /* what is lost, and a zero */
         } end = {.room = {0}};
         end.record.word[0] = lost_in_all();
-        fill(&end.record, sizeof end, AG_RECORD_END, full, 0, clock_ns(CLOCK_MONOTONIC));
+        ag_record_fill(&end.record, sizeof end, AG_RECORD_END, full, 0,
+                       ag_record_clock(CLOCK_MONOTONIC));
         (void)put_chunk(0, 0, &end, sizeof end, 0); /* a failure is kept */
     }
     if (close(fd) != 0 && !atomic_load(&failure))
@@ -487,8 +397,8 @@ bool ag_tracefile_open(void)
     if (!*ag_opt.trace_file)
         return false;
     int saved = errno;
-    began = clock_ns(CLOCK_MONOTONIC);
-    began_wall = clock_ns(CLOCK_REALTIME);
+    began = ag_record_clock(CLOCK_MONOTONIC);
+    began_wall = ag_record_clock(CLOCK_REALTIME);
     limit = (uint64_t)ag_opt.trace_file_mb << 20;
     capacity = 64 << 10;
     while (capacity < (uint64_t)ag_opt.trace_buffer_kb << 10)

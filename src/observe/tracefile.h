@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "observe/record.h"
+
 /* Whether records are wanted now. Goes on once at most, and off for good. */
 extern _Atomic bool ag_tracefile_on;
 
@@ -28,34 +30,6 @@ extern _Atomic bool ag_tracefile_on;
         if (AG_NOTING())                                                                           \
             call;                                                                                  \
     } while (0)
-
-enum ag_record_type {
-    AG_RECORD_PAD,
-    AG_RECORD_STRING,
-    AG_RECORD_FUNCTION,
-    AG_RECORD_STREAM,
-    AG_RECORD_TRACE,
-    AG_RECORD_OP,
-    AG_RECORD_RETURN,
-    AG_RECORD_SUBMIT,
-    AG_RECORD_BARRIER,
-    AG_RECORD_ALLOC,
-    AG_RECORD_FREE,
-    AG_RECORD_REGION,
-    AG_RECORD_END,
-};
-
-/* What every record begins with; what follows is in 8-byte words. */
-struct ag_record {
-    uint16_t size; /* bytes, a multiple of 16 */
-    uint8_t type;
-    uint8_t sub;
-    uint32_t id;
-    uint64_t time; /* ns */
-    uint64_t word[];
-};
-
-enum { AG_RECORD_MOST = 65520, AG_RECORD_ARGUMENTS = 1024 };
 
 /*
  * Begins the file that the option trace.file names. False: there is none, since the
@@ -98,13 +72,6 @@ static inline uint64_t ag_tracefile_now(void)
 struct ag_record *ag_record_begin(unsigned type, unsigned sub, uint32_t id, uint64_t time,
                                   size_t words);
 void ag_record_end(const struct ag_record *record);
-
-/* Writes a definition: `size` bytes, then `name` with its zero unless that is NULL. */
-void ag_tracefile_define(unsigned type, unsigned sub, uint32_t id, const void *body, size_t size,
-                         const char *name);
-
-/* The number of a string in this file; a name is kept by its address: a constant one. */
-uint32_t ag_tracefile_string(const char *name);
 
 /* What became of the file: its name (empty: none was written), its bytes, the records lost, and
    the error that ended it (0: none). */

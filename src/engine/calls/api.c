@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "engine/order/barrier.h"
 #include "engine/tell/account.h"
+#include "observe/definitions.h"
 #include "observe/region.h"
 
 int autograph_version(void)
@@ -113,7 +114,7 @@ static void note(const char *name, bool end)
 {
     if (name == NULL)
         return;
-    uint32_t string = ag_tracefile_string(name);
+    uint32_t string = ag_define_string(name);
     struct ag_record *record = ag_record_begin(AG_RECORD_REGION, end, string, 0, 0);
     if (record != NULL)
         ag_record_end(record);

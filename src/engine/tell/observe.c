@@ -9,6 +9,7 @@
 #include "engine/stream/eager.h"
 #include "graph/function.h"
 #include "graph/node.h"
+#include "observe/definitions.h"
 
 /* -- Functions ---------------------------------------------------------------- */
 
@@ -57,8 +58,8 @@ static void define(const struct known *known, const char *name)
         body[4 + 2 * i] = layout->field[i].offset;
         body[5 + 2 * i] = layout->field[i].size;
     }
-    ag_tracefile_define(AG_RECORD_FUNCTION, layout->size != 0, known->number, body,
-                        16 + 8 * layout->count, name != NULL ? name : "");
+    ag_define(AG_RECORD_FUNCTION, layout->size != 0, known->number, body, 16 + 8 * layout->count,
+              name != NULL ? name : "");
 }
 
 /*
@@ -358,8 +359,7 @@ void ag_observe_return(CUresult result)
 void ag_note_stream(const struct ag_stream *stream)
 {
     const uint64_t body[] = {(uintptr_t)stream->id.handle, (uintptr_t)stream->id.context->ctx};
-    ag_tracefile_define(AG_RECORD_STREAM, stream->id.kind, stream->id.number, body, sizeof body,
-                        NULL);
+    ag_define(AG_RECORD_STREAM, stream->id.kind, stream->id.number, body, sizeof body, NULL);
 }
 
 void ag_note_trace(const struct ag_stream *stream, const struct ag_trace *trace)
@@ -374,7 +374,7 @@ void ag_note_trace(const struct ag_stream *stream, const struct ag_trace *trace)
         body[2 + 2 * i] = reads ? AG_OP_COPY : op->kind;
         body[3 + 2 * i] = known != NULL ? known->number : 0;
     }
-    ag_tracefile_define(AG_RECORD_TRACE, 0, trace->number, body, 8 + 8 * trace->length, NULL);
+    ag_define(AG_RECORD_TRACE, 0, trace->number, body, 8 + 8 * trace->length, NULL);
 }
 
 void ag_note_submit(struct ag_stream *stream, uint32_t replayed, enum ag_reason reason,
@@ -399,7 +399,7 @@ void ag_note_submit(struct ag_stream *stream, uint32_t replayed, enum ag_reason 
 
 void ag_observe_barrier(const char *name, uint64_t began)
 {
-    uint32_t string = ag_tracefile_string(name);
+    uint32_t string = ag_define_string(name);
     struct ag_record *record = ag_record_begin(AG_RECORD_BARRIER, 0, string, began, 1);
     if (record == NULL)
         return;
