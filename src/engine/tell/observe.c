@@ -302,11 +302,16 @@ void ag_note_copy(const struct ag_stream *stream, const struct ag_copy_call *cal
                p->srcMemoryType);
 }
 
+void ag_note_no_op(void)
+{
+    ag_observe_barrier(ag_cause, 0);
+    last.sequence = NO_OP;
+}
+
 void ag_note_read(const struct ag_stream *stream, const struct ag_read_call *call)
 {
     if (stream == NULL) {
-        ag_observe_barrier(ag_cause, 0);
-        last.sequence = NO_OP;
+        ag_note_no_op();
         return;
     }
     NOTE_WORDS(stream, AG_OP_COPY, (uintptr_t)call->dst, call->src, call->bytes, 1, 1, 0, 0,

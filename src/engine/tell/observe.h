@@ -22,6 +22,10 @@ void ag_note_value(const struct ag_stream *stream, const struct ag_value_call *c
 void ag_note_read(const struct ag_stream *stream,
                   const struct ag_read_call *call); /* a barrier where `stream` is NULL */
 
+/* The call under way is a barrier in the trace file: its stream is not tracked. It has no RETURN.
+ */
+void ag_note_no_op(void);
+
 /* Why the op that was told of last is not held, where its stream does not know: for its RETURN. */
 void ag_note_why(enum ag_why why);
 
