@@ -89,6 +89,12 @@ def preloads(*libraries):
     return ":".join(str(library) for library in (sanitizer_runtime(), *libraries) if library)
 
 
+def reasons(kind):
+    """{word: sentence} of src/observe/reasons.def: why held ops were given up ("REASON"), or not held ("WHY")."""
+    text = (SOURCE / "src/observe/reasons.def").read_text()
+    return dict(re.findall(rf'^AG_{kind}\(\w+,\s*"(\w+)",\s*"([^"]+)"\)$', text, flags=re.M))
+
+
 # -- Running programs -----------------------------------------------------------
 
 # No duels, and graphs need not pay: the simulated driver launches as fast as it replays.

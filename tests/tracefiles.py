@@ -34,22 +34,22 @@ class Writer:
     def stream(self, number, kind=1):
         return self.record(3, kind, number, struct.pack("<QQ", 0x5000 + number, 1), thread=0)
 
-    # took (ns): the op is eager and this is what its call took; None: it is held.
+    # took (ns): the op is eager and this is what its call took; None: it is held. `why`: it is eager.
     def kernel(self, function, arguments=b"", stream=1, grid=(1, 1, 1), took=900, thread=7,
-               result=0):
+               result=0, why=0):
         body = struct.pack("<8I", *grid, 128, 1, 1, 0, 0)
-        return self.op(KERNEL, function, body, arguments, stream, took, thread, result)
+        return self.op(KERNEL, function, body, arguments, stream, took, thread, result, why)
 
     def other(self, kind, *words, stream=1, took=900, thread=7):
         return self.op(kind, 0, b"", struct.pack(f"<{len(words)}Q", *words), stream, took, thread)
 
-    def op(self, kind, function, shape, arguments, stream, took, thread, result=0):
-        sequence = self.sequences[stream] = self.sequences.get(stream, 0) + 1
+    def op(self, kind, function, shape, arguments, stream, took, thread, result=0, why=0):
+        sequence = self.sequences[stream] = self.sequences.get(stream, 0) + 1 if stream else 0
         self.record(5, kind, stream, struct.pack("<QIIQ", sequence, function, len(arguments), 1)
                     + shape + arguments, thread)
         if took is not None:
             self.time += took - 1000
-            self.record(6, 0, stream, struct.pack("<QQ", sequence, result), thread)
+            self.record(6, why, stream, struct.pack("<QQ", sequence, result), thread)
         return self
 
     def submit(self, held, replayed, trace=1, reason=0, stream=1, patches=0, took=500):

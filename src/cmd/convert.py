@@ -3,6 +3,7 @@
 import json
 import sys
 
+import reasons
 import tracefile
 from common import (CHROME, OK, UNUSABLE, Failure, Parser, destination, fitted, plural, printable, shortened, warn, width,
                     wrapped)
@@ -29,8 +30,7 @@ def text_events(trace, stream, room):
             parts.append(f"launch of graph {s.trace}: {plural(s.replayed, 'operation')}, "
                          f"{s.patches} patched")
         if eager:
-            parts.append(f"{plural(eager, 'operation')} one by one: "
-                         f"{tracefile.name_of(tracefile.REASONS, s.reason)}")
+            parts.append(f"{plural(eager, 'operation')} one by one: {reasons.words(s.word())}")
         yield s.time, s.thread, s.stream, "-- " + "; ".join(parts or ["nothing submitted"])
     if stream is not None:
         return
@@ -44,12 +44,20 @@ def text_events(trace, stream, room):
         yield r.time, r.thread, "", f"{'<<' if r.ends else '>>'} {trace.string(r.name)}"
 
 
+def meanings(trace, stream):
+    """A line for each reason that is in the text, which has a few words of it."""
+    told = [e for e in (*trace.ops, *trace.submits) if stream in (None, e.stream)]
+    return [f"{reasons.words(word)}: {reasons.sentence(word)}" for word in sorted({e.word() for e in told})
+            if reasons.sentence(word)]
+
+
 def write_text(trace, stream, out):
     """A line for each event; where a terminal shows them, of the terminal's width."""
     room = width() - 31 if out.isatty() else None
     title = (f"# {printable(trace.path)}: process {trace.process}, library {printable(trace.library)}, "
              f"{trace.operations()}")
-    out.write("".join(f"{line}\n" for line in (wrapped(title, "# ") if room else [title])))
+    for head in (title, *(f"# {line}" for line in meanings(trace, stream))):
+        out.write("".join(f"{line}\n" for line in (wrapped(head, "# ") if room else [head])))
     out.write(f"# {'ms':>11} {'thread':>8} {'stream':>6}\n")
     for time, thread, number, text in sorted(text_events(trace, stream, room), key=lambda e: e[0]):
         if stream is None or number == stream:
@@ -96,6 +104,11 @@ def submissions(trace):
         yield s, since
 
 
+def why(told):
+    """What the reason of an op or a submission means, as arguments of an event."""
+    return {"why": reasons.sentence(told.word())} if reasons.sentence(told.word()) else {}
+
+
 def chrome_events(trace):
     def event(phase, name, category, time, track, took=None, **arguments):
         e = {"ph": phase, "name": printable(name), "cat": category, "pid": trace.process,
@@ -115,19 +128,18 @@ def chrome_events(trace):
         yield {"ph": "M", "name": "thread_name", "pid": trace.process, "tid": track,
                "args": {"name": name}}
     for op in trace.ops:
-        arguments = {"stream": op.stream, "sequence": op.sequence, "how": trace.how(op)}
+        arguments = {"stream": op.stream, "sequence": op.sequence, "how": trace.how(op), **why(op)}
         if op.submit is not None:
             yield event("i", trace.what(op), "held", op.time, op.thread, **arguments)
         else:
             yield event("X", trace.what(op), "eager", op.time, op.thread, op.took or 0, **arguments)
     for s, since in submissions(trace):
-        reason = tracefile.name_of(tracefile.REASONS, s.reason)
         track = tracks[s.stream]
         if since is not None:  # 1 ns less: who rounds both times down shall see no overlap
             yield event("X", "hold", "hold", since, track, max(s.time - since - 1, 0), operations=s.held)
-        yield event("X", f"launch of graph {s.trace}" if s.replayed else f"one by one: {reason}",
+        yield event("X", f"launch of graph {s.trace}" if s.replayed else f"one by one: {reasons.words(s.word())}",
                     "submit", s.time, track, s.took, held=s.held, replayed=s.replayed,
-                    patches=s.patches, reason=reason)
+                    patches=s.patches, reason=s.word(), **why(s))
     for b in trace.barriers:
         yield event("X", trace.string(b.name), "barrier", b.time, b.thread, b.took)
     for r in trace.regions:

@@ -21,3 +21,12 @@ NOBODY = ("pending", "not_repeated", "first_rounds", "trials", "unwatched", "unf
 def sentence(word):
     """What the word means; "" for none, or one of a newer library."""
     return GIVEN_UP.get(word) or NOT_HELD.get(word) or ""
+
+
+def words(word):
+    return word.replace("_", " ")
+
+
+def explained(text, word):
+    """The text, with what the word means behind it."""
+    return f"{text} ({sentence(word)})" if sentence(word) else text

@@ -2,7 +2,7 @@
 """The timeline of a trace file, as HTML for the report's page."""
 import html
 
-import tracefile
+import reasons
 from common import duration, plural, printable
 
 WIDTH, HIGH, LOW, COLUMNS = 1000, 38, 13, 300  # of a drawing: units; of it, columns
@@ -78,12 +78,13 @@ def moment(trace, most=160):
 
     for n in sorted({op.stream for op in ops})[:8]:
         lanes.append(lane(f"stream {n}", LOW, [
-            box(op.time, op.took or 0, class_of(op), f"{trace.what(op)}: {trace.how(op)}")
+            box(op.time, op.took or 0, class_of(op),
+                f"{trace.what(op)}: {reasons.explained(trace.how(op), op.word())}")
             for op in ops if op.stream == n]))
         lanes.append(lane("submitted", LOW, [
             box(s.time, s.took, "good" if s.replayed else "held",
                 f"{plural(s.replayed, 'operation')} by graph {s.trace}, {s.patches} patched, "
-                f"{s.held - s.replayed} one by one: {tracefile.name_of(tracefile.REASONS, s.reason)}")
+                f"{s.held - s.replayed} one by one: {reasons.explained(reasons.words(s.word()), s.word())}")
             for s in trace.submits if s.stream == n and begin <= s.time <= end]))
     lanes.append(lane("calls", LOW, [box(b.time, b.took, "call", trace.string(b.name))
                                      for b in trace.barriers if begin <= b.time <= end]))

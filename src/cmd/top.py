@@ -7,16 +7,16 @@ import struct
 import sys
 import time
 
-from common import OK, Failure, Parser, fitted, noun, number, plural, printable, share
-from tracefile import REASONS
+import reasons
+from common import OK, Failure, Parser, fitted, number, plural, printable, share
 
-LAYOUT = struct.Struct("<8sIIQQQQ11Q16Q64s256s")
+LAYOUT = struct.Struct("<8sIIQQQQ11Q128x64s256s8x16Q64Q")
+NAMESPACE = struct.Struct("<Q"), 584  # and where it stands
 COUNTERS = ("ops", "replayed", "replays", "patches", "updates", "traces", "side_exits", "errors",
             "streams", "bytes", "lost")
-Sample = collections.namedtuple("Sample", "start now program region flushes " + " ".join(COUNTERS))
-
-
-NAMESPACE = struct.Struct("<Q"), LAYOUT.size  # and where it stands
+Sample = collections.namedtuple("Sample", "start now program region eager " + " ".join(COUNTERS))
+# By place in `eager`: of ops that were held, in 16 places, then of those that were not. None: there is no such reason.
+WORDS = (*reasons.GIVEN_UP, *[None] * (16 - len(reasons.GIVEN_UP)), None, *[*reasons.NOT_HELD][1:])
 
 
 def named(pid):
@@ -87,8 +87,8 @@ def read(file, path):
         file.seek(16)
         sequence, = struct.unpack("<Q", file.read(8))
         if sequence == values[3] and sequence % 2 == 0:
-            region, program = (v.split(b"\0", 1)[0].decode("utf-8", "replace") for v in values[-2:])
-            return Sample(values[5], values[6], program, region, values[18:34], *values[7:18])
+            region, program = (v.split(b"\0", 1)[0].decode("utf-8", "replace") for v in values[18:20])
+            return Sample(values[5], values[6], program, region, values[20:], *values[7:18])
         time.sleep(0.001)
     raise Failure(f"{path}: changes all the time; is it the library that writes it?")
 
@@ -96,7 +96,7 @@ def read(file, path):
 def show(pid, now, before):
     """Lines about a sample, and about what came since the one before."""
     since = (now.now - before.now) / 1e9 if before else (now.now - now.start) / 1e9
-    base = before or now._replace(flushes=(0,) * 16, **dict.fromkeys(COUNTERS, 0))
+    base = before or now._replace(eager=(0,) * len(now.eager), **dict.fromkeys(COUNTERS, 0))
 
     def rate(name):
         return (getattr(now, name) - getattr(base, name)) / since if since > 0 else 0
@@ -114,9 +114,10 @@ def show(pid, now, before):
              f"{'errors':<15}{now.errors:>14,}"]
     if now.bytes:
         lines.append(f"trace file {now.bytes / 1e6:>12,.1f} MB, {plural(now.lost, 'record')} lost")
-    flushes = sorted(((now.flushes[i] - base.flushes[i], name) for i, name in enumerate(REASONS)),
-                     reverse=True)
-    lines += [f"  {name:<15} {n:>8,} {noun(n, 'flush')}" for n, name in flushes[:5] if n]
+    most = sorted(((n - b, word) for n, b, word in zip(now.eager, base.eager, WORDS) if word and n > b), reverse=True)
+    if most:
+        lines.append("not replayed, by reason" + (", now" if before else ""))
+    lines += [f"  {n:>12,}  {reasons.words(word)}: {reasons.sentence(word)}" for n, word in most[:5]]
     return lines
 
 

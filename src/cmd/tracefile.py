@@ -13,12 +13,11 @@ CHUNK_MAGIC = 0x4b434741
 STRING, FUNCTION, STREAM, TRACE, OP, RETURN, SUBMIT, BARRIER, ALLOC, FREE, REGION, END = range(1, 13)
 KINDS = ("kernel", "memset", "copy", "record", "wait", "value")
 STREAM_KINDS = ("blocking", "non-blocking", "legacy default", "per-thread default")
-REASONS = ("side_exit", "stream_barrier", "host_wait", "barrier", "legacy_order", "watchdog",
-           "event", "capture", "destroy", "attributes", "failure", "exit", "request",
-           "shared_queue", "sequence_end")
+REASONS, WHY = tuple(reasons.GIVEN_UP), tuple(reasons.NOT_HELD)
+HELD = 0  # in WHY
 KERNEL, MEMSET, COPY, EVENT_RECORD, WAIT, VALUE = range(6)
 HOST = 1  # CU_MEMORYTYPE_HOST
-TO_HOST = list(reasons.NOT_HELD).index("to_host")  # why an op was not held
+TO_HOST = WHY.index("to_host")  # why an op was not held
 HELD_MOST = 1 << 16  # ops in one submission; the library has 128 at most
 
 
@@ -34,14 +33,24 @@ class Function:
 
 
 class Op:
-    """An op: `submit` is None while its own call submitted it (eager), else what did."""
+    """An op: `submit` is None while its own call submitted it (eager), else what did; `why`: of an eager op."""
     __slots__ = ("time", "thread", "stream", "sequence", "kind", "function", "bytes",
                  "shape", "arguments", "took", "result", "why", "submit", "replayed")
+
+    def word(self):
+        """The word in reasons.def that says why the op was not replayed; "": it was, or the file does not say."""
+        if self.submit is not None:
+            return "" if self.replayed else self.submit.word()
+        return "" if self.why == HELD else name_of(WHY, self.why)
 
 
 class Submit:
     __slots__ = ("time", "thread", "stream", "last", "held", "replayed", "trace", "patches", "took",
                  "reason")
+
+    def word(self):
+        """The word in reasons.def that says what ended the hold."""
+        return name_of(REASONS, self.reason)
 
 
 class Barrier:
@@ -66,6 +75,7 @@ class Trace:
         self.ops, self.submits, self.barriers, self.memory, self.regions = [], [], [], [], []
         self.flaws, self.end, self.lost = [], None, 0
         self._waiting = {}  # (stream, sequence) of an op whose RETURN is to come
+        self._unknown = {}  # by thread: its last op in a stream that is not known
         self._lost_by_thread = {}
         self._same = {}
         try:
@@ -153,9 +163,12 @@ class Trace:
             op.shape = self._one(struct.unpack_from("<8I", data, at))
             at += 32
         op.arguments = self._one(data[at:min(end, at + op.bytes)])
-        op.took = op.result = op.why = op.submit = None
+        op.took = op.result = op.submit = None
+        op.why = HELD
         op.replayed = False
         self.ops.append(op)
+        if not number:
+            self._unknown[thread] = op
 
     def _one(self, value):
         """One object for values that are equal: most ops come again and again."""
@@ -165,7 +178,11 @@ class Trace:
 
     def _return(self, data, at, end, thread, sub, number, time):
         sequence, result = struct.unpack_from("<QQ", data, at)
-        self._waiting[number, sequence, thread] = (time, result, sub)
+        if number:
+            self._waiting[number, sequence, thread] = (time, result, sub)
+        elif thread in self._unknown:  # its ops have no numbers
+            op = self._unknown.pop(thread)
+            op.took, op.result, op.why = time - op.time, result, sub
 
     def _submit(self, data, at, end, thread, sub, number, time):
         submit = Submit()
@@ -214,7 +231,7 @@ class Trace:
         for op in self.ops:
             done = self._waiting.pop((op.stream, op.sequence, op.thread), None)
             if done and op.stream:
-                op.took, op.result, op.why = done[0] - op.time, *done[1:]
+                op.took, op.result, op.why = done[0] - op.time, done[1], done[2]
         for submit in self.submits:
             first = submit.last - submit.held + 1
             for i in range(submit.held):
@@ -276,7 +293,7 @@ class Trace:
     def size(self):
         """(operations, copies to the host that are none): as a report counts, that is where no graph may have them.
         Files of older libraries do not say of an eager one."""
-        alone = sum(not op.replayed and self.reads(op) and (op.submit is not None or op.why in (None, 0, TO_HOST))
+        alone = sum(not op.replayed and self.reads(op) and (op.submit is not None or op.why in (HELD, TO_HOST))
                     for op in self.ops)
         return len(self.ops) - alone, alone
 
@@ -286,13 +303,15 @@ class Trace:
         return plural(ops, "operation") + where + (
             f", and {alone:,} {'copy' if alone == 1 else 'copies'} to the host" if alone else "")
 
-    def how(self, op):
+    @staticmethod
+    def how(op):
         """How an op was submitted, in words."""
-        if op.submit is None:
-            return "eager" + (f", failed with {op.result}" if op.result else "")
+        why = reasons.words(op.word())
         if op.replayed:
             return f"replayed, graph {op.submit.trace}"
-        return f"held, then {name_of(REASONS, op.submit.reason)}"
+        if op.submit is not None:
+            return f"held, then {why}"
+        return "eager" + (f", {why}" if why else "") + (f", failed with {op.result}" if op.result else "")
 
 
 def trim(three):

@@ -7,6 +7,7 @@ import re
 import reasons
 from advice import POOL, advice, default, holds_back
 from common import duration, plural, share
+from reasons import words
 
 MEASURED = "H200"  # the GPU whose costs the library estimates with
 SIMULATED = "Simulated"
@@ -113,10 +114,6 @@ def options(data):
 def name_of(function):
     """A driver function as its documentation names it."""
     return re.sub(r"(_v\d+)?(_ptsz|_ptds)?$", "", function)
-
-
-def words(name):
-    return name.replace("_", " ")
 
 
 def says_all(data):

@@ -21,8 +21,10 @@
 enum {
     FILE_BYTES = 4096, /* one page, of a fixed size: readers map it */
     FLUSHES = 16,      /* places for reasons in the file's format; some are left for new ones */
+    WHYS = 64,         /* likewise */
 };
-_Static_assert((int)AG_REASON_COUNT <= FLUSHES, "there is a place for each reason");
+_Static_assert((int)AG_REASON_COUNT <= FLUSHES && (int)AG_WHY_COUNT <= WHYS,
+               "there is a place for each reason");
 
 struct live {
     char magic[8];
@@ -35,8 +37,10 @@ struct live {
     char region[64];
     char program[256];
     uint64_t namespace; /* in which `pid` counts */
+    uint64_t given_up[FLUSHES], eager[WHYS];
 };
-_Static_assert(offsetof(struct live, namespace) == 584 && sizeof(struct live) <= FILE_BYTES,
+_Static_assert(offsetof(struct live, namespace) == 584 && offsetof(struct live, given_up) == 592 &&
+                   offsetof(struct live, eager) == 720 && sizeof(struct live) <= FILE_BYTES,
                "as documented");
 
 /* The name by which the file is found, and one that no living process has besides: in containers
@@ -180,6 +184,8 @@ void ag_live_update(const struct ag_counters *c, uint64_t streams, uint64_t trac
     live->trace_bytes = trace_bytes;
     live->trace_lost = trace_lost;
     memcpy(live->flushes, c->flushes, sizeof c->flushes);
+    memcpy(live->given_up, c->given_up, sizeof c->given_up);
+    memcpy(live->eager, c->eager, sizeof c->eager);
     memset(live->region, 0, sizeof live->region);
     if (region)
         memcpy(live->region, region, strnlen(region, sizeof live->region - 1));

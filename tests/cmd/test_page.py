@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+import helpers
 import tracefiles
 from commands import message
 from test_report_command import DUEL, NOTHING, first_format, second_format, shown, third_format  # noqa: F401
@@ -111,6 +112,17 @@ def test_the_page_of_a_run_that_did_nothing(shown, tmp_path):
     text = (tmp_path / "p").read_text()
     assert "launched nothing that the library could see" in text and "autograph doctor ./app" in text
     assert "Nothing was launched." in text and "Timeline" not in text
+
+
+def test_the_timeline_says_why_an_op_was_eager(shown, tmp_path):
+    """On hover, in a sentence: also why held ops went out."""
+    eager, held = helpers.reasons("WHY"), helpers.reasons("REASON")
+    w = tracefiles.Writer(pid=77).function(1, "k").stream(1).kernel(1, why=[*eager].index("pageable"))
+    w.kernel(1, took=None).submit(1, 0, reason=[*held].index("host_wait")).kernel(1).end().write(tmp_path / "t")
+    shown(third_format(), "--html", tmp_path / "p", "--trace", tmp_path / "t")
+    text = html.unescape((tmp_path / "p").read_text())
+    assert f"eager, pageable ({eager['pageable']})" in text
+    assert text.count(f"host wait ({held['host_wait']})") == 2
 
 
 def test_the_page_finds_the_reports_own_trace(shown, tmp_path):

@@ -24,10 +24,10 @@ def live():
     process = subprocess.Popen(["sleep", "1000"])
     path = f"/dev/shm/autograph.{os.getuid()}.{process.pid}"
 
-    def write(version=1, magic=b"AGLIVE\n\0", sequence=2, size=4096):
+    def write(version=1, magic=b"AGLIVE\n\0", sequence=2, size=4096, given_up=40, why=(7, 900, 2, 0, 1, 3, 4)):
         counters = [5000, 4000, 100, 7, 1, 3, 2, 0, 4, 0, 0]
-        data = struct.pack("<8sIIQQQQ11Q16Q64s256s", magic, version, process.pid, sequence, 0,
-                           10**9, 3 * 10**9, *counters, 9, *[0] * 15, b"a region", b"/opt/solver")
+        data = struct.pack("<8sIIQQQQ11Q16Q64s256sQ16Q64Q", magic, version, process.pid, sequence, 0, 10**9, 3 * 10**9,
+                           *counters, 9, *[0] * 15, b"a region", b"/opt/solver", 0, given_up, *[0] * 15, *why, *[0] * (64 - len(why)))
         with open(path, "wb") as file:
             file.write((data + bytes(4096))[:size])
         return process.pid
@@ -40,11 +40,20 @@ def live():
 
 def test_top(live):
     pid = live()
-    lines = autograph("top", "--once", pid).stdout.splitlines()
+    lines = autograph("top", "--once", pid, env=commands.WIDE).stdout.splitlines()
     assert lines[0] == f"/opt/solver (process {pid}), 2 s, 4 streams, in a region"
     assert lines[1].split() == ["operations", "5,000", "2,500/s"]
     assert lines[2].split() == ["replayed", "4,000", "2,000/s", "80.0", "%"]
-    assert lines[-1].split() == ["side_exit", "9", "flushes"]
+    assert lines[7:10] == ["not replayed, by reason",
+                           "           900  not repeated: it came too seldom for a graph, as before and behind a loop",
+                           "            40  side exit: the program left the trace"]
+    assert [line.split()[0] for line in lines[10:]] == ["4", "3", "2"], "five reasons; what is held is none"
+
+
+def test_top_without_reasons(live):
+    """Nothing was eager, or the library is older."""
+    pid = live(given_up=0, why=(7,))
+    assert "reason" not in autograph("top", "--once", pid).stdout
 
 
 def test_top_ends_with_the_process(live):

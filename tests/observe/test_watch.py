@@ -106,6 +106,11 @@ def test_the_last_counters_are_those_of_the_report(tmp_path):
         assert numbers[name] == report[name], name
     assert list(struct.unpack_from("<16Q", data, 136))[:len(report["flushes"])] == \
         list(report["flushes"].values())
+    given_up, eager = (struct.unpack_from(form, data, at) for form, at in (("<16Q", 592), ("<64Q", 720)))
+    words = list(report["eager_ops"])
+    held = words.index(next(iter(report["flushes"])))  # where those begin that tell of held ops
+    assert dict(zip(words, (*eager[:held], *given_up))) == report["eager_ops"]
+    assert sum(eager) + sum(given_up) == report["ops"]["eager"]
     assert numbers["trace_bytes"] == report["trace_file"]["bytes"] == (tmp_path / "trace").stat().st_size
 
 

@@ -9,6 +9,7 @@ import pytest
 import compiled
 import helpers
 from commands import PLURAL_OF_ONE, WIDE, autograph, message, script
+from helpers import reasons
 from tracefiles import COPY, EVENT_RECORD, MEMSET, VALUE, WAIT, Writer, example, pointer
 
 
@@ -17,7 +18,7 @@ from tracefiles import COPY, EVENT_RECORD, MEMSET, VALUE, WAIT, Writer, example,
 def text(path, *options, status=0):
     lines = autograph("trace", path, *options, status=status).stdout.splitlines()
     assert lines[0].startswith("# ") and lines[1].startswith("# ")
-    return [re.split(r"\s+", line.strip(), maxsplit=1)[1] for line in lines[2:]]
+    return [re.split(r"\s+", line.strip(), maxsplit=1)[1] for line in lines if not line.startswith("# ")]
 
 
 def test_text(tmp_path):
@@ -33,6 +34,44 @@ def test_text(tmp_path):
     assert lines[-4:] == ["7      2 mix<<<1,128>>>  [eager]",
                           "7      2 absorb<<<1,128>>>  [held, then watchdog]",
                           "7      2 -- 1 operation one by one: watchdog", "7        << a region"]
+
+
+NOT_REPEATED, TRIALS, PAGEABLE, NEWER = (*map([*reasons("WHY")].index, ["not_repeated", "trials", "pageable"]), 250)
+
+
+def told(path):
+    """The reasons that the text explains, {words: meaning}, and how each op was submitted."""
+    lines = autograph("trace", path).stdout.splitlines()
+    return (dict(line[2:].split(": ", 1) for line in lines[1:] if re.match(r"# [\w ]+: ", line)),
+            [line.partition("  [")[2][:-1] for line in lines if line.endswith("]")])
+
+
+def test_why_ops_were_eager(tmp_path):
+    """A sentence for each reason stands once, above all."""
+    w = Writer().function(1, "k").stream(1)
+    for why in (NOT_REPEATED, TRIALS, PAGEABLE, NEWER, 0):
+        w.kernel(1, why=why)
+    w.kernel(1, why=TRIALS, result=719).kernel(1, took=None).submit(1, 0, reason=2).end()
+    assert told(w.write(tmp_path / "t")) == (
+        {words: reasons(kind)[words.replace(" ", "_")] for kind, words in
+         [("WHY", "not repeated"), ("WHY", "pageable"), ("WHY", "trials"), ("REASON", "host wait")]},
+        ["eager, not repeated", "eager, trials", "eager, pageable", "eager, unknown 250", "eager",
+         "eager, trials, failed with 719", "held, then host wait"])
+
+
+def test_why_ops_of_streams_that_are_not_followed_were_eager(tmp_path):
+    """They have no numbers. Another thread's op is not meant."""
+    w = Writer().function(1, "k")
+    w.kernel(1, stream=0, why=PAGEABLE, took=2000).kernel(1, stream=0, took=None, thread=8)
+    w.record(6, TRIALS, 0, struct.pack("<QQ", 0, 0), 7).end()
+    assert told(w.write(tmp_path / "t"))[1] == ["eager, pageable", "eager"]
+
+
+def test_perfetto_shows_why(tmp_path):
+    w = Writer().function(1, "k").stream(1).kernel(1, why=PAGEABLE).kernel(1, took=None).submit(1, 0, reason=0).end()
+    found = {e["cat"]: e["args"].get("why") for e in chrome(w.write(tmp_path / "t")) if "cat" in e}
+    assert found == {"eager": reasons("WHY")["pageable"], "held": reasons("REASON")["side_exit"], "hold": None,
+                     "submit": reasons("REASON")["side_exit"]}
 
 
 def test_text_of_one_stream(tmp_path):
@@ -119,7 +158,7 @@ def test_an_op_that_comes_while_another_thread_submits(tmp_path):
     w.time += 5000
     w.submit(1, 0).end()
     (events,) = Tracks(chrome(w.write(tmp_path / "t"))).of("stream 1 (non-blocking)")
-    assert [e["name"] for e in events] == ["hold", "one by one: side_exit"] * 2
+    assert [e["name"] for e in events] == ["hold", "one by one: side exit"] * 2
 
 
 def test_chrome(tmp_path):
@@ -150,7 +189,7 @@ def test_a_trace_that_was_cut_off_is_read_to_there(tmp_path):
         (tmp_path / "t").write_bytes(data[:size])
         done = autograph("trace", tmp_path / "t", status=2)
         assert "it is not complete" in message(done)
-        seen.add(len(done.stdout.splitlines()) - 2)
+        seen.add(sum(not line.startswith("# ") for line in done.stdout.splitlines()))
     assert min(seen) == 0 and max(seen) == whole
 
 
