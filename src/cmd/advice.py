@@ -86,8 +86,7 @@ ADVICE = [
     ("destroy", "Destroy streams and contexts behind the loop.", "cudaStreamDestroy(stream);  // behind the loop"),
     ("attributes", "Set attributes of functions and streams before the loop.",
      "cudaFuncSetAttribute(kernel, attribute, value);  // once"),
-    ("failure", "The driver refused a graph: please report it, with what this prints.",
-     "autograph --set log.level=3 ./app"),
+    ("failure", "The driver refused a call: look at what it returns.", "cudaError_t error = cudaGetLastError();"),
     ("exit", "The program ended: nothing to do.", ""),
     ("request", "The program asked for it (autograph_flush, autograph_pause): nothing to do.", ""),
     ("sequence_end", "A loop began anew, or a graph was full: nothing to do.", ""),
@@ -106,7 +105,6 @@ WHY = {
     "graph_refused": ("The driver refused a graph: please report it, with what this prints.",
                       "autograph --set log.level=3 ./app"),
     "paused": ("The program asked for it (autograph_pause): nothing to do.", ""),
-    "captured": ("The program captures graphs of its own: nothing to do.", ""),
     "barred": ("The attributes of the stream, or its context, are in no graph: nothing to do.", ""),
     "green_context": ("No graph is in a green context: nothing to do.", ""),
     "banned": ("The program captured, or was about to end: nothing to do.", ""),
@@ -115,7 +113,6 @@ WHY = {
     "function_settings": ("The settings of the function change too often: set them once.",
                           "cudaFuncSetAttribute(kernel, attribute, value);  // once"),
     "refusable": ("The driver may refuse a call with such arguments: nothing to do if it does not.", ""),
-    "behind_read": ("Launch less between a copy to the host and the wait for it: nothing to do if it must be.", ""),
     "other_context": ("Make the stream's context current before the call.", "cuCtxSetCurrent(context);"),
     "unknown_function": ("The first launch of a kernel is in no graph: nothing to do.", ""),
     "launch_attributes": ("The launch has attributes that no graph has: nothing to do if it needs them.", ""),
@@ -138,7 +135,6 @@ WHY = {
     "new_event": ("Create events before the loop, and use them again.",
                   "cudaEventCreateWithFlags(&event, cudaEventDisableTiming);  // once"),
     "other_event": ("An event of another context is in no graph: nothing to do if it must be.", ""),
-    "no_watchdog": ("The process may start no thread: nothing to do within a sandbox.", ""),
 }
 
 POOL = ("The memory pool gives its memory back at each wait, and the next step waits for new memory: let it keep all.",

@@ -24,12 +24,6 @@ def report(env, cwd=None):
     return helpers.run([PROBE, "report"], preload=False, sim=False, env=env, cwd=cwd)
 
 
-def reasons(kind="REASON"):
-    """The words of a table of reasons: for flushes, or for ops that are not held ("WHY")."""
-    text = (helpers.SOURCE / "src/observe/reasons.def").read_text()
-    return re.findall(rf'^AG_{kind}\(\w+,\s*"(\w+)"', text, flags=re.M)
-
-
 def test_nothing_is_written_unless_asked(tmp_path):
     done = report({}, cwd=tmp_path)
     assert done.stderr == "" and os.listdir(tmp_path) == []
@@ -41,7 +35,7 @@ def test_content(tmp_path):
                           env=helpers.environment(False, False, {"AUTOGRAPH_REPORT": file})) as p:
         assert p.wait(helpers.TIMEOUT) == 0
         pid = p.pid
-    names = reasons()
+    names = [*helpers.reasons("REASON")]
     assert "side_exit" in names and len(names) == len(set(names))
     data = json.loads(file.read_text())
     assert 0 <= time.time() - data.pop("date") < 2 * helpers.TIMEOUT
@@ -94,7 +88,7 @@ def test_content(tmp_path):
         "duel_variance": 0.25,
         "gpus": ['A "GPU"'],
         "pool": {"allocations": 70, "behind_waits": 60, "keeps": 4096},
-        "eager_ops": {**{word: 100 + i for i, word in enumerate(reasons("WHY"))},
+        "eager_ops": {**{word: 100 + i for i, word in enumerate(helpers.reasons("WHY"))},
                       **{word: 200 + i for i, word in enumerate(names)}},
         "flushes": {name: (i + 1 if i else 2**64 - 1) for i, name in enumerate(names)},
         "errors": 1,
@@ -452,76 +446,6 @@ def test_cuts_name_the_call():
     assert {"function": "cuStreamDestroy_v2", "reason": "destroy", "why": "short", "calls": 1, "ops": 1} in others
     assert sum(c["ops"] for c in data["cuts"]) <= data["ops"]["eager"]
     assert data["callsites"] == []
-
-
-def adds_up(data):
-    """The reasons of a run that is over: {word: ops}. Each eager op has one, and no op has two."""
-    assert sum(data["eager_ops"].values()) == data["ops"]["eager"] == data["ops"]["total"] - data["ops"]["replayed"]
-    assert data["eager_ops"]["pending"] == 0 and data["partial"] is False
-    by_word = {}
-    for cut in data["cuts"]:
-        by_word[cut["why"] or cut["reason"]] = by_word.get(cut["why"] or cut["reason"], 0) + cut["ops"]
-    assert all(ops <= data["eager_ops"][word] for word, ops in by_word.items()), by_word
-    return {word: ops for word, ops in data["eager_ops"].items() if ops}
-
-
-def test_no_word_is_in_both_tables():
-    assert not set(reasons()) & set(reasons("WHY")) and len(reasons("WHY")) == len(set(reasons("WHY"))) > 30
-
-
-@pytest.mark.parametrize("command", [["constant-sim"], ["jacobi-sim"], ["events-sim", "--iterations", "200"]],
-                         ids=lambda c: c[0])
-@pytest.mark.parametrize("env", [{}, helpers.HELD, {"AUTOGRAPH_GRAPH_EXECS": "1"}, {"AUTOGRAPH_TRACE_FORKS": "false"},
-                                 {"AUTOGRAPH_HOLD_BOUND_US": "1"}], ids=["usual", "held", "one", "apart", "late"])
-def test_the_reasons_of_all_eager_ops_add_up(command, env):
-    name, *options = command
-    assert adds_up(helpers.run_logged([helpers.sample(name), *options], env=env).report)
-
-
-# Calls that are not held (observe_reasons.c), the reason, and the function to blame; None: no call is.
-NOT_HELD = [
-    ("nothing_to_set", "empty", "cuMemsetD32Async"),
-    ("nothing_to_copy", "empty", "cuMemcpyDtoDAsync_v2"),
-    ("managed_memset", "host_waits", "cuMemsetD32_v2"),
-    ("managed_copy", "other_memory", "cuMemcpyDtoDAsync_v2"),
-    ("managed_word", "other_memory", "cuStreamWriteValue32_v2"),
-    ("large_upload", "pageable", "cuMemcpyHtoDAsync_v2"),
-    ("upload_of_rows", "pageable", "cuMemcpy2DAsync_v2"),
-    ("rows_to_host", "to_host", "cuMemcpy2DAsync_v2"),
-    ("odd_pitch", "refusable", "cuMemcpy2DAsync_v2"),
-    ("blocking_copy", "host_waits", "cuMemcpy"),
-    ("many_attributes", "launch_attributes", "cuLaunchKernel"),
-    ("half_a_buffer", "hidden_arguments", "cuLaunchKernel"),
-    ("wait_for_other_context", "other_event", "cuStreamWaitEvent"),
-    ("strange_context", "other_context", "cuMemsetD32Async"),
-    ("while_paused", "paused", "autograph_pause"),
-    ("side_exits", "side_exit", None),
-]
-
-
-@pytest.mark.parametrize("name, word, function", NOT_HELD, ids=[name for name, *_ in NOT_HELD])
-def test_an_op_that_is_not_held_has_a_reason(name, word, function):
-    program = compiled.program("observe_reasons")
-    data = helpers.run_logged([program, name], env={"AUTOGRAPH_TRACE_DUEL": "false"}).report
-    assert adds_up(data)[word] >= 5, adds_up(data)
-    blamed = {cut["function"]: cut["ops"] for cut in data["cuts"] if (cut["why"] or cut["reason"]) == word}
-    assert blamed.get(function, 0) >= 5, data["cuts"]
-
-
-def test_the_first_rounds_of_a_loop_are_nobody_s_fault():
-    """Each round ends with a read, and graphs are made of rounds that have come before."""
-    data = helpers.run_logged([helpers.sample("jacobi-sim")], env=helpers.HELD).report
-    read, = (c for c in data["cuts"] if c["function"] == "cuMemcpyDtoHAsync_v2")
-    assert read["calls"] > 0 and sum(c["ops"] for c in data["cuts"]) < data["eager_ops"]["first_rounds"]
-    assert adds_up(data).get("not_repeated", 0) < 0.1 * data["ops"]["eager"]
-    assert data["eager_ops"]["trials"] == data["eager_ops"]["unwatched"] == 0
-
-
-def test_what_never_comes_again_is_nobody_s_fault():
-    """There is no graph, so no round was the first of a loop, and no call is to blame."""
-    data = helpers.run_logged(LOOP, env={"AUTOGRAPH_GRAPH_EXECS": "0"}).report
-    assert adds_up(data) == {"no_room": 416, "not_repeated": 8} and data["ops"]["replayed"] == 0
-    assert not any(cut["ops"] for cut in data["cuts"])
 
 
 def test_what_pauses_is_the_program_s_wish():

@@ -179,6 +179,31 @@ CUresult sim_cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *params, unsigned 
     return r;
 }
 
+/* A green context is a context like others here, and has the whole device. */
+CUresult sim_cuGreenCtxCreate(CUgreenCtx *out, CUdevResourceDesc desc, CUdevice dev, unsigned flags)
+{
+    CUcontext ctx, popped;
+    (void)desc;
+    CUresult r =
+        flags != CU_GREEN_CTX_DEFAULT_STREAM ? CUDA_ERROR_INVALID_VALUE : create(&ctx, 0, dev);
+    if (r == CUDA_SUCCESS)
+        r = sim_cuCtxPopCurrent_v2(&popped);
+    if (r == CUDA_SUCCESS)
+        *out = (CUgreenCtx)ctx;
+    return r;
+}
+
+CUresult sim_cuCtxFromGreenCtx(CUcontext *out, CUgreenCtx green)
+{
+    struct ctx *ctx;
+    sim_lock();
+    CUresult r = out ? ctx_get((CUcontext)green, &ctx) : CUDA_ERROR_INVALID_VALUE;
+    sim_unlock();
+    if (r == CUDA_SUCCESS)
+        *out = (CUcontext)green;
+    return r;
+}
+
 CUresult sim_cuCtxDestroy_v2(CUcontext handle)
 {
     struct ctx *ctx;

@@ -109,7 +109,7 @@ void ag_engine_stream_attributes(CUstream handle, bool ptsz)
     ag_fork_leave(stream, AG_REASON_ATTRIBUTES);
     ag_stream_lock(stream);
     ag_stream_end(stream, true, AG_REASON_ATTRIBUTES);
-    ag_sequence_bar(stream, true);
+    ag_sequence_bar(stream, AG_WHY_BARRED);
     ag_stream_unlock(stream);
     AG_CALLSITE();
 }
@@ -215,7 +215,7 @@ static bool each_stream(void (*drop)(struct ag_stream *stream, const void *data)
             drop(stream, data);
             ag_context_leave(pushed);
         } else if (known) {
-            ag_sequence_bar(stream, true);
+            ag_sequence_bar(stream, AG_WHY_BARRED);
             all = false;
         }
         ag_stream_unlock(stream);

@@ -12,14 +12,14 @@
    submitted before its call returns: no other thread will do it. */
 static enum ag_why prepare(struct ag_stream *stream, const struct ag_node *head)
 {
-    if (ag_query_captures(stream->id.handle))
-        return AG_WHY_CAPTURED;
+    if (ag_query_captures(stream->id.handle)) /* begun by a call that no door saw */
+        return AG_WHY_BANNED;
     ag_sequence_turn(stream, AG_RECORDING);
     if (ag_recorder_ends(&stream->recorder, head))
         return AG_WHY_HELD;
     if (stream->id.kind == AG_STREAM_PER_THREAD && !ag_relay_prepare(stream))
         return AG_WHY_RELAY;
-    return ag_sequence_watch(stream) ? AG_WHY_HELD : AG_WHY_WATCH;
+    return ag_sequence_watch(stream) ? AG_WHY_HELD : AG_WHY_BANNED; /* the library has stopped */
 }
 
 enum ag_why ag_hold_begins(struct ag_stream *stream, struct ag_node *head)

@@ -268,10 +268,19 @@ static enum ag_why try_to_make(struct ag_stream *stream, struct ag_node *leaf, b
     return leaf->trace != NULL ? AG_WHY_HELD : AG_WHY_UNMADE;
 }
 
+/* Sequences are shorter from now on: this one does not come again. */
+static bool is_too_long(enum ag_why why)
+{
+    return why == AG_WHY_COPIES || why == AG_WHY_PATHS;
+}
+
 static void make(struct ag_stream *stream, struct ag_node *leaf, bool idle)
 {
     atomic_fetch_add(&ag_capture_breakers, 1);
-    leaf->unmade = (uint8_t)try_to_make(stream, leaf, idle);
+    enum ag_why why = try_to_make(stream, leaf, idle);
+    leaf->unmade = (uint8_t)why;
+    if (is_too_long(why))
+        (void)ag_account_moves(stream, why, (uint64_t)leaf->depth * ag_budget_hot(stream, leaf));
     atomic_fetch_sub(&ag_capture_breakers, 1);
 }
 

@@ -71,13 +71,17 @@ static INLINE void record(struct ag_stream *stream, const struct ag_described *c
 
 void ag_op_pass_by(struct ag_stream *stream, enum ag_why why)
 {
-    AG_ACCOUNT(ag_account_alone(stream, why, stream->recorder.cursor->depth != 0));
+    bool open = stream->recorder.cursor->depth != 0;
+    /* So it passes without the lock, too: passing.c. */
+    bool again = why == AG_WHY_UNSEEN && !open && ag_eager_came_bare(stream);
+    if (!again)
+        AG_ACCOUNT(ag_account_alone(stream, why, open));
     AG_NOTE(ag_note_why(why));
     ag_eager_is_unrecorded(stream, true);
     stream->counters.eager[why]++;
     if (!AG_MUTANT(eager_passes_held))
         ag_stream_end(stream, true, AG_REASON_STREAM_BARRIER);
-    if (atomic_load(&ag_pauses) == 0)
+    if (!again && atomic_load(&ag_pauses) == 0)
         ag_recorder_unrecordable(&stream->recorder);
     stream->counters.ops++;
     ag_eager_forget(stream);
@@ -156,7 +160,7 @@ static enum ag_why hold(struct ag_stream *stream, struct ag_node *predicted,
     struct ag_recorder *rec = &stream->recorder;
     bool head = rec->cursor->depth == 0;
     if (!head && ag_pinned_holds(stream))
-        return AG_WHY_BEHIND_READ;
+        return AG_WHY_FLUSHED;
     struct ag_node *node = predicted;
     if (node == NULL || node != rec->cursor->next)
         node = ag_recorder_find(rec, &call->op);
@@ -199,11 +203,13 @@ static bool ends_before(struct ag_stream *stream, const struct ag_op *op)
     return ag_recorder_completes(rec, op);
 }
 
-/* The op is not held, nor will those behind it be. */
-static void begins_eagerly(struct ag_stream *stream, enum ag_why why)
+/* The op is not held, nor will those behind it be. `ends`: the sequence ends before it, and it may
+   be held as the head of the next one. */
+static void begins_eagerly(struct ag_stream *stream, enum ag_why why, bool ends)
 {
     ag_eager_begins(stream, why);
-    AG_ACCOUNT(ag_account_eager(stream, why));
+    if (!ends)
+        AG_ACCOUNT(ag_account_eager(stream, why));
 }
 
 enum ag_outcome ag_op_step_alone(struct ag_stream *stream, struct ag_described *call, bool linked)
@@ -223,7 +229,7 @@ enum ag_outcome ag_op_step_alone(struct ag_stream *stream, struct ag_described *
         bool ends = stream->seq.held != 0 ? leaves(stream, &call->op)
                                           : ag_recorder_restarts(rec, &call->op);
         if (!records)
-            begins_eagerly(stream, why);
+            begins_eagerly(stream, why, ends && !linked);
         if (!ends || linked) {
             record(stream, call);
             return AG_OP_EAGER;

@@ -52,8 +52,8 @@ static INLINE bool ag_op_passes(struct ag_stream *stream, uint64_t mark)
 static inline enum ag_why ag_op_forbidden(const struct ag_stream *stream, CUcontext current)
 {
     const struct ag_context *context = stream->id.context;
-    if (UNLIKELY(stream->seq.barred))
-        return AG_WHY_BARRED;
+    if (UNLIKELY(stream->seq.barred != AG_WHY_HELD))
+        return (enum ag_why)stream->seq.barred;
     if (UNLIKELY(context->ctx != current))
         return AG_WHY_CONTEXT;
     if (UNLIKELY(atomic_load(&ag_hold_bans) != 0))

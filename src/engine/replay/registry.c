@@ -236,7 +236,7 @@ static struct ag_stream *make(CUstream name, CUcontext current, bool untracked, 
         if (kind == AG_STREAM_PER_THREAD)
             atomic_store(&ag_streams_go, true); /* with their threads */
         ag_stream_touch(stream);
-        ag_sequence_bar(stream, false);
+        ag_sequence_bar(stream, AG_WHY_HELD);
         ag_copies_start(stream);
         ag_branches_start(stream);
         ag_pinned_start(stream);

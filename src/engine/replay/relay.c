@@ -79,7 +79,7 @@ bool ag_relay_mark(struct ag_stream *stream)
 bool ag_relay_prepare(struct ag_stream *stream)
 {
     if (atomic_load(&stream->id.context->shares) || !make(stream)) {
-        ag_sequence_bar(stream, !ag_helper_waits());
+        ag_sequence_bar(stream, ag_helper_waits() ? AG_WHY_HELD : AG_WHY_RELAY);
         return false;
     }
     return ag_relay_mark(stream);

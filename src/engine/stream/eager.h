@@ -72,7 +72,13 @@ static inline uint64_t ag_eager_open(const struct ag_stream *stream)
     return stream->seq.state == AG_RECORDING ? stream->counters.ops - stream->eager.from : 0;
 }
 
-/* Whether an op came last that cannot be held. */
+/* Whether the last op was one that cannot be held. Also without the lock. */
+static inline bool ag_eager_came_bare(const struct ag_stream *stream)
+{
+    return atomic_load_explicit(&stream->eager.unrecorded, memory_order_relaxed);
+}
+
+/* The op that comes now is one that cannot be held, or one that can be. */
 static inline void ag_eager_is_unrecorded(struct ag_stream *stream, bool unrecorded)
 {
     atomic_store_explicit(&stream->eager.unrecorded, unrecorded, memory_order_relaxed);

@@ -79,10 +79,11 @@ static inline void ag_sequence_settles_events(struct ag_stream *stream)
 /* Whether the stream is to hear of the next barrier even if it holds nothing. */
 void ag_sequence_subscribe(struct ag_stream *stream, bool subscribes);
 
-/* Whether nothing may be held in the stream from now on, in this life of its state. */
-static inline void ag_sequence_bar(struct ag_stream *stream, bool barred)
+/* Why nothing may be held in the stream from now on, in this life of its state. AG_WHY_HELD: ops
+   may be. */
+static inline void ag_sequence_bar(struct ag_stream *stream, enum ag_why why)
 {
-    stream->seq.barred = barred;
+    stream->seq.barred = (uint8_t)why;
 }
 
 #endif

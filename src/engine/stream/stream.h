@@ -96,7 +96,7 @@ struct ag_sequence {
     _Atomic uint32_t epoch;       /* holds so far; the watchdog compares */
     bool watched;                 /* the watchdog looks at the hold */
     bool events;                  /* it has events: counted in ag_event_streams */
-    bool barred; /* nothing is ever held: its attributes or its context forbid it */
+    uint8_t barred;               /* an ag_why: why nothing is ever held; AG_WHY_HELD: ops may be */
     unsigned free_count, gone_count;
     CUdeviceptr frees[AG_FREES];              /* memory that is freed behind the held ops */
     CUevent gone[AG_GONE];                    /* events that are destroyed behind them */

@@ -60,8 +60,10 @@ void ag_account_cut(struct ag_stream *stream, enum ag_reason reason, enum ag_why
     const char *function = has_cause(reason) ? ag_cause : NULL;
     if (function == NULL && ops == 0)
         return;
-    if (ops == 0) /* the call is counted with the op that it makes */
+    if (ops == 0) { /* the call is counted with the op that it makes */
         why = stream->cuts.ending;
+        stream->cuts.ending = AG_WHY_HELD;
+    }
     count_cut(stream, &(struct ag_cut){function, reason, why, 1, ops});
     if (function != NULL && function != ag_cause_kernel) /* no stack is walked on that path */
         ag_callsite_count(function);
