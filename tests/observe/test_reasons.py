@@ -39,7 +39,7 @@ class Case(collections.namedtuple("Case", "word command function least env")):
     def run(self, cwd=None, **env):
         command = self.command.split()
         if len(command) == 1:
-            program = compiled.program("observe_reasons", f"-I{helpers.SOURCE}/include")
+            program = compiled.program("observe_reasons")
         elif command[0].endswith("-sim"):
             program = helpers.sample(command.pop(0))
         else:

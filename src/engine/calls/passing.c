@@ -46,7 +46,7 @@ bool ag_engine_passes(CUstream handle, bool ptsz, enum ag_op_kind kind, CUfuncti
     uint64_t heads = atomic_load_explicit(&stream->recorder.resting.heads, memory_order_relaxed);
     _Atomic uint32_t *left = &stream->recorder.resting.ops;
     if (!rests || (heads & ag_mark(kind, func, grid)) != 0) {
-        if (kind != AG_OP_COPY || !ag_eager_came_bare(stream))
+        if (kind != AG_OP_COPY || !ag_eager_was_unrecorded(stream))
             return false;
         heads = AG_COPIES_PASS;
         left = &stream->copies.next;

@@ -73,7 +73,7 @@ void ag_op_pass_by(struct ag_stream *stream, enum ag_why why)
 {
     bool open = stream->recorder.cursor->depth != 0;
     /* So it passes without the lock, too: passing.c. */
-    bool again = why == AG_WHY_UNSEEN && !open && ag_eager_came_bare(stream);
+    bool again = why == AG_WHY_UNSEEN && !open && ag_eager_was_unrecorded(stream);
     if (!again)
         AG_ACCOUNT(ag_account_alone(stream, why, open));
     AG_NOTE(ag_note_why(why));

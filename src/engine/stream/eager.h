@@ -73,7 +73,7 @@ static inline uint64_t ag_eager_open(const struct ag_stream *stream)
 }
 
 /* Whether the last op was one that cannot be held. Also without the lock. */
-static inline bool ag_eager_came_bare(const struct ag_stream *stream)
+static inline bool ag_eager_was_unrecorded(const struct ag_stream *stream)
 {
     return atomic_load_explicit(&stream->eager.unrecorded, memory_order_relaxed);
 }
