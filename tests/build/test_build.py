@@ -226,7 +226,8 @@ def test_install(tmp_path):
     pages = {f"share/doc/libautograph/docs/{p.name}" for p in (helpers.SOURCE / "docs").glob("*.md")}
     top = next(f for f in files if f.endswith("bin/autograph"))[:-len("bin/autograph")]
     assert {f[len(top):] if f.startswith(top) else f for f in files} - modules == pages | {
-        *(f"share/doc/libautograph/{p}" for p in ("README.md", "CHANGELOG.md", "SECURITY.md", "docs/bench.svg")),
+        *(f"share/doc/libautograph/{p}" for p in ("README.md", "CHANGELOG.md", "SECURITY.md", "docs/bench.svg",
+                                                  "docs/figures.tsv")),
         "lib/pkgconfig/autograph.pc", f"share/modulefiles/autograph/{helpers.config()['version']}",
         "share/bash-completion/completions/autograph",
         "share/zsh/site-functions/_autograph", "share/fish/vendor_completions.d/autograph.fish",

@@ -7,9 +7,15 @@ show each check a page that is wrong (test_lint.py).
 import fnmatch
 import functools
 import re
+import sys
 
 from complaint import ROOT, at_least, complain
 from commands import autograph
+
+sys.path.append(str(ROOT / "tests/bench"))
+import figures  # noqa: E402  (needs the path above)
+
+FIGURES = "docs/figures.tsv"
 OURS = ("LICENSES", "completions", "conf", "docs", "include", "man", "packaging", "scripts", "src", "tests", ".ci")
 
 
@@ -356,10 +362,67 @@ def stiff(name, text):
     return [f"'{found[0]}': {each}" for each in said if (found := re.search(STIFF, each, flags=re.I))]
 
 
+# -- Figures --------------------------------------------------------------------
+
+PAGES_OF_FIGURES = ["README.md", "docs/comparison.md", "docs/performance.md", "docs/programs.md", "docs/frameworks.md",
+                    "docs/clusters.md"]
+FIGURE = r"(?<![\w.])(?:\d[\d.]*x? to )?\d[\d.]*(?:x\b| %)"
+NO_SPEED = {  # what such a figure stands for that is no claim about speed
+    ("docs/programs.md", "16 to 38 %"): "the part of a step's time that CUDA's calls take",
+}
+
+
+def known_figures():
+    return figures.figures(read(FIGURES))
+
+
+def common(words):
+    """The longer words in small letters, without the ends of plurals and verbs."""
+    return {word[:5] for word in re.findall(r"[a-z]{4,}|\d{4,}", words.lower())}
+
+
+def unknown_figures(name, text):
+    """A speed-up or percentage that docs/figures.tsv does not have for what the paragraph is about."""
+    if name not in PAGES_OF_FIGURES:
+        return []
+    text = figures.MARK.sub("", re.sub(r"<!-- bench: .*?<!-- end -->", "", text, flags=re.S))
+    text = re.sub(r"^    .*$|`[^`]*`", "", without_comments(text), flags=re.M)
+    return [f"{FIGURES} has no {figure} for this: {' '.join(part.split())[:60]}"
+            for part in re.split(r"\n\s*\n|\n(?=\s*(?:[-*|]|\d+\.) ?)", text) for figure in re.findall(FIGURE, part)
+            if (name, figure) not in NO_SPEED
+            and not any(row["figure"] == figure and common(row["name"]) & common(part) for row in known_figures())]
+
+
+def of_figures():
+    """Tables have the figures of docs/figures.tsv; targets are rounded."""
+    made = figures.made(read(FIGURES), read("docs/results.md"))
+    if made != read(FIGURES):
+        yield complain(FIGURES, "a range differs from what it is made of: run tests/bench/figures.py")
+    marked = 0
+    for name in PAGES:
+        marked += len(figures.MARK.findall(read(name)))
+        try:
+            if figures.filled(read(name), figures.figures(made)) != read(name):
+                yield complain(name, f"a table differs from {FIGURES}: run tests/bench/figures.py", "<!-- figures")
+        except KeyError as row:
+            yield complain(name, f"{FIGURES} has no row for {row}", row.args[0])
+    yield from at_least(7, range(marked), FIGURES)
+    worst = {row["target"].removesuffix(": time / by hand"): figures.numbers(row["worst"])[0]
+             for rows in figures.tables(read("docs/results.md")) for row in rows
+             if row.get("target", "").endswith(": time / by hand")}
+    by_hand = {row["loop of N kernels"]: row["time / by hand, worst"]
+               for rows in figures.tables(read("docs/comparison.md")) for row in rows if "loop of N kernels" in row}
+    yield from at_least(5, by_hand, "docs/comparison.md")
+    for name, cell in by_hand.items():
+        if f"{worst[name]:.2f}" != cell:
+            yield complain("docs/comparison.md", f"{name}: docs/results.md has {worst[name]:.2f}, and not {cell}", cell)
+
+
 # -- All pages ------------------------------------------------------------------
 
 CHECKS = [too_long, dead_links, dead_references, left_out, unknown_options, unknown_variables, unknown_commands,
-          unknown_flags, unknown_targets, unknown_files, unknown_messages, long_or_nouns, stiff]
+          unknown_flags, unknown_targets, unknown_files, unknown_messages, unknown_figures, long_or_nouns,
+          stiff]
 
 
 def places(wrong):
@@ -386,79 +449,10 @@ def of_references_in_code():
             yield complain(name, wrong, *places(wrong))
 
 
-# -- Figures --------------------------------------------------------------------
-
-def tables(text):
-    """Of each table, its rows as dictionaries by the cells of the head."""
-    for block in re.findall(r"(?:^\|.*\n)+", text, flags=re.M):
-        head, _, *rows = [[cell.strip() for cell in line.strip().strip("|").split("|")]
-                          for line in block.splitlines()]
-        yield [dict(zip(head, cells)) for cells in rows]
-
-
-def numbers(cell):
-    return [float(number) for number in re.findall(r"\d+\.?\d*", re.sub(r"\+- \S+|\(.*?\)", "", cell))]
-
-
-def middle(figures):
-    figures = sorted(figures)
-    return (figures[(len(figures) - 1) // 2] + figures[len(figures) // 2]) / 2
-
-
-def measured():
-    """All speed-ups of docs/results.md, by what was measured."""
-    found = {}
-    for row in (row for rows in tables(read("docs/results.md")) for row in rows):
-        name, into = next(iter(row.values())), []
-        for head, cell in row.items():
-            if head.startswith("speed-up"):
-                into += numbers(cell)
-            elif head.startswith(("time / without", "time on / off")) and "speed-up" not in row:
-                into += [1 / figure for figure in numbers(cell)]
-        if not into and "without" in row and numbers(row["without"]):
-            into = [middle(numbers(row["without"])) / middle(numbers(row["with"]))]
-        found.setdefault(name, []).extend(into)
-    for name, figures in re.findall(r"`(\w+)`, [^.]*?: ([\d.x, ]+x)\.", read("docs/results.md")):
-        found.setdefault(name, []).extend(numbers(figures))
-    return found
-
-
-def kinds(page):
-    return [row for rows in tables(read(page)) for row in rows if "a program like yours" in row]
-
-
-def of_figures():
-    """Ranges of the kinds of programs are those measured; README shows some of them; targets are rounded."""
-    figures, rows = measured(), kinds("docs/performance.md")
-    yield from at_least(20, rows, "docs/performance.md")
-    for row in rows:
-        kind, names = row["a program like yours"], re.findall(r"`([^`]+)`", row["measured with"])
-        ends = sorted({f"{figure:.1f}x" for name in names for figure in figures[name]}, key=lambda each: float(each[:-1]))
-        wanted = ends[0] if len(ends) == 1 else f"{ends[0]} to {ends[-1]}"
-        if row["speed-up"] != wanted:
-            yield complain("docs/performance.md", f"{kind}: docs/results.md has {wanted}, and not {row['speed-up']}", kind)
-    known = {row["a program like yours"]: row["speed-up"] for row in rows}
-    shown = kinds("README.md")
-    yield from at_least(8, shown, "README.md")
-    for row in shown:
-        kind, speed_up = row["a program like yours"], row["speed-up"].split(",")[0]
-        if known.get(kind) != speed_up:
-            yield complain("README.md", f"{kind}: docs/performance.md has {known.get(kind)}, and not {speed_up}", kind)
-    worst = {row["target"].removesuffix(": time / by hand"): numbers(row["worst"])[0]
-             for rows in tables(read("docs/results.md")) for row in rows
-             if row.get("target", "").endswith(": time / by hand")}
-    by_hand = {row["loop of N kernels"]: row["time / by hand, worst"]
-               for rows in tables(read("docs/comparison.md")) for row in rows if "loop of N kernels" in row}
-    yield from at_least(5, by_hand, "docs/comparison.md")
-    for name, cell in by_hand.items():
-        if f"{worst[name]:.2f}" != cell:
-            yield complain("docs/comparison.md", f"{name}: docs/results.md has {worst[name]:.2f}, and not {cell}", cell)
-
-
 def of_installation():
     """The packages are those that setup installs, and all options of configure are there."""
     page = "docs/install.md"
-    named = {word for row in next(rows for rows in tables(read(page)) if "packages" in rows[0])
+    named = {word for row in next(rows for rows in figures.tables(read(page)) if "packages" in rows[0])
              for word in row["packages"].strip("`").split()}
     yield from at_least(12, named, page)
     for word in sorted(named):

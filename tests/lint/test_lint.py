@@ -102,6 +102,8 @@ WRONG_PAGES = [
     (documents.unknown_files, "README.md", "`nothing.c` does it", "no nothing.c"),
     (documents.unknown_messages, "docs/troubleshooting.md", '| "it is broken" | x |\n| "inih ... not found" | y |',
      "nothing says: it is broken"),
+    (documents.unknown_figures, "README.md", "| training | 9.9x |\n\n    constant 1.51x\n",
+     f"{documents.FIGURES} has no 9.9x for this: | training | 9.9x |"),
     (documents.stiff, "README.md", "The library, of which we speak.", "'of which': The library, of which we speak."),
     (documents.long_or_nouns, "README.md", "word " * 26, "26 words: " + " ".join(["word"] * 26)),
     (documents.long_or_nouns, "docs/design.md", "**What** is held goes out.",
@@ -125,6 +127,30 @@ def test_checks_let_pass_what_is_right():
              "`autograph bench --runs 3 -- ./app`\n    $ make -C build -j2 check-gpu   # --no-flag\n"
              "`tests/samples/NAME-static`, `tests/unit/test_NAME.c`, `cuda.h`, `report.json`\n")
     assert [found for check in documents.CHECKS for found in check("docs/design.md", right)] == []
+
+
+# -- docs/figures.tsv ----------------------------------------------------------------
+
+TABLE = "table\tname\twhat\tfigure\tsource\n"
+
+
+def test_figures_come_into_the_pages():
+    """Cells of columns that the table knows are filled, all others stay."""
+    rows = documents.figures.figures(TABLE + "a\tone\tspeed-up\t2.0x\t-\na\ttwo\tshare\t3 %\t-\nb\tone\tshare\t9 %\t-\n")
+    page = "<!-- figures: a -->\n\n| | speed-up | share | why |\n| --- | --- | --- | --- |\n"
+    fill = documents.figures.filled
+    assert fill(page + "| one | | 1 % | x |\n| two | | | |\n\n| one | | |\n", rows) == \
+        page + "| one | 2.0x | - | x |\n| two | - | 3 % | |\n\n| one | | |\n"
+    with pytest.raises(KeyError, match="three"):
+        fill(page + "| three | | | |\n", rows)
+
+
+def test_a_range_is_of_the_newest_figures():
+    results = "| loop | speed-up |\n| --- | --- |\n| one | 1.50x |\n| two | 3.00x |\n"
+    text = TABLE + "a\tone\ttime / without\t0.50 +- 0.1\tx\na\tall\tspeed-up\t\tof: one; two\n"
+    assert "\t2.0x to 3.0x\tof" in documents.figures.made(text, results)
+    assert documents.figures.measured(results, documents.figures.figures(text)) == {
+        "one": [2.0], "two": [3.0], "a > time / without": [0.5]}
 
 
 # -- docs/semantics.md ----------------------------------------------------------------
