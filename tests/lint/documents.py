@@ -41,7 +41,7 @@ PAGES = sorted(name for name in tree() if name.endswith(".md"))
 FOR_CONTRIBUTORS = ["docs/design.md", "docs/measurements.md", "docs/reports.md", "docs/semantics.md",
                     "docs/tour.md"]
 READ_BY_USERS = [name for name in PAGES if name in ("README.md", "SECURITY.md")
-                 or re.fullmatch(r"docs/\w+\.md", name) and name not in FOR_CONTRIBUTORS]
+                 or re.fullmatch(r"docs/[\w-]+\.md", name) and name not in FOR_CONTRIBUTORS]
 INDEXES = ["README.md", "docs/README.md"]
 CODE = [name for name in tree()
         if name.startswith(("src/", "include/", "tests/", "scripts/", "conf/", "man/", ".ci/"))
@@ -95,10 +95,10 @@ def sentences(text):
 
 # -- Length ---------------------------------------------------------------------
 
-SHORT = ["clusters", "comparison", "frameworks", "install", "security", "tested", "troubleshooting"]
+SHORT = ["clusters", "comparison", "frameworks", "install", "security", "tested", "troubleshooting", "works-with"]
 LIMITS = {  # page: lines, words at most
-    "README.md": (135, None), "docs/performance.md": (120, None), "docs/results.md": (None, 3000),
-    "docs/design.md": (None, 4400), "docs/semantics.md": (None, 9000), "docs/tour.md": (None, 600)
+    "README.md": (135, None), "docs/performance.md": (120, None), "docs/programs.md": (115, None),
+    "docs/results.md": (None, 3000), "docs/design.md": (None, 4400), "docs/semantics.md": (None, 9000), "docs/tour.md": (None, 600)
 } | {f"docs/{name}.md": (100, None) for name in SHORT}
 
 
@@ -135,7 +135,7 @@ def dead_references(_, text):
     """Pages that a text names without a link, and the section that is quoted behind."""
     wrong = []
     text = re.sub(r"\n[ \t]*(?:\*|#|//|\.)?[ \t]*", " ", text)
-    page = r"\b(docs/\w+\.md|README\.md|[A-Z]{4,}\.md)"
+    page = r"\b(docs/[\w-]+\.md|README\.md|[A-Z]{4,}\.md)"
     for path, section in re.findall(page + r"(?:\)?, \"([^\"]+)\")?", text):
         if path not in tree():
             wrong.append(f"no {path}")
@@ -151,7 +151,7 @@ def left_out(name, text):
     linked = {str(((ROOT / name).parent / target.partition("#")[0]).resolve().relative_to(ROOT.resolve()))
               for target in re.findall(r"\]\(([^):\s]+)\)", text)}
     return [f"no link to {page}" for page in PAGES
-            if page != name and re.fullmatch(r"docs/\w+\.md|SECURITY\.md", page) and page not in linked]
+            if page != name and re.fullmatch(r"docs/[\w-]+\.md|SECURITY\.md", page) and page not in linked]
 
 
 # -- What a page names ------------------------------------------------------------
