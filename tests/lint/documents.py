@@ -388,7 +388,7 @@ def unknown_figures(name, text):
     text = figures.MARK.sub("", re.sub(r"<!-- bench: .*?<!-- end -->", "", text, flags=re.S))
     text = re.sub(r"^    .*$|`[^`]*`", "", without_comments(text), flags=re.M)
     return [f"{FIGURES} has no {figure} for this: {' '.join(part.split())[:60]}"
-            for part in re.split(r"\n\s*\n|\n(?=\s*(?:[-*|]|\d+\.) ?)", text) for figure in re.findall(FIGURE, part)
+            for part in re.split(r"\n\s*\n|\n(?=\s*(?:[-*|]|\d+\.) ?)", text) for figure in re.findall(FIGURE, " ".join(part.split()))
             if (name, figure) not in NO_SPEED
             and not any(row["figure"] == figure and common(row["name"]) & common(part) for row in known_figures())]
 
