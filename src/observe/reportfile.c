@@ -132,7 +132,7 @@ static int stream_of(const struct ag_target *target)
 
 static bool written; /* by this process */
 
-static int write_file(char name[AG_PATH_MAX], const struct ag_account *account)
+static int write_alone(char name[AG_PATH_MAX], const struct ag_account *account)
 {
     struct ag_target target;
     bool idle = !written && account->counters.ops == 0, others = is_of_another(name);
@@ -150,8 +150,28 @@ static int write_file(char name[AG_PATH_MAX], const struct ag_account *account)
         return 0;
     error = replace_or_write_over(name, &target, account);
     if (error == EEXIST && !target.exists && is_of_another(name)) /* it has come meanwhile */
-        return write_file(name, account);
+        return write_alone(name, account);
     written |= !error;
+    return error;
+}
+
+/* Processes of one run, which may end at one time, write one after the other. */
+static int begin_alone(const char *name)
+{
+    return ag_report_run() != NULL ? ag_target_lock(name) : -1;
+}
+
+static void end_alone(int lock)
+{
+    if (lock >= 0)
+        close(lock); /* nothing was written to it */
+}
+
+static int write_file(char name[AG_PATH_MAX], const struct ag_account *account)
+{
+    int lock = begin_alone(name);
+    int error = write_alone(name, account);
+    end_alone(lock);
     return error;
 }
 
@@ -178,13 +198,16 @@ bool ag_report_keep(const struct ag_account *account)
     struct ag_target target;
     char name[AG_PATH_MAX];
     strcpy(name, kept);
+    int lock = begin_alone(name);
     if (is_of_another(name))
         add_number(name);
-    if (!*name || !ag_target_is_plain(name))
-        return true;
-    int error = ag_target_look(name, AG_REPORT_BEGINNING, AG_REPORT_OLDER, &target);
-    if (!error)
+    bool plain = *name && ag_target_is_plain(name);
+    int error = plain ? ag_target_look(name, AG_REPORT_BEGINNING, AG_REPORT_OLDER, &target) : 0;
+    if (plain && !error)
         error = replace(name, &target, account);
+    end_alone(lock);
+    if (!plain)
+        return true;
     if (error == EEXIST && !target.exists) /* another process's has come meanwhile */
         return true;
     written |= !error;

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "config/config.h"
@@ -22,20 +24,25 @@ static bool is_own(const struct stat *st)
     return st->st_uid == geteuid();
 }
 
+/* The directory that the file is in, or is to be in. False: the name is too long. */
+static bool directory_of(const char *name, char directory[AG_PATH_MAX])
+{
+    const char *slash = strrchr(name, '/');
+    size_t length = slash == NULL ? 0 : slash == name ? 1 : (size_t)(slash - name);
+    if (length >= AG_PATH_MAX)
+        return false;
+    memcpy(directory, name, length);
+    strcpy(directory + length, length == 0 ? "." : "");
+    return true;
+}
+
 /* Whether everybody may make files and links beside it. */
 static bool is_public(const char *name)
 {
-    char directory[AG_PATH_MAX] = ".";
-    const char *slash = strrchr(name, '/');
+    char directory[AG_PATH_MAX];
     struct stat st;
-    size_t length = slash == NULL ? 0 : slash == name ? 1 : (size_t)(slash - name);
-    if (length >= sizeof directory)
-        return true;
-    if (length != 0) {
-        memcpy(directory, name, length);
-        directory[length] = '\0';
-    }
-    return stat(directory, &st) != 0 || (st.st_mode & S_IWOTH) != 0;
+    return !directory_of(name, directory) || stat(directory, &st) != 0 ||
+           (st.st_mode & S_IWOTH) != 0;
 }
 
 /* Whether the file is empty or begins so. What cannot be read is not known to. */
@@ -96,6 +103,16 @@ int ag_target_look(const char *name, const char *ours, const char *older, struct
     for (unsigned i = 0; i < TRIES && error == ESTALE; i++)
         error = look(name, ours, older, target);
     return error == ESTALE ? EEXIST : error;
+}
+
+int ag_target_lock(const char *name)
+{
+    char directory[AG_PATH_MAX];
+    int fd =
+        directory_of(name, directory) ? open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    for (unsigned i = 0; fd >= 0 && i < TRIES && flock(fd, LOCK_EX | LOCK_NB) != 0; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    return fd;
 }
 
 bool ag_target_is_plain(const char *name)

@@ -19,6 +19,10 @@ struct ag_target {
  */
 int ag_target_look(const char *name, const char *ours, const char *older, struct ag_target *target);
 
+/* Has other processes that ask for it wait, which write to the directory of the name, until the
+   descriptor is closed, or this one ends. Waits 100 ms at most. -1: it cannot be had. */
+int ag_target_lock(const char *name);
+
 /* Whether there is a regular file at this name, and no link to one, or nothing. */
 bool ag_target_is_plain(const char *name);
 

@@ -59,6 +59,7 @@ static void priorities(int own)
     CUdeviceptr buffer;
     OK(cuMemAlloc(&buffer, 4096));
     OK(cuMemsetD8(buffer, 0, 4096));
+    OK(cuCtxSynchronize()); /* nothing below waits for it */
     for (int i = 0; i < 2; i++)
         OK(cuStreamCreateWithPriority(&streams[i], CU_STREAM_NON_BLOCKING, -2 * i));
     for (unsigned i = 0; i < 100; i++)

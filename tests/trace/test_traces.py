@@ -53,7 +53,7 @@ LEFT_OUT = {
     "observe_constructor": "wants a library",
     "observe_ends": "looks for a descriptor that the trace file has",
     "observe_launcher": "only starts others", "observe_live": "goes on until its input ends",
-    "observe_signal": "launches nothing",
+    "observe_signal": "launches nothing", "observe_reasons-reports": "sends itself a signal that ends it without a report",
     "fault_loops-relay_lost": "waits for what fails",
     **dict.fromkeys(("live_spin-poll_both", "live_spin-poll_event", "live_spin-poll_stream", "uploads-never_idle"),
                     "polls: a slow machine fills the file"),
