@@ -2,6 +2,7 @@
 """What the tests share: where things were built, running a program with and without the library,
 reading its exit report and the simulated driver's log."""
 import collections
+import ctypes.util
 import functools
 import json
 import os
@@ -165,6 +166,12 @@ HASTY = {"AUTOGRAPH_HOLD_BOUND_US": None}  # as in real life
 def work(log):
     """How often the device executed what, whatever the stream. Records and waits may be edges of a graph."""
     return collections.Counter(op for ops in log.values() for op in ops if not op.startswith(("op=record", "op=wait")))
+
+
+def without_driver(test):
+    """Marks a test that wants a machine without a driver of NVIDIA's."""
+    import pytest  # which not all have that import this module
+    return pytest.mark.skipif(bool(ctypes.util.find_library("cuda")), reason="this machine has a driver")(test)
 
 
 def run_logged(command, preload=True, env=None, own_clock=True, **options):
