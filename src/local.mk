@@ -18,6 +18,7 @@ observe_sources = \
 	src/observe/range.c src/observe/range.h src/observe/record.h \
 	src/observe/region.c src/observe/region.h \
 	src/observe/report.c src/observe/report.h src/observe/reportfile.c src/observe/reportfile.h \
+	src/observe/saving.c src/observe/saving.h \
 	src/observe/signal.c src/observe/signal.h \
 	src/observe/strings.c src/observe/strings.h \
 	src/observe/tracefile.c src/observe/tracefile.h \

@@ -142,13 +142,9 @@ def gain(data):
         why = ("nothing went out in graphs" if not data["ops"]["replayed"] else
                "the driver is simulated" if verdict.is_simulated(data) else "autograph bench -- ./app measures it")
         return (UNKNOWN, why), (UNKNOWN, why)
-    if not found.measured:
-        return ((UNKNOWN, "autograph bench -- ./app measures it"),
-                (f"< {duration(found.high)}", f"{verdict.of_the_run(data, found.high)} of the time without, at most; "
-                                              f"by the costs of an {verdict.MEASURED}"))
     if found.high <= 0:
         return ("1.00x", "graphs saved nothing here"), ("0", "graphs saved nothing here")
-    low, times, high = (f"{verdict.faster(data, max(0, us)):.2f}x" for us in found[:3])
+    low, times, high = (f"{verdict.faster(data, max(0, us)):.2f}x" for us in found)
     part = verdict.of_the_run(data, found.us)
     return ((times, f"{low} to {high}" if low != high else "times as fast as without"),
             (duration(max(0, found.us)), f"{verdict.interval(found.low, found.high)}; {part} of the time without"))
@@ -227,13 +223,13 @@ def streams(data):
 
 def traces(data):
     saving = verdict.saving(data)
-    most = max((t["saved_us"] for t in data["trace_list"]), default=0) or 1
+    parts = [verdict.part_of(data, t) if saving else 0 for t in report.replayed_traces(data)[:100]]
     header = ["graph", "stream", "operations", "graph launches", "patches", *(["saved", ""] if saving else []), "what"]
     rows = []
-    for t in report.replayed_traces(data)[:100]:
+    for t, saved in zip(report.replayed_traces(data), parts):
         rows.append([count(t["number"]), count(t["stream"]), count(t["length"]),
                      count(t["replays"]), count(t["patches"]),
-                     *([duration(t["saved_us"]), bar((max(0, t["saved_us"]) / most, "good"))] if saving else []),
+                     *([duration(saved), bar((max(0, saved) / (max(parts) or 1), "good"))] if saving else []),
                      f"<code>{escape(report.kernels(data, t, 6))}</code>"])
     left = report.others(data, 100)
     return "<h2>Graphs</h2>" + (rows_of(header, rows, range(6 if saving else 5), (1, 4, 6) if saving else (1, 4))

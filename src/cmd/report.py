@@ -261,7 +261,7 @@ def traces(data):
                ("operations", lambda t: count(t["length"])), ("graph launches", lambda t: count(t["replays"])),
                ("patches", lambda t: count(t["patches"])), ("what", lambda t: kernels(data, t))]
     if saving:
-        columns.insert(5, ("saved" if saving.measured else "saved at most", lambda t: duration(t["saved_us"])))
+        columns.insert(5, ("saved", lambda t: duration(verdict.part_of(data, t))))
     rows = [[name for name, _ in columns], *([show(t) for _, show in columns] for t in found)]
     left = others(data, 20)
     return [*(table(rows, range(len(columns) - 1), spare=(1, 4, 2, 5)[:4 if saving else 3], name=len(columns) - 1) if found else []),

@@ -18,6 +18,7 @@
 #include "observe/callsite.h"
 #include "observe/name.h"
 #include "observe/region.h"
+#include "observe/saving.h"
 #include "observe/tracefile.h"
 
 /* -- Output --------------------------------------------------------------- */
@@ -241,15 +242,26 @@ static void put_streams(struct output *out, const struct ag_account *account)
     put(out, "],\n");
 }
 
-/* What replays of a trace have saved: as the last trial measured it, or else as if launching were
-   all that takes time (docs/measurements.md, "What does a graph save?"). */
-static double saved_us(const struct ag_account *account, const struct ag_trace_account *trace)
+/* A trace's part of what was saved: by its replayed ops. */
+static void put_part(struct output *out, const struct ag_saving *saving, uint64_t ops, uint64_t all)
 {
-    const double eager = 2.9, graph = 1.3, graph_op = 0.53; /* us */
-    double each = account->eager_ns != 0 ? ((double)account->eager_ns - (double)account->held_ns) /
-                                               1000 * trace->length
-                                         : (eager - graph_op) * trace->length - graph;
-    return each * (double)atomic_load(&trace->replays);
+    if (saving->unknown != NULL || all == 0)
+        put(out, ", \"saved_us\": null");
+    else
+        put(out, ", \"saved_us\": %.1f", saving->middle * (double)ops / (double)all);
+}
+
+static void put_saving(struct output *out, const struct ag_account *account)
+{
+    struct ag_saving saving = ag_saving_of(account);
+    put(out, "  \"saved_us\": ");
+    if (saving.unknown != NULL)
+        put(out, "null,\n");
+    else
+        put(out, "[%.1f, %.1f, %.1f],\n", saving.low, saving.middle, saving.high);
+    put(out, "  \"saved_unknown\": ");
+    put_optional(out, saving.unknown);
+    put(out, ",\n");
 }
 
 static void put_trials(struct output *out, const struct ag_account *account)
@@ -305,6 +317,7 @@ enum { MOST_TRACES = 256, MOST_CUTS = 64 };
 static void put_traces(struct output *out, const struct ag_account *account)
 {
     uint32_t count = account->trace_count < MOST_TRACES ? account->trace_count : MOST_TRACES;
+    const struct ag_saving saving = ag_saving_of(account);
     if (account->trace_count)
         qsort(account->traces, account->trace_count, sizeof account->traces[0], by_replayed);
     put(out, "  \"trace_list\": [");
@@ -314,8 +327,8 @@ static void put_traces(struct output *out, const struct ag_account *account)
         put(out, "\"number\": %" PRIu32 ", \"stream\": %" PRIu32, t->number, t->stream);
         put(out, ", \"length\": %" PRIu32 ", \"replays\": %" PRIu64, t->length,
             atomic_load(&t->replays));
-        put(out, ", \"patches\": %" PRIu64 ", \"saved_us\": %.1f", atomic_load(&t->patches),
-            saved_us(account, t));
+        put(out, ", \"patches\": %" PRIu64, atomic_load(&t->patches));
+        put_part(out, &saving, t->length * atomic_load(&t->replays), account->counters.replayed);
         put(out, ", \"kernels\": [");
         for (uint32_t k = 0; k < t->names; k++) {
             put(out, k ? ", {\"name\": " : "{\"name\": ");
@@ -442,6 +455,7 @@ static void put_report(struct output *out, const struct ag_account *account)
     put(out, "  \"graph_memory_kb\": %" PRIu64 ",\n", account->graph_memory_kb);
     put(out, "  \"side_exits\": %" PRIu64 ",\n", c->flushes[AG_REASON_SIDE_EXIT]);
     put_trials(out, account);
+    put_saving(out, account);
     put(out, "  \"flushes\": {");
     for (int i = 0; i < AG_REASON_COUNT; i++)
         put(out, "%s\"%s\": %" PRIu64, i ? ", " : "", ag_reason_names[i], c->flushes[i]);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "config/config.h"
+#include "observe/saving.h"
 
 enum ag_log_level ag_verbose_level(void)
 {
@@ -38,17 +39,24 @@ static void say_why(const struct ag_account *account)
                c->ops);
 }
 
+static void saved(char *text, size_t size, const struct ag_account *account)
+{
+    struct ag_saving s = ag_saving_of(account);
+    if (s.unknown != NULL)
+        (void)snprintf(text, size, "not known: %s", s.unknown);
+    else
+        (void)snprintf(text, size, "%.1f ms, from %.1f to %.1f ms", s.middle / 1e3, s.low / 1e3,
+                       s.high / 1e3);
+}
+
 static void sum_up(const struct ag_account *account)
 {
     const struct ag_counters *c = &account->counters;
-    char time[64] = "";
-    /* As the last trial measured an op either way. */
-    double ms = ((double)account->eager_ns - (double)account->held_ns) * (double)c->replayed * 1e-6;
-    if (account->eager_ns != 0)
-        (void)snprintf(time, sizeof time, "; %.1f ms %s", ms < 0 ? -ms : ms,
-                       ms < 0 ? "lost, as measured" : "saved, as measured");
+    char time[160];
+    saved(time, sizeof time, account);
     ag_log(AG_LOG_ALWAYS,
-           "%.1f %% of %" PRIu64 " ops were replayed, in %" PRIu64 " graph launches%s",
+           "%.1f %% of %" PRIu64 " ops were replayed, in %" PRIu64
+           " graph launches; time saved: %s",
            c->ops != 0 ? 100 * (double)c->replayed / (double)c->ops : 0, c->ops, c->replays, time);
 }
 

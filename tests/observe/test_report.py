@@ -51,9 +51,9 @@ def test_content(tmp_path):
         "streams": [{"number": 3, "kind": "blocking", "lives": 2, "ops": 1000, "replayed": 900,
                      "replays": 15, "traces": 2}],
         "trace_list": [
-            {"number": 2, "stream": 3, "length": 20, "replays": 10, "patches": 1, "saved_us": -400.0,
+            {"number": 2, "stream": 3, "length": 20, "replays": 10, "patches": 1, "saved_us": -955.6,
              "kernels": [{"name": '_Z3"mix', "count": 15}, {"name": None, "count": 5}]},
-            {"number": 1, "stream": 3, "length": 10, "replays": 5, "patches": 7, "saved_us": -100.0,
+            {"number": 1, "stream": 3, "length": 10, "replays": 5, "patches": 7, "saved_us": -238.9,
              "kernels": [{"name": "memset", "count": 10}]}],
         "trace_list_left_out": 4,
         "cuts": [
@@ -86,6 +86,8 @@ def test_content(tmp_path):
         "held_ns": 4500,
         "eager_ns": 2500,
         "duel_variance": 0.25,
+        "saved_us": [-7450, -4300, -1150],
+        "saved_unknown": None,
         "gpus": ['A "GPU"'],
         "pool": {"allocations": 70, "behind_waits": 60, "keeps": 4096},
         "eager_ops": {**{word: 100 + i for i, word in enumerate(helpers.reasons("WHY"))},

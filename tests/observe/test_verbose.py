@@ -9,7 +9,8 @@ import helpers
 
 VERBOSE = {**helpers.HELD, "AUTOGRAPH_VERBOSE": "1"}
 FIRST = re.compile(r"version \S+ is at work: the first graph, of \d+ ops, is made")
-END = re.compile(r"(\d+\.\d) % of 300 ops were replayed, in \d+ graph launches")
+END = re.compile(r"(\d+\.\d) % of 300 ops were replayed, in \d+ graph launches; time saved: "
+                 r"not known: the driver is the simulated one, whose times say nothing about a GPU")
 
 
 def lines(*command, env=None, **options):
@@ -82,18 +83,8 @@ def test_nothing_is_written_to_a_file_of_the_program(tmp_path):
     assert program("socket") == []
 
 
-def last_line(*arguments):
-    """Of a process with known numbers."""
-    done = helpers.run([helpers.build_dir() / "tests/unit/probe", "verbose", *arguments], preload=False, sim=False,
-                       env={"AUTOGRAPH_VERBOSE": "1"})
-    return done.stderr.split(": ", 1)[1]
-
-
-@pytest.mark.parametrize("held, text", [(2500, "1.8 ms saved"), (6500, "1.8 ms lost")])
-def test_the_time_is_that_of_the_last_trial(held, text):
-    assert last_line(held) == f"90.0 % of 1000 ops were replayed, in 15 graph launches; {text}, as measured\n"
-
-
 def test_numbers_that_are_not_known():
     """A process may end in a signal handler, within a call that has locks."""
-    assert last_line(2500, "partial") == "how much was replayed is not known: the process ended within a call\n"
+    done = helpers.run([helpers.build_dir() / "tests/unit/probe", "end", "partial=1"], preload=False, sim=False,
+                       env={"AUTOGRAPH_VERBOSE": "1"})
+    assert done.stderr.endswith(": how much was replayed is not known: the process ended within a call\n")

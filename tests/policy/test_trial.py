@@ -40,16 +40,13 @@ def test_what_is_faster_stays(tmp_path, sample):
     assert share(data) > 0.9
     assert 0 < data["held_ns"] < 0.75 * data["eager_ns"] and 0 < data["duel_variance"] < 0.1
     assert 0 < data["eager_ops"]["trials"] <= data["ops"]["eager"]
-    trace = data["trace_list"][0]
-    saved = (data["eager_ns"] - data["held_ns"]) * trace["replays"] * trace["length"] / 1000
-    assert trace["saved_us"] == pytest.approx(saved, abs=0.1)
 
 
 def test_what_is_slower_is_given_up_and_tried_again(tmp_path):
     data = run(tmp_path, 10000, **SLOW_GRAPHS)
     # What takes as long as many launches counts for as many: the first trial comes soon.
     assert data["duels_lost"] == data["duels"] == 3  # and after 16,384 and 32,768 further ops
-    assert data["held_ns"] > data["eager_ns"] and data["trace_list"][0]["saved_us"] < 0
+    assert data["held_ns"] > data["eager_ns"]
     assert 0 < share(data) < 0.05
     assert data["eager_ops"]["unwatched"] > 0.9 * data["ops"]["total"]
 

@@ -9,6 +9,7 @@
  * The environment of a program tells the simulator:
  *   AGSIM_DEVICES=N         devices (1)
  *   AGSIM_SEED=N            of the random pauses and of the order of a graph's nodes (1)
+ *   AGSIM_GPU=NAME          the device's name ("Simulated GPU")
  *   AGSIM_DELAY_US=N        longest pause before an operation (2); 0: none
  *   AGSIM_DRIVER_VERSION=N  an older driver, 12030 for 12.3: newer functions are not there
  *   AGSIM_GRAPH_FREE=N      paths of execs that a context has memory for (no limit). One more

@@ -117,7 +117,8 @@ CUresult sim_cuDeviceGetName(char *name, int len, CUdevice dev)
         return CUDA_ERROR_INVALID_VALUE;
     if (bad_device(dev))
         return CUDA_ERROR_INVALID_DEVICE;
-    snprintf(name, (size_t)len, "Simulated GPU");
+    const char *named = getenv("AGSIM_GPU");
+    snprintf(name, (size_t)len, "%s", named != NULL ? named : "Simulated GPU");
     return CUDA_SUCCESS;
 }
 

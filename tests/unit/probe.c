@@ -4,8 +4,8 @@
  *   probe defaults   every option as "section.key|default|least|greatest|help"
  *   probe options    every option as it was configured, as "section.key=value"
  *   probe report     writes an exit report with numbers of which none is zero
- *   probe verbose NS [partial]
- *                    the line at the end of a process whose held ops took NS each, others 4500
+ *   probe end NAME=NUMBER...
+ *                    the end of a process with these numbers: of 1000 ops, 900 were replayed
  *   probe log        one message of each level, then many warnings
  */
 #include <errno.h>
@@ -136,12 +136,39 @@ static void write_report(void)
     ag_report_write(&account);
 }
 
-static void sum_up(const char *held_ns, bool partial)
+/* Of "NAME=NUMBER", the number. */
+static double number(char **words, const char *name, double otherwise)
 {
+    size_t n = strlen(name);
+    for (; *words; words++)
+        if (strncmp(*words, name, n) == 0 && (*words)[n] == '=')
+            return strtod(*words + n + 1, NULL);
+    return otherwise;
+}
+
+static void end(char **words)
+{
+    struct ag_trace_account trace = {.number = 1, .length = 9, .replays = 100};
     struct ag_account account = {
-        .eager_ns = 4500, .held_ns = (uint64_t)strtoul(held_ns, NULL, 10), .partial = partial};
-    account.counters =
-        (struct ag_counters){.ops = 1000, .replayed = 900, .replays = 15, .traces = 2};
+        .complete = true,
+        .traces = (struct ag_trace_account *[]){&trace},
+        .trace_count = 1,
+        .gpus = {number(words, "simulated", 0) != 0 ? "Simulated GPU" : "A GPU"},
+        .gpu_count = 1,
+        .partial = number(words, "partial", 0) != 0,
+        .seconds = number(words, "seconds", 1.5),
+        .held_ns = (uint64_t)number(words, "held", 2500),
+        .eager_ns = (uint64_t)number(words, "eager", 4500),
+        .trial_variance = number(words, "variance", 0.0001),
+        .graph_memory_kb = 2048,
+    };
+    struct ag_counters c = {.ops = 1000, .replays = 15, .traces = 2};
+    c.replayed = (uint64_t)number(words, "replayed", 900);
+    c.making_ns = (uint64_t)number(words, "making_ns", 0);
+    c.eager[AG_WHY_NOVEL] = 60;
+    c.given_up[AG_REASON_HOST_WAIT] = 40;
+    account.counters = c;
+    ag_report_write(&account);
     ag_verbose_end(&account, true);
 }
 
@@ -169,8 +196,8 @@ int main(int argc, char **argv)
     ag_config_load(complain);
     if (strcmp(what, "report") == 0)
         write_report();
-    else if (strcmp(what, "verbose") == 0 && argc > 2)
-        sum_up(argv[2], argc > 3);
+    else if (strcmp(what, "end") == 0)
+        end(argv + 2);
     else if (strcmp(what, "log") == 0)
         write_log();
     if (errno != ERANGE) {

@@ -17,8 +17,9 @@ static _Atomic int64_t pool_keeps = -1; /* bytes; less than 0: not known */
 void ag_facts_gpu(CUdevice device)
 {
     char name[256];
-    if (!*ag_opt.report_file || device < 0 || device >= AG_GPUS ||
-        atomic_load(&gpus[device]) != NULL || ag_real.cuDeviceGetName == NULL)
+    bool wanted = *ag_opt.report_file || ag_opt.log_verbose; /* saving.h asks */
+    if (!wanted || device < 0 || device >= AG_GPUS || atomic_load(&gpus[device]) != NULL ||
+        ag_real.cuDeviceGetName == NULL)
         return;
     if (ag_real.cuDeviceGetName(name, sizeof name, device) == CUDA_SUCCESS)
         atomic_store(&gpus[device], ag_keep(name));
