@@ -141,7 +141,7 @@ def silence(file, environ):
 
 def say_silence(given, file, environ):
     """Warns if a report or a trace is wanted, and the library writes none."""
-    wanted = [name for name in ("report", "trace") if getattr(given, name) is not None]
+    wanted = [word for name, word in (("report", "report"), ("trace", "trace"), ("stats", "statistics")) if getattr(given, name) is not None]
     reason = wanted and ("--disable" if given.disable else silence(file, environ))
     if reason:
         warn(f"{reason}: there will be no {' and no '.join(wanted)}")
@@ -177,6 +177,9 @@ def main(arguments):
                              "autograph-report-RANK.json, which autograph report reads")
     parser.add_argument("--trace", metavar="=FILE", nargs="?", const="autograph-%r.trace",
                         help="write a trace file; without FILE autograph-RANK.trace")
+    parser.add_argument("--stats", action="store_const", const="1",
+                        help="print six lines when the program ends: operations, launches, time saved, "
+                             "what stood in the way, memory, report")
     parser.add_argument("--disable", action="store_true",
                         help="load the library, but let it do nothing")
     parser.add_argument("-v", "--verbose", action="store_true",
@@ -195,6 +198,8 @@ def main(arguments):
             else pattern_path(given.report)
     if given.trace is not None:
         variables.update(options.assignments(["trace.file=" + pattern_path(given.trace)]))
+    if given.stats:
+        variables["AUTOGRAPH_STATS"] = given.stats
     if given.disable:
         variables["AUTOGRAPH_DISABLE"] = "1"
     if given.verbose:

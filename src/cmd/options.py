@@ -13,7 +13,8 @@ PATH_MAX = 1024
 FILE_MOST, LINE_MOST = 64 * 1024, 199  # bytes that the library reads of a file, and inih of a line
 BLANKS = " \t\r\v\f"
 PROGRAM = "program:"  # how a section for programs begins
-SHORT = {"AUTOGRAPH_REPORT": "report.file", "AUTOGRAPH_VERBOSE": "log.verbose"}  # above the long names
+SHORT = {"AUTOGRAPH_REPORT": "report.file", "AUTOGRAPH_VERBOSE": "log.verbose",
+         "AUTOGRAPH_STATS": "report.stats"}  # above the long names
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 

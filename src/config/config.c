@@ -256,7 +256,8 @@ static void read_environment(void)
             ag_option_set(o, value, name);
     }
     static const char *const short_names[][2] = {{"AUTOGRAPH_REPORT", "report.file"},
-                                                 {"AUTOGRAPH_VERBOSE", "log.verbose"}};
+                                                 {"AUTOGRAPH_VERBOSE", "log.verbose"},
+                                                 {"AUTOGRAPH_STATS", "report.stats"}};
     for (size_t i = 0; i < sizeof short_names / sizeof short_names[0]; i++) {
         const char *value = ag_initial_variable(short_names[i][0]);
         if (value)

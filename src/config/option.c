@@ -136,7 +136,8 @@ const struct ag_option *ag_option_find(const char *name, bool environment)
 
 /* Variables that have no section. */
 static const char *const short_names[] = {"AUTOGRAPH_REPORT", "AUTOGRAPH_VERBOSE",
-                                          "AUTOGRAPH_CONFIG", "AUTOGRAPH_DISABLE"};
+                                          "AUTOGRAPH_STATS", "AUTOGRAPH_CONFIG",
+                                          "AUTOGRAPH_DISABLE"};
 enum { SHORT_NAMES = sizeof short_names / sizeof short_names[0] };
 
 /* The name without its section, if it has one. */

@@ -32,7 +32,8 @@ void ag_log(enum ag_log_level level, const char *format, ...)
 
     if ((long)level > ag_opt.log_level)
         return;
-    if (level < AG_LOG_NOTE && (number = atomic_fetch_add(&printed[level], 1)) > MESSAGES_MAX)
+    if (level >= AG_LOG_ALWAYS && level < AG_LOG_NOTE &&
+        (number = atomic_fetch_add(&printed[level], 1)) > MESSAGES_MAX)
         return;
 
     int saved = errno;

@@ -9,7 +9,8 @@
 #define AG_LOG_H
 
 enum ag_log_level {
-    AG_LOG_ALWAYS, /* mistakes in the configuration, and a report that cannot be written */
+    AG_LOG_ASKED = -1, /* what an option asks for */
+    AG_LOG_ALWAYS,     /* mistakes in the configuration, and a report that cannot be written */
     AG_LOG_WARNING,
     AG_LOG_NOTE,
     AG_LOG_DETAIL

@@ -214,27 +214,37 @@ bool ag_report_keep(const struct ag_account *account)
     return !error || (target.exists && is_refused(error));
 }
 
+static const char *place;
+
+const char *ag_report_place(void)
+{
+    return place;
+}
+
 void ag_report_write(const struct ag_account *account)
 {
     const char *file = ag_opt.report_file;
     static int told; /* errno */
-    char name[AG_PATH_MAX];
+    static char name[AG_PATH_MAX];
     int saved = errno;
     int error = ENAMETOOLONG;
 
     if (!*file)
         return;
-    if (strcmp(file, "stderr") == 0)
+    place = NULL;
+    if (strcmp(file, "stderr") == 0) {
         error = ag_report_put(STDERR_FILENO, account);
-    else if (ag_name_expand(file, name)) {
+        place = error ? NULL : file;
+    } else if (ag_name_expand(file, name)) {
         error = write_file(name, account);
         file = name;
+        place = written && !error ? name : NULL;
     }
     errno = error;
     if (error == told)
         error = 0;
     told = errno;
-    if (ag_report_run() != NULL && account->complete && written && !told &&
+    if (ag_report_run() != NULL && account->complete && place != NULL && !ag_opt.report_stats &&
         ag_name_is_of_first_rank())
         ag_log(AG_LOG_ALWAYS, "the report is written: autograph report %.900s shows it", file);
     if (error == EEXIST)

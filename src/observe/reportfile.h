@@ -20,6 +20,9 @@
  */
 void ag_report_write(const struct ag_account *account);
 
+/* Where that has gone, once it is written: a name, or "stderr". NULL: to nowhere. */
+const char *ag_report_place(void);
+
 /*
  * Whether the report is to be kept current while the program runs: it goes to a file of its own
  * whose name is known. Once, by a thread that has the program's descriptors.

@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Saved time: one rule in the report, in the lines at exit and in the commands (src/observe/saving.h)."""
 import json
-import os
 import re
-import sys
 
 import pytest
 
+import commands
 import compiled
 import helpers
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "src", "cmd"))
-import report  # noqa: E402  (needs the path above)
-import verdict  # noqa: E402
+report, verdict = commands.module("report"), commands.module("verdict")
 
 NOTHING = "nothing went out in graphs"
 SIMULATED = "the driver is the simulated one, whose times say nothing about a GPU"

@@ -3,6 +3,7 @@
 #include "sim_test.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -31,6 +32,11 @@ static void in_child(void (*act)(void))
 }
 
 static void nothing(void) {}
+
+static void leave(int number)
+{
+    exit(number != SIGTERM);
+}
 
 static void devices(void)
 {
@@ -82,6 +88,10 @@ int main(int argc, char **argv)
         quick_exit(0);
     else if (strcmp(what, "closed") == 0)
         close(STDERR_FILENO);
+    else if (strcmp(what, "exit") == 0)
+        exit(0);
+    else if (strcmp(what, "signal") == 0)
+        CHECK(signal(SIGTERM, leave) != SIG_ERR && raise(SIGTERM) == 0);
     puts("done");
     return 0;
 }

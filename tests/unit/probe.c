@@ -162,10 +162,11 @@ static void end(char **words)
         .trial_variance = number(words, "variance", 0.0001),
         .graph_memory_kb = 2048,
     };
-    struct ag_counters c = {.ops = 1000, .replays = 15, .traces = 2};
+    struct ag_counters c = {.replays = 15, .traces = 2};
+    c.ops = (uint64_t)number(words, "ops", 1000);
     c.replayed = (uint64_t)number(words, "replayed", 900);
     c.making_ns = (uint64_t)number(words, "making_ns", 0);
-    c.eager[AG_WHY_NOVEL] = 60;
+    c.eager[AG_WHY_NOVEL] = (uint64_t)number(words, "novel", 60);
     c.given_up[AG_REASON_HOST_WAIT] = 40;
     account.counters = c;
     ag_report_write(&account);

@@ -17,7 +17,8 @@ static _Atomic int64_t pool_keeps = -1; /* bytes; less than 0: not known */
 void ag_facts_gpu(CUdevice device)
 {
     char name[256];
-    bool wanted = *ag_opt.report_file || ag_opt.log_verbose; /* saving.h asks */
+    bool wanted =
+        *ag_opt.report_file || ag_opt.report_stats || ag_opt.log_verbose; /* saving.h asks */
     if (!wanted || device < 0 || device >= AG_GPUS || atomic_load(&gpus[device]) != NULL ||
         ag_real.cuDeviceGetName == NULL)
         return;

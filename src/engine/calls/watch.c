@@ -46,7 +46,8 @@ static bool live, observed, traced, ranges;
 
 static bool is_told(void)
 {
-    return *ag_opt.report_file || ag_opt.log_verbose || *ag_opt.trace_profile;
+    return *ag_opt.report_file || ag_opt.report_stats || ag_opt.log_verbose ||
+           *ag_opt.trace_profile;
 }
 
 static void gather(struct ag_account *account, bool exact)
@@ -70,7 +71,8 @@ static bool begin_writing(void)
     return true;
 }
 
-static void report(bool complete)
+/* `asked`: also in words. */
+static void report(bool complete, bool asked)
 {
     struct ag_account account;
     if (!is_told() || !begin_writing())
@@ -81,7 +83,7 @@ static void report(bool complete)
     ag_report_write(&account);
     if (*ag_opt.trace_profile)
         (void)ag_learnt_write(&account, false);
-    if (complete)
+    if (asked)
         ag_verbose_end(&account, ag_engine_has_context());
     ag_account_free(&account);
     pthread_mutex_unlock(&writing);
@@ -160,8 +162,9 @@ static void work(bool last)
     ag_tracefile_complain();
     if (live)
         show();
-    if (last || ag_signal_taken() || atomic_exchange(&failed, false))
-        report(last);
+    bool asked = last || ag_signal_taken();
+    if (asked || atomic_exchange(&failed, false))
+        report(last, asked);
 }
 
 static struct ag_observer observer = {
@@ -186,7 +189,7 @@ enum {
 /* Starts the threads that tell. False: the system gives none, and what tells nothing is closed. */
 static bool start_observers(bool file)
 {
-    bool any = file || live || ag_opt.report_signal || ag_accounting || ag_opt.log_verbose;
+    bool any = file || live || ag_opt.report_signal || is_told();
     observed = any && ag_observer_start(&observer);
     traced = file && observed && ag_observer_start(&tracer);
     keeps_report = ag_report_is_kept();
@@ -235,7 +238,7 @@ void ag_watch_stop(void)
     if (observed) /* the report is its last work: this thread may have any lock, see the engine */
         ag_observer_stop(&observer, FILES_TENTHS);
     else
-        report(true);
+        report(true, true);
     ag_live_close();
 }
 
