@@ -7,7 +7,7 @@ import struct
 
 from common import (DIFFERENT, OK, Failure, Parser, duration, fitted, plural, printable, share, shortened, table,
                     width)
-from tracefile import COPY, EVENT_RECORD, HOST, KERNEL, MEMSET, STREAM_KINDS, VALUE, WAIT, Trace, name_of
+from tracefile import ADDRESSES, COPY, EVENT_RECORD, HOST, KERNEL, KINDS, MEMSET, STREAM_KINDS, WAIT, Trace, name_of
 
 EPILOG = """\
 Compared are the operations of each stream, in their order: kernels by name, grid, block, shared memory and
@@ -134,8 +134,7 @@ class Work:
             at = self.recorded.get(words[0])
             return ("after nothing",) if at is None else \
                 ("after", self.trace.streams.get(at.stream), at.sequence - self.first[at.stream])
-        pointers = {MEMSET: (0,), COPY: (0, 1), VALUE: (1,)}.get(op.kind, ())
-        for i in pointers:
+        for i in ADDRESSES.get(name_of(KINDS, op.kind), ()):
             if i < len(words):
                 host = op.kind == COPY and words[7 + i:8 + i] == [HOST]  # no trace knows malloc()
                 words[i] = (self.addresses.name(words[i]) or "host memory") if host else \

@@ -21,7 +21,8 @@ TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 def source(name):
     """The text of a table that the library is built from."""
     here = os.path.dirname(os.path.abspath(__file__))
-    for place in (here, os.path.join(here, "..", "config"), os.path.join(here, "..", "observe")):
+    for place in (here, os.path.join(here, "..", "config"), os.path.join(here, "..", "observe"),
+                  os.path.join(here, "..", "trace")):
         path = os.path.join(place, name)
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:

@@ -24,7 +24,6 @@ FORMATS = (1, 2)
 CALLSITES = "Where calls that end graphs come from"
 MOST_CAUSES = 5  # that a terminal shows
 OWN_TRACE_MOST = 64 << 20  # bytes: reading more takes too long unasked
-OTHER_OPS = ("memset", "copy", "record", "wait", "value")
 
 
 # -- Reading --------------------------------------------------------------------
@@ -109,7 +108,7 @@ def kernels(data, entry, most=3):
     parts = []
     for k in sorted(entry["kernels"], key=lambda k: (not k["name"], -k["count"])):
         name = k["name"] or "others"
-        if name not in (*OTHER_OPS, "others"):
+        if name not in (*tracefile.KINDS[1:], "others"):
             name = brief_name(data["names"][name])
         parts.append(f"{k['count']} {name}" if k["count"] > 1 else name)
     left = len(parts) - most

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Reads a trace file (docs/formats.md) into memory."""
+import re
 import struct
 
+import options
 import reasons
 from common import Failure, brief_name, demangle, plural
 
@@ -11,11 +13,13 @@ CHUNK = struct.Struct("<IIIIQ")
 RECORD = struct.Struct("<HBBIQ")
 CHUNK_MAGIC = 0x4b434741
 STRING, FUNCTION, STREAM, TRACE, OP, RETURN, SUBMIT, BARRIER, ALLOC, FREE, REGION, END = range(1, 13)
-KINDS = ("kernel", "memset", "copy", "record", "wait", "value")
+ADDRESSES = {word: tuple(map(int, addresses.split())) for word, addresses in re.findall(
+    r'^AG_KIND\(\w+, "(\w+)", "([\d ]*)"\)', options.source("kinds.def"), re.M)}  # of each kind of op
+KINDS = tuple(ADDRESSES)
 STREAM_KINDS = ("blocking", "non-blocking", "legacy default", "per-thread default")
 REASONS, WHY = tuple(reasons.GIVEN_UP), tuple(reasons.NOT_HELD)
 HELD = 0  # in WHY
-KERNEL, MEMSET, COPY, EVENT_RECORD, WAIT, VALUE = range(6)
+KERNEL, MEMSET, COPY, EVENT_RECORD, WAIT = map(KINDS.index, ("kernel", "memset", "copy", "record", "wait"))
 HOST = 1  # CU_MEMORYTYPE_HOST
 TO_HOST = WHY.index("to_host")  # why an op was not held
 HELD_MOST = 1 << 16  # ops in one submission; the library has 128 at most

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a door tells the engine of a call: structs only. */
+/* What a door tells the engine of calls that several rooms look into: structs only. */
 #ifndef AG_CALL_H
 #define AG_CALL_H
 
@@ -73,16 +73,6 @@ struct ag_event_call {
     CUevent event;
     CUstream stream;
     bool wait;
-    bool ptsz;
-};
-
-/* cuStreamWriteValue and cuStreamWaitValue, of 32 and 64 bits. */
-struct ag_value_call {
-    CUstreamBatchMemOpType operation;
-    CUdeviceptr address;
-    uint64_t value;
-    unsigned flags;
-    CUstream stream;
     bool ptsz;
 };
 

@@ -110,9 +110,20 @@ static inline bool ag_engine_still_passes(CUstream stream, bool ptsz, enum ag_op
  */
 bool ag_engine_follows_default(bool ptsz);
 
+/* Whether the op is held. If not, the door calls the driver. */
 bool ag_engine_memset(const struct ag_memset_call *call);
 bool ag_engine_copy(const struct ag_copy_call *call);
 bool ag_engine_event(const struct ag_event_call *call);
+
+/* cuStreamWriteValue and cuStreamWaitValue, of 32 and 64 bits. */
+struct ag_value_call {
+    CUstreamBatchMemOpType operation;
+    CUdeviceptr address;
+    uint64_t value;
+    unsigned flags;
+    CUstream stream;
+    bool ptsz;
+};
 bool ag_engine_value(const struct ag_value_call *call);
 
 /*

@@ -39,7 +39,7 @@ engine_sources = \
 	src/graph/variant.c src/graph/variant.h src/graph/words.h \
 	src/driver/limits.def src/driver/limits.h \
 	src/policy/backoff.h src/policy/trial.c src/policy/trial.h src/policy/policy.def src/policy/policy.h \
-	src/trace/known.c src/trace/known.h src/trace/op.c src/trace/op.h src/trace/recorder.c src/trace/recorder.h \
+	src/trace/kinds.def src/trace/known.c src/trace/known.h src/trace/op.c src/trace/op.h src/trace/recorder.c src/trace/recorder.h \
 	src/trace/recording.h src/trace/repeat.c src/trace/repeat.h src/trace/rest.c src/trace/rest.h \
 	src/trace/tree.c src/trace/tree.h
 

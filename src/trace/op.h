@@ -12,13 +12,10 @@
 #include <stdint.h>
 #include <string.h>
 
+/* What the op does (kinds.def). */
 enum ag_op_kind {
-    AG_OP_KERNEL,
-    AG_OP_MEMSET,
-    AG_OP_COPY,
-    AG_OP_RECORD, /* of an event */
-    AG_OP_WAIT,   /* for an event */
-    AG_OP_VALUE,  /* a word in memory is written or waited for */
+#define AG_KIND(id, word, addresses) AG_OP_##id,
+#include "trace/kinds.def"
 };
 
 /* Where each argument of an op lies in one packed buffer. Owned by whoever describes ops; must
@@ -74,6 +71,7 @@ static inline uint64_t ag_mark(enum ag_op_kind kind, const void *func, uint32_t 
     return (uint64_t)1 << (hash >> 58);
 }
 
+/* The mark of an op that is described. */
 static inline uint64_t ag_op_mark(const struct ag_op *op)
 {
     bool kernel = op->kind == AG_OP_KERNEL;

@@ -232,6 +232,7 @@ def test_install(tmp_path):
         "share/bash-completion/completions/autograph",
         "share/zsh/site-functions/_autograph", "share/fish/vendor_completions.d/autograph.fish",
         "bin/autograph", "share/autograph/options.def", "share/autograph/cuda.def", "share/autograph/reasons.def",
+        "share/autograph/kinds.def",
         "share/autograph/autograph.ini", "share/doc/libautograph/LICENSE",
         "share/doc/libautograph/LICENSES/inih.txt", "share/man/man1/autograph.1",
         "share/man/man5/autograph.ini.5", "lib/autograph/libautograph.so", "lib/libautograph.so",

@@ -186,10 +186,34 @@ static bool waits(const struct ag_value_call *call)
            call->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
 }
 
-static enum ag_why describe_value(struct ag_stream *stream, struct ag_described *to,
-                                  const void *call)
+static enum ag_why describe_value(struct ag_stream *stream, struct ag_described *to, const void *of)
 {
-    return ag_describe_value(to, call, &stream->answers);
+    static const struct ag_layout layout = {8, 1, 0, {{0, 8}}};
+    const struct ag_value_call *call = of;
+    bool wide = call->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64 ||
+                call->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+    uint64_t buffer;
+    CUmemorytype type = ag_memory_at(&stream->answers, call->address, wide ? 8 : 4,
+                                     AG_ACCESS_BOTH | AG_ACCESS_OWN, &buffer);
+    if (type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_HOST)
+        return AG_WHY_MEMORY;
+    to->op = (struct ag_op){
+        .kind = AG_OP_VALUE,
+        .func = (const void *)call->address,
+        .layout = &layout,
+    };
+    to->op.shape[AG_VALUE_OPERATION] = call->operation;
+    to->op.shape[AG_VALUE_FLAGS] = call->flags;
+    to->arguments.value = call->value;
+    to->fields[0] = &to->arguments.value;
+    to->from = to->fields;
+    return AG_WHY_HELD;
+}
+
+static __attribute__((noinline)) void note_value(const struct ag_stream *stream,
+                                                 const struct ag_value_call *call)
+{
+    AG_NOTE_WORDS(stream, AG_OP_VALUE, call->operation, call->address, call->value, call->flags);
 }
 
 static __attribute__((noinline)) bool
@@ -206,7 +230,7 @@ bool ag_engine_value(const struct ag_value_call *call)
         ag_order_behind_all(ag_stream_peek(call->stream, call->ptsz, ag_context_current()));
     CUcontext current = ag_engine_current(call->stream);
     struct ag_stream *stream = ag_enter_op(call->stream, call->ptsz, current);
-    AG_NOTE(ag_note_value(stream, call));
+    AG_NOTE(note_value(stream, call));
     return stream != NULL && decide_value(stream, call, current);
 }
 

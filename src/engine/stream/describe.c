@@ -387,33 +387,6 @@ enum ag_why ag_describe_event(struct ag_described *to, const struct ag_event_cal
     return AG_WHY_HELD;
 }
 
-/* -- Values in memory -------------------------------------------------------- */
-
-static const struct ag_layout value_layout = {8, 1, 0, {{0, 8}}};
-
-enum ag_why ag_describe_value(struct ag_described *to, const struct ag_value_call *call,
-                              struct ag_answers **answers)
-{
-    bool wide = call->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64 ||
-                call->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
-    uint64_t buffer;
-    CUmemorytype type =
-        ag_memory_at(answers, call->address, wide ? 8 : 4, AG_ACCESS_BOTH | AG_ACCESS_OWN, &buffer);
-    if (type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_HOST)
-        return AG_WHY_MEMORY;
-    to->op = (struct ag_op){
-        .kind = AG_OP_VALUE,
-        .func = (const void *)call->address,
-        .layout = &value_layout,
-    };
-    to->op.shape[AG_VALUE_OPERATION] = call->operation;
-    to->op.shape[AG_VALUE_FLAGS] = call->flags;
-    to->arguments.value = call->value;
-    to->fields[0] = &to->arguments.value;
-    to->from = to->fields;
-    return AG_WHY_HELD;
-}
-
 /* -- Certainty --------------------------------------------------------------- */
 
 bool ag_memset_is_certain(const struct ag_described *call, struct ag_answers **answers)

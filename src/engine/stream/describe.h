@@ -44,12 +44,11 @@ enum ag_why ag_describe_kernel(struct ag_described *to, const struct ag_kernel_c
 enum ag_why ag_describe_buffer(struct ag_described *to, const struct ag_kernel_call *call,
                                const struct ag_function *function, void **fields);
 
+/* Of other kinds of op. `serial` of an event: 0 if it is not known in the context. */
 enum ag_why ag_describe_memset(struct ag_described *to, const struct ag_memset_call *call,
                                struct ag_answers **answers);
 enum ag_why ag_describe_copy(struct ag_described *to, const struct ag_copy_call *call,
                              struct ag_answers **answers);
-enum ag_why ag_describe_value(struct ag_described *to, const struct ag_value_call *call,
-                              struct ag_answers **answers);
 enum ag_why ag_describe_event(struct ag_described *to, const struct ag_event_call *call,
                               uint64_t serial);
 

@@ -94,7 +94,10 @@ static _Atomic uint64_t traces_left_out;
 
 static const char *name_of(const struct ag_step *step)
 {
-    static const char *const kinds[] = {"kernel", "memset", "copy", "record", "wait", "value"};
+    static const char *const kinds[] = {
+#define AG_KIND(id, word, addresses) [AG_OP_##id] = word,
+#include "trace/kinds.def"
+    };
     const char *name = NULL;
     if (step->node->op.kind != AG_OP_KERNEL)
         return kinds[step->node->op.kind];

@@ -257,9 +257,8 @@ void ag_note_kernel(const struct ag_stream *stream, const struct ag_kernel_call 
     ag_record_end(record);
 }
 
-/* An op whose arguments are words. */
-static void note_words(const struct ag_stream *stream, unsigned kind, const uint64_t *words,
-                       size_t count)
+void ag_note_words(const struct ag_stream *stream, enum ag_op_kind kind, const uint64_t *words,
+                   size_t count)
 {
     struct ag_record *record = op_begin(stream, kind, 0, OP_WORDS + count, count * 8);
     if (record == NULL)
@@ -269,14 +268,10 @@ static void note_words(const struct ag_stream *stream, unsigned kind, const uint
     ag_record_end(record);
 }
 
-#define NOTE_WORDS(stream, kind, ...)                                                              \
-    note_words(stream, kind, (const uint64_t[]){__VA_ARGS__},                                      \
-               sizeof((const uint64_t[]){__VA_ARGS__}) / 8)
-
 void ag_note_memset(const struct ag_stream *stream, const struct ag_memset_call *call)
 {
-    NOTE_WORDS(stream, AG_OP_MEMSET, call->dst, call->count, call->height, call->pitch, call->value,
-               call->width);
+    AG_NOTE_WORDS(stream, AG_OP_MEMSET, call->dst, call->count, call->height, call->pitch,
+                  call->value, call->width);
 }
 
 static uint64_t place(CUmemorytype type, const void *host, CUdeviceptr device, CUarray array,
@@ -293,13 +288,13 @@ void ag_note_copy(const struct ag_stream *stream, const struct ag_copy_call *cal
     const CUDA_MEMCPY3D *p = &call->params;
     const size_t dst[] = {p->dstXInBytes, p->dstY, p->dstZ};
     const size_t src[] = {p->srcXInBytes, p->srcY, p->srcZ};
-    NOTE_WORDS(stream, AG_OP_COPY,
-               place(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, dst, p->dstPitch,
-                     p->dstHeight),
-               place(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray, src, p->srcPitch,
-                     p->srcHeight),
-               p->WidthInBytes, p->Height, p->Depth, p->dstPitch, p->srcPitch, p->dstMemoryType,
-               p->srcMemoryType);
+    AG_NOTE_WORDS(stream, AG_OP_COPY,
+                  place(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, dst, p->dstPitch,
+                        p->dstHeight),
+                  place(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray, src, p->srcPitch,
+                        p->srcHeight),
+                  p->WidthInBytes, p->Height, p->Depth, p->dstPitch, p->srcPitch, p->dstMemoryType,
+                  p->srcMemoryType);
 }
 
 void ag_note_no_op(void)
@@ -314,8 +309,8 @@ void ag_note_read(const struct ag_stream *stream, const struct ag_read_call *cal
         ag_note_no_op();
         return;
     }
-    NOTE_WORDS(stream, AG_OP_COPY, (uintptr_t)call->dst, call->src, call->bytes, 1, 1, 0, 0,
-               CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE);
+    AG_NOTE_WORDS(stream, AG_OP_COPY, (uintptr_t)call->dst, call->src, call->bytes, 1, 1, 0, 0,
+                  CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE);
     last.read = call;
 }
 
@@ -337,12 +332,7 @@ bool ag_note_has_read(const struct ag_read_call *call)
 
 void ag_note_event(const struct ag_stream *stream, const struct ag_event_call *call)
 {
-    NOTE_WORDS(stream, call->wait ? AG_OP_WAIT : AG_OP_RECORD, (uintptr_t)call->event);
-}
-
-void ag_note_value(const struct ag_stream *stream, const struct ag_value_call *call)
-{
-    NOTE_WORDS(stream, AG_OP_VALUE, call->operation, call->address, call->value, call->flags);
+    AG_NOTE_WORDS(stream, call->wait ? AG_OP_WAIT : AG_OP_RECORD, (uintptr_t)call->event);
 }
 
 void ag_observe_return(CUresult result)

@@ -18,9 +18,15 @@ void ag_note_kernel(const struct ag_stream *stream, const struct ag_kernel_call 
 void ag_note_memset(const struct ag_stream *stream, const struct ag_memset_call *call);
 void ag_note_copy(const struct ag_stream *stream, const struct ag_copy_call *call);
 void ag_note_event(const struct ag_stream *stream, const struct ag_event_call *call);
-void ag_note_value(const struct ag_stream *stream, const struct ag_value_call *call);
 void ag_note_read(const struct ag_stream *stream,
                   const struct ag_read_call *call); /* a barrier where `stream` is NULL */
+
+/* The same for an op of any kind that has so many words: docs/formats.md has their meaning. */
+void ag_note_words(const struct ag_stream *stream, enum ag_op_kind kind, const uint64_t *words,
+                   size_t count);
+#define AG_NOTE_WORDS(stream, kind, ...)                                                           \
+    ag_note_words(stream, kind, (const uint64_t[]){__VA_ARGS__},                                   \
+                  sizeof((const uint64_t[]){__VA_ARGS__}) / 8)
 
 /* The call under way is a barrier in the trace file: its stream is not tracked. It has no RETURN.
  */
