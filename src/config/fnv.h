@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The hash of so many bytes. */
 static inline uint64_t ag_fnv(const char *bytes, size_t size)
 {
     uint64_t hash = 0xcbf29ce484222325u;

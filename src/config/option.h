@@ -81,6 +81,7 @@ void ag_option_unknown(const char *where, const char *name, bool environment);
 /* Sets an option. Whether it has that value now. */
 bool ag_option_set(const struct ag_option *o, const char *text, const char *where);
 
+/* Whether any option has that section. */
 bool ag_option_has_section(const char *section);
 
 /*

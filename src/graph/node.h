@@ -79,16 +79,19 @@ CUfunction ag_node_function(const struct ag_node *node);
 /* A kernel as a graph node takes it, with these arguments. */
 CUDA_KERNEL_NODE_PARAMS ag_node_kernel(const struct ag_node *node, CUfunction func, void **params);
 
+/* The number of 64 bits that two words of a shape make. */
 static inline uint64_t ag_words(const uint32_t *low)
 {
     return (uint64_t)low[1] << 32 | low[0];
 }
 
+/* Whether the op is a record of an event or a wait for one. */
 static inline bool ag_node_is_event(const struct ag_node *node)
 {
     return node->op.kind == AG_OP_RECORD || node->op.kind == AG_OP_WAIT;
 }
 
+/* The arguments of such an op. */
 static inline struct ag_event_arguments ag_node_event_arguments(const struct ag_node *node)
 {
     struct ag_event_arguments arguments;

@@ -40,6 +40,7 @@ enum ag_kernel_word {
    its own. No call has such a number either. */
 enum { AG_KERNEL_SETTING = 16, AG_MOST_SETTINGS = 15 };
 
+/* That number. */
 static inline uint32_t ag_kernel_setting(const struct ag_op *op)
 {
     return op->shape[AG_KERNEL_FLAGS] >> AG_KERNEL_SETTING & AG_MOST_SETTINGS;
@@ -52,11 +53,13 @@ static inline uint32_t ag_kernel_setting(const struct ag_op *op)
  */
 enum { AG_OP_BRANCH = 20, AG_BRANCHES = 8 };
 
+/* The number of the branch that the op is in. */
 static inline unsigned ag_op_branch(const struct ag_op *op)
 {
     return op->shape[AG_SHAPE_WORDS - 1] >> AG_OP_BRANCH & (AG_BRANCHES - 1);
 }
 
+/* Puts the op into that branch. */
 static inline void ag_op_set_branch(struct ag_op *op, unsigned branch)
 {
     op->shape[AG_SHAPE_WORDS - 1] &= ~((uint32_t)(AG_BRANCHES - 1) << AG_OP_BRANCH);

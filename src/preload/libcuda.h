@@ -59,6 +59,7 @@ struct ag_libcuda *ag_libcuda_at(const void *address);
 /* Does the address lie in one of them? */
 bool ag_in_libcuda(const void *address);
 
+/* Its place among all of them. */
 static inline unsigned ag_libcuda_number(const struct ag_libcuda *libcuda)
 {
     return (unsigned)(libcuda - ag_libcudas);

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""All C and CUDA sources are as clang-format, with the file in the tree, writes them."""
+"""All C and CUDA sources are as clang-format, with the file in the tree, writes them, and headers say what functions
+are for."""
 import os
 import re
 import shutil
 import subprocess
 
-from complaint import ROOT, Complaint, at_least
+from complaint import ROOT, Complaint, at_least, complain
 
 VERSION = 14  # others wrap some lines elsewhere
 
@@ -34,7 +35,21 @@ def places(text):
     return re.findall(r"^(\S+?):(\d+):", text, flags=re.M)
 
 
+def uncommented(text):
+    """Functions of a header without a comment above them, or above the lines that they stand among."""
+    bare = True
+    for line in text.splitlines():
+        found = re.match(r"\w.*?\b(ag_\w+)\(", line)
+        if "/*" in line or not line:
+            bare = not line
+        elif bare and found:
+            yield found[1]
+
+
 def complaints():
+    for path in sorted((ROOT / "src").rglob("*.h")):
+        for name in uncommented(path.read_text()):
+            yield complain(path.relative_to(ROOT), f"{name}() has no comment: say what it does", f"{name}(")
     if not usable():
         return
     names, jobs = sources(), os.cpu_count()

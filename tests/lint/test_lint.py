@@ -57,6 +57,12 @@ def test_a_line_that_is_too_long_is_found():
     assert form.places(process.communicate(f"int a; /* {'word ' * 30}*/\n")[1])
 
 
+def test_a_function_without_a_comment_is_found():
+    text = "/* Two. */\nint ag_a(void);\nint ag_b(int);\n\nint ag_c(void);\n\n#define ag_d() 1\nstatic inline int ag_e(void)\n{\n}\n"
+    assert list(form.uncommented(text)) == ["ag_c", "ag_e"]
+    assert not list(form.uncommented("/*\n * It\n *\n * does.\n */\nint ag_a(void);\nint ag_b(void); /* more */\n"))
+
+
 @pytest.mark.parametrize("shell", manual.SHELLS)
 def test_completions_that_are_not_in_step_are_found(shell, monkeypatch):
     page = (complaint.build() / "completions" / manual.SHELLS[shell]).read_text()
@@ -208,7 +214,7 @@ def test_a_stop_that_is_lost_is_found(file, name):
     ("`order/find.c` | `thread_leaves`", "`order/find.c` | `thread_ends`",
      [("order/find.c", "thread_ends"), ("order/find.c", "thread_leaves")]),
     ("NOVEL SHORT", "NOVEL", [("observe/reasons.def", "SHORT"), ("replay/submit.c", "SHORT")]),
-    ("| FLUSHED", "| FLUSHED GREEN", [("stream/sequence.c", "GREEN")]),
+    ("`hold_ends` | FLUSHED", "`hold_ends` | FLUSHED GREEN", [("stream/sequence.c", "GREEN")]),
     ("`count_eager`", "`count_lazy`", [("replay/submit.c", "count_lazy")]),
 ])
 def test_a_place_that_decides_and_is_in_no_table_is_found(right, wrong, found):

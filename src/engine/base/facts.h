@@ -16,6 +16,7 @@ void ag_facts_gpu(CUdevice device);
    wanted. */
 void ag_facts_allocated(uint32_t waits);
 
+/* Adds the facts to the account. */
 void ag_facts_gather(struct ag_account *account);
 
 #endif

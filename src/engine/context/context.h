@@ -50,6 +50,7 @@ struct ag_running {
     long execs[2];
 };
 
+/* Whether there is any of them. */
 static inline bool ag_context_any_run(const struct ag_running *running)
 {
     return (running->execs[0] | running->execs[1]) != 0;

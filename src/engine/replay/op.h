@@ -62,6 +62,7 @@ static inline enum ag_why ag_op_forbidden(const struct ag_stream *stream, CUcont
                                                                                  : AG_WHY_HELD;
 }
 
+/* Whether nothing but the op itself can say that it is not held. */
 static inline bool ag_op_is_eligible(const struct ag_stream *stream, CUcontext current)
 {
     return ag_op_forbidden(stream, current) == AG_WHY_HELD;

@@ -37,6 +37,7 @@ bool ag_staging_cuts(struct ag_stream *stream, size_t bytes);
 /* Counts an upload, which is held or not, for the open sequence or the one that it begins. */
 void ag_staging_count(struct ag_stream *stream, size_t bytes);
 
+/* Whether no memory for uploads is asked for yet: it was refused. */
 static inline bool ag_staging_is_barred(const struct ag_stream *stream)
 {
     return stream->counters.ops < stream->staging.barred;
@@ -52,6 +53,7 @@ void ag_staging_take(struct ag_stream *stream, struct ag_described *call);
 /* What was held has been submitted to `target`, by so many calls less than it had ops. */
 void ag_staging_submitted_slow(struct ag_stream *stream, CUstream target, uint32_t less);
 
+/* The same, which is little where no upload was held. */
 static inline void ag_staging_submitted(struct ag_stream *stream, CUstream target, uint32_t less)
 {
     if (UNLIKELY(stream->staging.taken != 0))

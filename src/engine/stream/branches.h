@@ -80,6 +80,7 @@ void ag_branches_lose_event(struct ag_stream *origin, CUevent event);
  */
 void ag_branches_end_slow(struct ag_stream *origin);
 
+/* The same, which is little where the sequence has no branches. */
 static inline void ag_branches_end(struct ag_stream *origin)
 {
     if (ag_branches_any(origin))

@@ -64,6 +64,7 @@ static inline bool ag_copies_skip(struct ag_stream *stream)
    host and between two sequences. Then the end of its sequence says whether to look pays. */
 void ag_copies_seen(struct ag_stream *stream, bool described, bool begins);
 
+/* The same, once copies have been looked at: for ag_copies_closed() alone. */
 void ag_copies_closed_slow(struct ag_stream *stream, uint32_t depth);
 
 /* A sequence of so many ops has ended. */

@@ -54,6 +54,7 @@ static inline enum ag_why ag_eager_why(const struct ag_stream *stream)
     return (enum ag_why)atomic_load_explicit(&stream->eager.why, memory_order_relaxed);
 }
 
+/* Sets that reason. Wants the lock. */
 static inline void ag_eager_set_why(struct ag_stream *stream, enum ag_why why)
 {
     atomic_store_explicit(&stream->eager.why, why, memory_order_relaxed);

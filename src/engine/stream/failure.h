@@ -23,6 +23,7 @@ bool ag_failure_refused(struct ag_stream *stream, CUresult result, const char *w
  */
 void ag_failure_spoil(struct ag_stream *stream, struct ag_node *node);
 
+/* The same, once something has been refused: for ag_failure_forgive() alone. */
 void ag_failure_forgive_slow(struct ag_stream *stream);
 
 /* A sequence ends. If nothing has been refused in the stream for long its nodes are good again: the

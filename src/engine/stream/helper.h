@@ -54,6 +54,7 @@ struct ag_relay {
     CUevent mark, done;
 };
 
+/* Returns the first error, CUDA_ERROR_NOT_READY if nobody has made it in time. */
 CUresult ag_helper_relay(struct ag_context *context, struct ag_relay *relay);
 
 /* Returns the first error. The context has one relay less. */
@@ -70,6 +71,7 @@ struct ag_pinned {
     CUevent done[AG_STAGING_PARTS];
 };
 
+/* Completes it: what is there already stays. */
 CUresult ag_helper_pinned(struct ag_context *context, struct ag_pinned *pinned);
 
 /* Loads the kernel for read-backs. If it is not ready it is loaded later, or not at all. */

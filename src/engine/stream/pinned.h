@@ -62,6 +62,7 @@ void ag_pinned_copied(struct ag_stream *stream);
 /* A barrier has come: behind a copy that has gone out it says whether the host waits at once. */
 void ag_pinned_followed_slow(struct ag_stream *stream, enum ag_reason reason);
 
+/* The same, which is little where no copy has gone out. */
 static inline void ag_pinned_followed(struct ag_stream *stream, enum ag_reason reason)
 {
     if (__builtin_expect(stream->reading.copied != 0, 0))
