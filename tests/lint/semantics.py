@@ -152,6 +152,26 @@ def of_names():
             yield complain(FUNCTIONS, f"no function is called {pattern}: take it out", f'"{pattern}"')
 
 
+def untested_doors(text, tests):
+    """The functions of each row of a table of doors, if tests name none of them, in any form or version."""
+    rows = re.sub(r"^shape .*?^end$|/\*.*?\*/", "", text, flags=re.M | re.S)
+    called = {re.sub(r"(_v\d)?(_pt[sd][sz])?$", "", name) for name in re.findall(r"\bcu[A-Z]\w+", tests)}
+    for row in re.findall(r"^\S.*(?:\n .*)+", rows, flags=re.M):
+        names = re.findall(r"^    (cu[A-Z]\w+)\(", row, flags=re.M)
+        if names and not {re.sub(r"_v\d$", "", name) for name in names} & called:
+            yield names
+
+
+def of_doors():
+    tests = "\n".join(p.read_text() for pattern in ("test_*.py", "programs/*.c") for p in TESTS.rglob(pattern))
+    tables = sorted((ROOT / "src/preload").glob("*.doors"))
+    yield from at_least(5, tables, "src/preload")
+    for table_of_doors in tables:
+        for names in untested_doors(table_of_doors.read_text(), tests):
+            yield complain(table_of_doors.relative_to(ROOT), f"no test calls {' or '.join(names)}: name the call in "
+                           "tests/preload/test_doors.py", f"{names[0]}(")
+
+
 # -- Proofs -----------------------------------------------------------------------
 
 @functools.lru_cache(maxsize=None)
@@ -203,5 +223,5 @@ def of_rules():
 
 
 def complaints():
-    for part in (of_functions, of_everyday_calls, of_names, of_rules):
+    for part in (of_functions, of_doors, of_everyday_calls, of_names, of_rules):
         yield from part()

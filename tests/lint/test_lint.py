@@ -207,6 +207,12 @@ def test_a_stop_that_is_lost_is_found(file, name):
     assert list(design.lost_stops(f"{right}`ag_none` in `{file}`")) == [(file, "ag_none")]
 
 
+def test_a_door_that_no_test_calls_is_found():
+    table = "/* x\n */\nshape a(B)\n    cuShape(x)\nend\n\na x |\n        y\n    cuOne(int x)\n    cuTwo_v2(int x,\n             int y)\na z\n    cuThree(int x)\n"
+    assert list(semantics.untested_doors(table, 'call("cuTwo_ptsz")')) == [["cuThree"]]
+    assert list(semantics.untested_doors(table, "cuThree_v3(1)")) == [["cuOne", "cuTwo_v2"]]
+
+
 # -- docs/design.md -------------------------------------------------------------------
 
 @pytest.mark.parametrize("right,wrong,found", [

@@ -371,6 +371,13 @@ def test_streams_that_are_created(built, name):
     assert out[-1] == f"events: most(barrier) stream_created({12 << 32 | 11:#x}, 2) "
 
 
+def test_a_green_context_that_goes(built):
+    """The driver names no context for it: what is held anywhere goes first."""
+    out = built.run(OPEN, "hold 1", "handle cuGreenCtxDestroy", CALL, "events")
+    assert out[-2].startswith("call: 0 cuGreenCtxDestroy 119 ")
+    assert out[-1] == "events: all(barrier) "
+
+
 @pytest.mark.parametrize("name, before, after", [
     ("cuStreamDestroy", "stream_destroy(0x77)", ""),
     ("cuStreamDestroy_v2", "stream_destroy(0x77)", ""),
