@@ -53,8 +53,10 @@ def of_the_table():
     if len(ROWS) != len(rows) - 1:  # below the line of dashes
         yield complain(TABLE, "a row of the table of numbers is none: write `NAME` | digits | reason",
                        "| number | value |")
-    yield from at_least(20, ROWS, TABLE)
+    yield from at_least(8, ROWS, TABLE)
     for name, value in ROWS:
+        if name in {n for n, *_ in NUMBERS}:
+            yield complain(TABLE, f"{name} has a line with its reason: name the measurement there", f"`{name}`")
         known = option(name) if "." in name else number(name)
         if known != int(value):
             yield complain(TABLE, f"{name} is {known} in the code, and not {value}", f"`{name}`")
