@@ -204,8 +204,8 @@ static enum ag_why describe_value(struct ag_stream *stream, struct ag_described 
     };
     to->op.shape[AG_VALUE_OPERATION] = call->operation;
     to->op.shape[AG_VALUE_FLAGS] = call->flags;
-    to->arguments.value = call->value;
-    to->fields[0] = &to->arguments.value;
+    to->arguments.word[0] = call->value;
+    to->fields[0] = &to->arguments.word[0];
     to->from = to->fields;
     return AG_WHY_HELD;
 }

@@ -23,7 +23,7 @@ struct ag_described {
         struct ag_memset_arguments memset;
         struct ag_copy_arguments copy;
         struct ag_event_arguments event;
-        uint64_t value;
+        uint64_t word[4]; /* of other kinds */
     } arguments;
     union {
         CUlaunchAttribute attrs[AG_MOST_ATTRIBUTES];
