@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""docs/measurements.md, docs/design.md and docs/tour.md against the code: numbers of the policy, files, functions,
-options."""
+"""docs/measurements.md, docs/design.md and docs/tour.md against the code: numbers of the policy, kinds of op, files,
+functions, options."""
 import re
 
 from complaint import ROOT, at_least, complain
@@ -153,6 +153,27 @@ def of_the_tour():
         yield complain(TOUR, f"src/{file} has no function {name}", f"`{file}` | `{name}`", name)
 
 
+KINDS = re.findall(r'^AG_KIND\(\w+, "(\w+)"', (ROOT / "src/trace/kinds.def").read_text(), flags=re.M)
+
+
+def lost_kinds(kinds, formats, words):
+    """Kinds of op without a number or a row in docs/formats.md, or without a row in src/graph/words.h."""
+    numbers = re.findall(r"\b(\d+) (\w+)", formats.partition("\nKinds: ")[2].partition(". ")[0])
+    rows = [name for row in re.findall(r"^\| ([\w, ]+) \|", formats, flags=re.M) for name in row.split(", ")]
+    for number, kind in enumerate(kinds):
+        if (str(number), kind) not in numbers or (kind not in rows and kind != "kernel"):
+            yield "docs/formats.md", kind
+        if not re.search(rf"^ \*   {kind} ", words, flags=re.M):
+            yield "src/graph/words.h", kind
+
+
+def of_kinds():
+    yield from at_least(6, KINDS, "src/trace/kinds.def")
+    texts = [(ROOT / name).read_text() for name in ("docs/formats.md", "src/graph/words.h")]
+    for file, kind in lost_kinds(KINDS, *texts):
+        yield complain(file, f"say what the words of a {kind} are, a kind of src/trace/kinds.def", "Kinds: ", "kind  ")
+
+
 # -- Where the code decides -------------------------------------------------------
 
 ENGINE = {str(p.relative_to(ROOT / "src/engine")): re.sub(r"/\*.*?\*/", "", p.read_text(), flags=re.S)
@@ -200,7 +221,7 @@ def of_places():
 
 
 def complaints():
-    for part in (of_the_table, of_the_policy, of_numbers_elsewhere, of_the_tour, of_places):
+    for part in (of_the_table, of_the_policy, of_numbers_elsewhere, of_the_tour, of_kinds, of_places):
         yield from part()
     for page in PAGES:
         yield from of_names(page)

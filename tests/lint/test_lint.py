@@ -229,6 +229,14 @@ def test_a_place_that_decides_and_is_in_no_table_is_found(right, wrong, found):
     assert sorted(design.wrong_places(text.replace(right, wrong))) == found
 
 
+def test_a_kind_of_op_that_a_page_does_not_describe_is_found():
+    formats, words = "\nKinds: 0 kernel, 1 copy (of\nmemory). More\n| kind | words |\n| copy, wait | x |\n", " *   kernel -\n *   copy   -\n"
+    assert not list(design.lost_kinds(["kernel", "copy"], formats, words))
+    assert list(design.lost_kinds(["copy", "kernel"], formats, words)) == [("docs/formats.md", "copy"), ("docs/formats.md", "kernel")]
+    assert list(design.lost_kinds(["kernel", "copy", "wait"], formats, words)) == [
+        ("docs/formats.md", "wait"), ("src/graph/words.h", "wait")]
+
+
 # -- A tree with every mistake ------------------------------------------------
 
 MISTAKES = {
