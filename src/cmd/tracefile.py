@@ -12,7 +12,7 @@ HEADER = struct.Struct("<8sIIQQII24s")
 CHUNK = struct.Struct("<IIIIQ")
 RECORD = struct.Struct("<HBBIQ")
 CHUNK_MAGIC = 0x4b434741
-STRING, FUNCTION, STREAM, TRACE, OP, RETURN, SUBMIT, BARRIER, ALLOC, FREE, REGION, END = range(1, 13)
+STRING, FUNCTION, STREAM, TRACE, OP, RETURN, SUBMIT, BARRIER, ALLOC, FREE, REGION, END, PROGRAM, GPU, THREAD = range(1, 16)
 ADDRESSES = {word: tuple(map(int, addresses.split())) for word, addresses in re.findall(
     r'^AG_KIND\(\w+, "(\w+)", "([\d ]*)"\)', options.source("kinds.def"), re.M)}  # of each kind of op
 KINDS = tuple(ADDRESSES)
@@ -77,6 +77,7 @@ class Trace:
         self.path = path
         self.strings, self.functions, self.streams, self.definitions = {}, {}, {}, {}
         self.ops, self.submits, self.barriers, self.memory, self.regions = [], [], [], [], []
+        self.program, self.gpus, self.threads = None, {}, {}
         self.flaws, self.end, self.lost = [], None, 0
         self._waiting = {}  # (stream, sequence) of an op whose RETURN is to come
         self._unknown = {}  # by thread: its last op in a stream that is not known
@@ -220,13 +221,22 @@ class Trace:
         region.time, region.thread, region.name, region.ends = time, thread, number, bool(sub)
         self.regions.append(region)
 
+    def _program(self, data, at, end, thread, sub, number, time):
+        self.program = self._text(data, at, end)
+
+    def _gpu(self, data, at, end, thread, sub, number, time):
+        self.gpus[number] = self._text(data, at, end)
+
+    def _thread(self, data, at, end, thread, sub, number, time):
+        self.threads[number] = self._text(data, at, end)
+
     def _end(self, data, at, end, thread, sub, number, time):
         self.end = sub
         self.lost, = struct.unpack_from("<Q", data, at)
 
     _readers = {STRING: _string, FUNCTION: _function, STREAM: _stream, TRACE: _trace, OP: _op,
                 RETURN: _return, SUBMIT: _submit, BARRIER: _barrier, ALLOC: _alloc, FREE: _free,
-                REGION: _region, END: _end}
+                REGION: _region, END: _end, PROGRAM: _program, GPU: _gpu, THREAD: _thread}
 
     # -- Putting together -----------------------------------------------------
 

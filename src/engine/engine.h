@@ -291,6 +291,9 @@ void ag_engine_capture_ended(CUstream stream, bool ptsz);
 void ag_engine_context_begins(void);
 bool ag_engine_has_context(void);
 
+/* The program has a context on this device: reports and traces have the device's name. */
+void ag_engine_device(CUdevice device);
+
 /* Before cuCtxDestroy: flushes and forgets the context. */
 void ag_engine_context_destroy(CUcontext ctx);
 

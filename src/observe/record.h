@@ -21,6 +21,9 @@ enum ag_record_type {
     AG_RECORD_FREE,
     AG_RECORD_REGION,
     AG_RECORD_END,
+    AG_RECORD_PROGRAM,
+    AG_RECORD_GPU,
+    AG_RECORD_THREAD,
 };
 
 /* What every record begins with; what follows is in 8-byte words. */

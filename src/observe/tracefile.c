@@ -9,12 +9,14 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "config/config.h"
+#include "config/program.h"
 #include "observe/definitions.h"
 #include "observe/log.h"
 #include "observe/name.h"
@@ -100,6 +102,14 @@ static struct ring *ring_take(void)
     return ring;
 }
 
+/* The name that the calling thread has now. */
+static void define_thread(uint32_t thread)
+{
+    char name[16]; /* bytes, as the system has it */
+    if (prctl(PR_GET_NAME, name) == 0)
+        ag_define(AG_RECORD_THREAD, 0, thread, NULL, 0, name);
+}
+
 static __attribute__((noinline)) struct ring *ring_make(void)
 {
     pthread_mutex_lock(&rings_lock);
@@ -108,6 +118,7 @@ static __attribute__((noinline)) struct ring *ring_make(void)
         ring->thread = (uint32_t)syscall(SYS_gettid);
         ring->free = false;
         mine = ring;
+        define_thread(ring->thread);
     } else if (ring) {
         ring->free = true;
     }
@@ -268,6 +279,9 @@ static bool put_header(void)
         .arguments = AG_RECORD_ARGUMENTS,
         .library = PACKAGE_VERSION,
     };
+    char program[AG_PATH_MAX];
+    ag_program_path(program, sizeof program);
+    ag_define(AG_RECORD_PROGRAM, 0, 0, NULL, 0, program);
     return put(&header, sizeof header);
 }
 

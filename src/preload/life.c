@@ -63,6 +63,7 @@ static bool is_counted(CUdevice device)
 static void retained(CUdevice device, CUcontext context)
 {
     ag_engine_context_begins();
+    ag_engine_device(device);
     if (!is_counted(device))
         return;
     atomic_store(&primary[device].context, context);

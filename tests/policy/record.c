@@ -711,6 +711,10 @@ void ag_engine_stream_attributes(CUstream stream, bool ptsz)
     (void)stream, (void)ptsz;
 }
 void ag_engine_context_begins(void) {}
+void ag_engine_device(CUdevice device)
+{
+    (void)device;
+}
 void ag_engine_context_destroy(CUcontext context)
 {
     (void)context;

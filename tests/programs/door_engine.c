@@ -357,6 +357,10 @@ void ag_engine_capture_ended(CUstream stream, bool ptsz)
 }
 
 void ag_engine_context_begins(void) {}
+void ag_engine_device(CUdevice device)
+{
+    (void)device;
+}
 
 void ag_engine_context_destroy(CUcontext ctx)
 {

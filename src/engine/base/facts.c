@@ -7,7 +7,9 @@
 
 #include "config/config.h"
 #include "driver/driver.h"
+#include "observe/definitions.h"
 #include "observe/strings.h"
+#include "observe/tracefile.h"
 
 static const char *_Atomic gpus[AG_GPUS]; /* by device: kept names, or NULL */
 static _Atomic uint64_t pool_allocations, pool_behind_waits;
@@ -17,13 +19,15 @@ static _Atomic int64_t pool_keeps = -1; /* bytes; less than 0: not known */
 void ag_facts_gpu(CUdevice device)
 {
     char name[256];
-    bool wanted =
-        *ag_opt.report_file || ag_opt.report_stats || ag_opt.log_verbose; /* saving.h asks */
+    bool wanted = *ag_opt.report_file || AG_NOTING() || ag_opt.report_stats ||
+                  ag_opt.log_verbose; /* saving.h asks */
     if (!wanted || device < 0 || device >= AG_GPUS || atomic_load(&gpus[device]) != NULL ||
         ag_real.cuDeviceGetName == NULL)
         return;
-    if (ag_real.cuDeviceGetName(name, sizeof name, device) == CUDA_SUCCESS)
-        atomic_store(&gpus[device], ag_keep(name));
+    if (ag_real.cuDeviceGetName(name, sizeof name, device) != CUDA_SUCCESS)
+        return;
+    atomic_store(&gpus[device], ag_keep(name));
+    AG_NOTE(ag_define(AG_RECORD_GPU, 0, (uint32_t)device, NULL, 0, name));
 }
 
 void ag_facts_allocated(uint32_t waits)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the exit report says of the GPUs and of their memory. Needs no lock. */
+/* What reports and traces say of the GPUs and of their memory. Needs no lock. */
 #ifndef AG_FACTS_H
 #define AG_FACTS_H
 
@@ -8,7 +8,8 @@
 
 #include "observe/account.h"
 
-/* The library meets a context on this device. Asks for the device's name, if a report is wanted. */
+/* The library meets a context on this device. Asks for the device's name, if a report or a
+   trace is wanted. */
 void ag_facts_gpu(CUdevice device);
 
 /* The program has allocated stream-ordered memory of its current device's pool. So many times the

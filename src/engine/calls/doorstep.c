@@ -2,6 +2,7 @@
 /* Calls of doors that a room below answers. */
 #include "engine/engine.h"
 
+#include "engine/base/facts.h"
 #include "engine/context/context.h"
 #include "engine/order/barrier.h"
 #include "engine/replay/op.h"
@@ -23,6 +24,11 @@ CUresult ag_engine_refusal(void)
 {
     struct ag_context *context = ag_context_peek(ag_context_current());
     return context != NULL ? ag_context_refusal(context) : CUDA_SUCCESS;
+}
+
+void ag_engine_device(CUdevice device)
+{
+    ag_facts_gpu(device);
 }
 
 void ag_engine_failed(void)
