@@ -10,7 +10,8 @@ from common import (CHROME, OK, UNUSABLE, Failure, Parser, destination, fitted, 
 
 EPILOG = """\
 The Chrome trace format opens in Perfetto (https://ui.perfetto.dev) and in chrome://tracing: a track
-for the calls of each thread, one for what each stream held and submitted.
+for the calls of each thread, one for what each stream held and submitted. An arrow leads from
+a held call to the launch that submitted it.
 Status: 0, or 2 if FILE is no trace or not complete; what is there is written all the same.
 """
 
@@ -71,6 +72,7 @@ def write_text(trace, stream, out):
 # A track is a thread number of its process. Perfetto takes 32 bits of it: streams are numbered anew,
 # above all numbers of threads (Linux has them below 2^22).
 STREAM_TRACKS = 1 << 22
+HELD_NS = 1  # ns: how wide a held call is drawn. An arrow begins in a slice, and how long the call took is not known
 
 
 def stream_tracks(trace):
@@ -82,7 +84,7 @@ def stream_tracks(trace):
 def track_names(trace, tracks):
     """(track, its name)"""
     for thread in sorted({e.thread for e in (*trace.ops, *trace.barriers, *trace.regions)}):
-        yield thread, f"calls of thread {thread}"
+        yield thread, f"calls of thread {thread}" + (f" ({trace.threads[thread]})" if thread in trace.threads else "")
     for number, track in tracks.items():
         kind = trace.streams.get(number)
         yield track, f"stream {number}" + (
@@ -109,28 +111,39 @@ def why(told):
     return {"why": reasons.sentence(told.word())} if reasons.sentence(told.word()) else {}
 
 
-def chrome_events(trace):
-    def event(phase, name, category, time, track, took=None, **arguments):
+def metadata(trace):
+    """What processes and tracks are called."""
+    def named(kind, name, **place):
+        return {"ph": "M", "name": kind, "pid": trace.process, **place, "args": {"name": printable(name)}}
+
+    program = (trace.program or "").rpartition("/")[2]
+    yield named("process_name", f"{program} (process {trace.process})" if program else f"process {trace.process}")
+    for track, name in track_names(trace, stream_tracks(trace)):
+        yield named("thread_name", name, tid=track)
+
+
+def timed_events(trace):
+    """What happened, in no order."""
+    def event(phase, name, category, time, track, took=None, fields=(), **arguments):
         e = {"ph": phase, "name": printable(name), "cat": category, "pid": trace.process,
-             "tid": track, "ts": (time - trace.start) / 1e3}
+             "tid": track, "ts": (time - trace.start) / 1e3, **dict(fields)}
         if took is not None:
             e["dur"] = took / 1e3
-        elif phase == "i":
-            e["s"] = "t"
         if arguments:
             e["args"] = arguments
         return e
 
-    yield {"ph": "M", "name": "process_name", "pid": trace.process,
-           "args": {"name": f"process {trace.process}"}}
+    def arrow(number, op):
+        """From within the held call to within the launch."""
+        yield event("s", "submitted", "flow", op.time, op.thread, fields={"id": number})
+        yield event("f", "submitted", "flow", op.submit.time, tracks[op.submit.stream], fields={"id": number, "bp": "e"})
+
     tracks = stream_tracks(trace)
-    for track, name in track_names(trace, tracks):
-        yield {"ph": "M", "name": "thread_name", "pid": trace.process, "tid": track,
-               "args": {"name": name}}
-    for op in trace.ops:
+    for number, op in enumerate(trace.ops, 1):
         arguments = {"stream": op.stream, "sequence": op.sequence, "how": trace.how(op), **why(op)}
         if op.submit is not None:
-            yield event("i", trace.what(op), "held", op.time, op.thread, **arguments)
+            yield event("X", trace.what(op), "held", op.time, op.thread, op.took or HELD_NS, **arguments)
+            yield from arrow(number, op)
         else:
             yield event("X", trace.what(op), "eager", op.time, op.thread, op.took or 0, **arguments)
     for s, since in submissions(trace):
@@ -138,7 +151,7 @@ def chrome_events(trace):
         if since is not None:  # 1 ns less: who rounds both times down shall see no overlap
             yield event("X", "hold", "hold", since, track, max(s.time - since - 1, 0), operations=s.held)
         yield event("X", f"launch of graph {s.trace}" if s.replayed else f"one by one: {reasons.words(s.word())}",
-                    "submit", s.time, track, s.took, held=s.held, replayed=s.replayed,
+                    "submit", s.time, track, max(s.took, 1), held=s.held, replayed=s.replayed,
                     patches=s.patches, reason=s.word(), **why(s))
     for b in trace.barriers:
         yield event("X", trace.string(b.name), "barrier", b.time, b.thread, b.took)
@@ -147,8 +160,9 @@ def chrome_events(trace):
 
 
 def write_chrome(trace, out):
+    events = sorted(timed_events(trace), key=lambda e: (e["ts"], -e.get("dur", 0)))
     out.write(f'{CHROME.beginning}"displayTimeUnit": "ns", "traceEvents": [')
-    for i, event in enumerate(chrome_events(trace)):
+    for i, event in enumerate((*metadata(trace), *events)):
         out.write(",\n" if i else "\n")
         out.write(json.dumps(event))
     out.write("\n]}\n")

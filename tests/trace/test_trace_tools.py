@@ -67,13 +67,6 @@ def test_why_ops_of_streams_that_are_not_followed_were_eager(tmp_path):
     assert told(w.write(tmp_path / "t"))[1] == ["eager, pageable", "eager"]
 
 
-def test_perfetto_shows_why(tmp_path):
-    w = Writer().function(1, "k").stream(1).kernel(1, why=PAGEABLE).kernel(1, took=None).submit(1, 0, reason=0).end()
-    found = {e["cat"]: e["args"].get("why") for e in chrome(w.write(tmp_path / "t")) if "cat" in e}
-    assert found == {"eager": reasons("WHY")["pageable"], "held": reasons("REASON")["side_exit"], "hold": None,
-                     "submit": reasons("REASON")["side_exit"]}
-
-
 def test_text_of_one_stream(tmp_path):
     path = example().write(tmp_path / "t")
     assert len(text(path, "--stream", "2")) == 3
@@ -84,100 +77,6 @@ def test_times_and_grids(tmp_path):
     w = Writer().function(1, "k").stream(1).kernel(1, grid=(7, 3, 1), took=2000, result=719).end()
     out = autograph("trace", w.write(tmp_path / "t")).stdout
     assert "       0.0030        7      1 k<<<7x3,128>>>  [eager, failed with 719]\n" in out
-
-
-class Tracks:
-    """What Perfetto makes of the events, by the rules of its reader for this format: a track is a thread
-    number of 32 bits (others are dropped, and the track is then the process's), its name comes with the
-    number alone, times are rounded down to ns, and slices of a track must nest (others are dropped)."""
-
-    def __init__(self, events):
-        self.names, self.slices = {}, {}
-        for event in events:
-            for key in ("pid", "tid"):
-                assert 0 <= event.get(key, 0) < 1 << 32, event
-            if event["ph"] == "M":
-                name = event["args"]["name"]
-                if event["name"] == "thread_name":
-                    assert event["tid"] not in self.names and name not in self.names.values()
-                    self.names[event["tid"]] = name
-            else:
-                self.slices.setdefault(event["tid"], []).append(event)
-        for track, found in self.slices.items():
-            assert track in self.names
-            self.nest(found)
-
-    @staticmethod
-    def nest(events):
-        open_until, regions = [], 0
-        for event in sorted(events, key=lambda e: (int(e["ts"] * 1000), -e.get("dur", 0))):
-            start = int(event["ts"] * 1000)
-            end = start + int(event.get("dur", 0) * 1000)
-            while open_until and open_until[-1] <= start:
-                open_until.pop()
-            if event["ph"] == "X":
-                assert not open_until or end <= open_until[-1], event
-                open_until.append(end)
-            regions += {"B": 1, "E": -1}.get(event["ph"], 0)
-        assert regions == 0
-
-    def of(self, name):
-        return [self.slices.get(track, []) for track, known in self.names.items() if known == name]
-
-
-def chrome(path):
-    return json.loads(autograph("trace", path, "--chrome", "-").stdout)["traceEvents"]
-
-
-def test_each_stream_is_a_track_of_its_own(tmp_path):
-    tracks = Tracks(chrome(example().write(tmp_path / "t")))
-    assert sorted(tracks.names.values()) == [
-        "calls of thread 7", "stream 1 (non-blocking)", "stream 2 (legacy default)"]
-    (first,), (second,) = map(tracks.of, ("stream 1 (non-blocking)", "stream 2 (legacy default)"))
-    assert [e["name"] for e in first] == ["hold", "launch of graph 1"] * 8
-    assert [e["name"] for e in second] == ["hold", "one by one: watchdog"]
-
-
-def test_numbers_of_streams_and_threads_that_are_large(tmp_path):
-    """As a program has them that makes streams all the time; one of them is not described."""
-    w = Writer().function(1, "k")
-    for thread, stream in ((1, 1), ((1 << 22) - 1, 1 << 22), (2, (1 << 32) - 1)):
-        if stream != 1 << 22:
-            w.stream(stream)
-        w.kernel(1, stream=stream, took=None, thread=thread).submit(1, 0, stream=stream)
-    tracks = Tracks(chrome(w.end().write(tmp_path / "t")))
-    assert sorted(tracks.names.values()) == [
-        "calls of thread 1", "calls of thread 2", "calls of thread 4194303",
-        "stream 1 (non-blocking)", "stream 4194304", "stream 4294967295 (non-blocking)"]
-    assert all(len(e) == 2 for e in tracks.of("stream 4194304"))
-
-
-def test_an_op_that_comes_while_another_thread_submits(tmp_path):
-    w = Writer().function(1, "k").stream(1)
-    w.kernel(1, took=None).submit(1, 0, took=5000).kernel(1, took=None, thread=8)
-    w.time += 5000
-    w.submit(1, 0).end()
-    (events,) = Tracks(chrome(w.write(tmp_path / "t"))).of("stream 1 (non-blocking)")
-    assert [e["name"] for e in events] == ["hold", "one by one: side exit"] * 2
-
-
-def test_chrome(tmp_path):
-    path, out = example().write(tmp_path / "t"), tmp_path / "c.json"
-    assert "perfetto" in autograph("trace", path, "--chrome", out).stdout
-    events = json.loads(out.read_text())["traceEvents"]
-    assert {e["ph"] for e in events} == {"M", "X", "i", "B", "E"}
-    assert all(e["pid"] == 4242 and e.get("dur", 0) >= 0 for e in events)
-    names = [e["args"]["name"] for e in events if e["ph"] == "M"]
-    assert "calls of thread 7" in names and "stream 2 (legacy default)" in names
-    replays = [e for e in events if e["name"] == "launch of graph 1"]
-    holds = [e for e in events if e["name"] == "hold"]
-    assert len(replays) == 8 and len(holds) == 9
-    assert replays[0]["dur"] == 0.5 and replays[0]["args"]["patches"] == 1
-    assert 0 < replays[0]["ts"] - holds[0]["ts"] - holds[0]["dur"] < 0.002
-    assert holds[0]["args"]["operations"] == 3
-    eager = [e for e in events if e.get("cat") == "eager"]
-    assert len(eager) == 1 and eager[0]["dur"] == 4.0
-    assert json.loads(autograph("trace", path, "--chrome", "-").stdout)["traceEvents"] == events
 
 
 def test_a_trace_that_was_cut_off_is_read_to_there(tmp_path):
@@ -514,13 +413,3 @@ def test_the_page_of_a_run_has_its_timeline(tmp_path):
     assert '<rect x="' in (tmp_path / "p.html").read_text()
     lines = autograph("trace", path).stdout.splitlines()
     assert any("[replayed, graph " in line for line in lines)
-
-
-@pytest.mark.parametrize("program", ["events", "perthread", "jacobi"])
-def test_perfetto_shows_all_of_a_run(tmp_path, program):
-    path = traced(tmp_path / "t", program)
-    events = chrome(path)
-    tracks = Tracks(events)
-    streams = {name for name in tracks.names.values() if name.startswith("stream ")}
-    drawn = {tracks.names[e["tid"]] for e in events if e.get("cat") == "submit"}
-    assert drawn and drawn <= streams
