@@ -131,6 +131,7 @@ WHY = {
     "pageable": ("Pin the memory.", "cudaMallocHost(&buffer, bytes);"),
     "not_looked_at": ("Copies in this stream could not be held, often for pageable memory: pin it.",
                       "cudaMallocHost(&buffer, bytes);"),
+    "refused": ("The driver refused a call: look at what it returns.", "cudaError_t error = cudaGetLastError();"),
     "no_staging": ("Pin the memory.", "cudaMallocHost(&buffer, bytes);"),
     "new_event": ("Create events before the loop, and use them again.",
                   "cudaEventCreateWithFlags(&event, cudaEventDisableTiming);  // once"),

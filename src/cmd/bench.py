@@ -8,6 +8,7 @@ import tempfile
 
 import launch
 import runs
+import simulated
 import verdict
 from common import (FIGURES, OK, Failure, Parser, destination, fitted, look, number, pattern, plural, printable, share,
                     shortened, table, warn)
@@ -83,10 +84,10 @@ def measure(run, given):
 ENOUGH = 0.9  # probability below which an interval says nothing: of fewer than 5 runs
 
 
-def judge(ratio, low, high, probability, simulated):
+def judge(ratio, low, high, probability, no_gpu):
     """A sentence: one, whatever can be said."""
-    if simulated:
-        return verdict.NO_TIMES
+    if no_gpu:
+        return simulated.NO_TIMES
     if probability < ENOUGH:
         return "Too few runs to tell: --runs 9."
     equal = low <= 1 <= high
@@ -124,7 +125,7 @@ def take_turns(run, given):
     return figures, reports
 
 
-def show(without, ours, unit, speedup, replayed, simulated):
+def show(without, ours, unit, speedup, replayed, no_gpu):
     """Prints the figures, and what can be said of them; that the machine is busy goes to stderr."""
     rows = [[f"{plural(len(ours), 'run')} each", "median", "least", "most", "spread"]]
     for name, values in (("without", without), ("with", ours)):
@@ -133,7 +134,7 @@ def show(without, ours, unit, speedup, replayed, simulated):
     lines, (ratio, low, high, probability) = table(rows, right=(1, 2, 3, 4)), speedup
     if probability >= ENOUGH:
         lines.append(f"speed-up {ratio:.2f}x, {low:.2f} to {high:.2f} with a probability of {100 * probability:.0f} %")
-    print("\n".join([*lines, replayed, *fitted([judge(*speedup, simulated)])]))
+    print("\n".join([*lines, replayed, *fitted([judge(*speedup, no_gpu)])]))
     load, cores = os.getloadavg()[0], os.cpu_count() or 1
     if load > cores:
         warn(f"the machine is busy: load {load:.1f} on {plural(cores, 'core')}")

@@ -5,6 +5,7 @@ import collections
 import hashlib
 import struct
 
+import simulated
 from common import (DIFFERENT, OK, Failure, Parser, duration, fitted, plural, printable, share, shortened, table,
                     width)
 from tracefile import ADDRESSES, COPY, EVENT_RECORD, HOST, KERNEL, KINDS, MEMSET, STREAM_KINDS, WAIT, Trace, name_of
@@ -356,6 +357,8 @@ def main(arguments):
     lines, sentence, same = judge(*traces)
     figures = list(map(summary, traces))
     rows = [["", "A", "B"], *([name, figures[0][name], figures[1][name]] for name in figures[0])]
+    if any(simulated.is_one(trace.gpus.values()) for trace in traces):
+        lines.append(simulated.NO_TIMES)
     print("\n".join([*fitted(lines), *table(rows, right=(1, 2)),
                      *fitted([f"{'The same work' if same else 'Different'}: {sentence}."])]))
     return OK if same else DIFFERENT

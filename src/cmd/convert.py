@@ -4,6 +4,7 @@ import json
 import sys
 
 import reasons
+import simulated
 import tracefile
 from common import (CHROME, OK, UNUSABLE, Failure, Parser, destination, fitted, plural, printable, shortened, warn, width,
                     wrapped)
@@ -57,7 +58,8 @@ def write_text(trace, stream, out):
     room = width() - 31 if out.isatty() else None
     title = (f"# {printable(trace.path)}: process {trace.process}, library {printable(trace.library)}, "
              f"{trace.operations()}")
-    for head in (title, *(f"# {line}" for line in meanings(trace, stream))):
+    note = [f"# {simulated.NO_TIMES}"] if simulated.is_one(trace.gpus.values()) else []
+    for head in (title, *note, *(f"# {line}" for line in meanings(trace, stream))):
         out.write("".join(f"{line}\n" for line in (wrapped(head, "# ") if room else [head])))
     out.write(f"# {'ms':>11} {'thread':>8} {'stream':>6}\n")
     for time, thread, number, text in sorted(text_events(trace, stream, room), key=lambda e: e[0]):
@@ -188,6 +190,8 @@ def main(arguments):
             write_chrome(trace, out)
         else:
             write_text(trace, given.stream, out)
+    if given.chrome and simulated.is_one(trace.gpus.values()):
+        warn(simulated.NO_TIMES, "trace")
     if out is not sys.stdout:
         print("\n".join(fitted([f"{given.chrome}: {trace.operations()}; open it in https://ui.perfetto.dev"])))
     for flaw in trace.flaws:

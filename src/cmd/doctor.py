@@ -10,6 +10,7 @@ import sys
 import elf
 import launch
 import options
+import simulated
 from common import Failure, Parser, library, plural, printable, wrapped
 
 USABLE, USELESS = 0, 1
@@ -94,7 +95,10 @@ def check_driver():
         say("driver", "libcuda.so.1 does not tell its version")
         return "the driver does not answer"
     number = f"CUDA {version.value // 1000}.{version.value % 1000 // 10}"
-    say("driver", f"{release or 'no kernel module (a simulated driver?)'}, {number}")
+    ours = simulated.is_loaded(os.getpid())
+    say("driver", f"{'the simulated one' if ours else release or 'no kernel module'}, {number}")
+    if ours:
+        say("note", "it runs only programs that have its own kind of kernels, as those in build/tests, and its times mean nothing")
     if error == 0:
         error = cuda.cuDeviceGetCount(ctypes.byref(devices))
     if error != 0 or devices.value == 0:
@@ -185,6 +189,9 @@ def check_program(command, path):
                     "LD_LIBRARY_PATH, or of the program's RUNPATH")
     if opens_namespaces(binary):
         say("note", "it may load objects with dlmopen(): from then on nothing is held")
+    if ways and simulated.is_found(os.environ) and not binary.contains(simulated.MARK):
+        return ("the driver here is the simulated one, and the program has no kernels for it: run it on a machine "
+                "with a GPU, or try the library with build/tests/samples/constant-sim")
     if ways:
         say("seen", "launches, memsets, copies and events of the program and of every library in it")
         say("not seen", "graphs that the program makes itself: they run as they are")

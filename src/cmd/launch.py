@@ -10,6 +10,7 @@ import time
 
 import elf
 import options
+import simulated
 from common import COMMANDS, REPORT, UNUSABLE, Failure, Installation, Parser, library, look, nearest, warn
 
 EPILOG = """\
@@ -217,6 +218,8 @@ def main(arguments):
     if given.report is not None and given.report not in STREAMS:
         environ["AUTOGRAPH_RUN"] = begin_run(environ["AUTOGRAPH_REPORT"], environ)
     say_silence(given, file, environ)
+    if simulated.is_found(environ):
+        warn(simulated.NOTE)
     if given.verbose:
         say_set(variables, command, environ)
     sys.stdout.flush()

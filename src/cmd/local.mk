@@ -5,8 +5,8 @@ cmddir = $(datadir)/autograph
 dist_cmd_DATA = src/config/options.def src/config/cuda.def src/observe/reasons.def src/trace/kinds.def \
 	src/cmd/advice.py src/cmd/bench.py src/cmd/common.py src/cmd/compare.py src/cmd/convert.py src/cmd/doctor.py \
 	src/cmd/elf.py src/cmd/launch.py src/cmd/main.py src/cmd/options.py src/cmd/page.py \
-	src/cmd/reasons.py src/cmd/report.py src/cmd/runs.py src/cmd/timeline.py src/cmd/times.py src/cmd/top.py src/cmd/tracefile.py \
-	src/cmd/verdict.py src/cmd/verify.py
+	src/cmd/reasons.py src/cmd/report.py src/cmd/runs.py src/cmd/simulated.py src/cmd/timeline.py src/cmd/times.py src/cmd/top.py \
+	src/cmd/tracefile.py src/cmd/verdict.py src/cmd/verify.py
 
 bin_SCRIPTS = src/cmd/autograph
 noinst_SCRIPTS = autograph

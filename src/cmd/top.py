@@ -8,7 +8,8 @@ import sys
 import time
 
 import reasons
-from common import OK, Failure, Parser, fitted, number, plural, printable, share
+import simulated
+from common import OK, Failure, Parser, fitted, number, plural, printable, share, warn
 
 LAYOUT = struct.Struct("<8sIIQQQQ11Q128x64s256s8x16Q64Q")
 NAMESPACE = struct.Struct("<Q"), 584  # and where it stands
@@ -130,6 +131,8 @@ def main(arguments):
     parser.add_argument("--interval", metavar="SECONDS", type=number(0.1, float), default=1.0)
     given = parser.parse_args(arguments)
     path = find(given.pid)
+    if simulated.is_loaded(given.pid):
+        warn(simulated.NO_TIMES, "top")
     with own_file(path) as file:
         before = None
         while True:

@@ -2,15 +2,15 @@
 """What a report says, in a sentence or two: how much went out in graphs, what that saved, what to do next."""
 import collections
 import math
+import os
 import re
 
 import reasons
+import simulated
 from advice import POOL, advice, default, holds_back
 from common import duration, plural, share
 from reasons import words
 
-SIMULATED = "Simulated"
-NO_TIMES = "The driver is the simulated one, whose times say nothing about a GPU."
 ENOUGH = 8  # ops of a graph, on the average: longer ones save little more
 MUCH, LITTLE, TINY = 0.05, 0.02, 0.005  # of the ops
 SHORT_RUN = 1000  # ops
@@ -26,7 +26,7 @@ Cause = collections.namedtuple("Cause", "ops calls name why todo code")
 # -- Time saved --------------------------------------------------------------------
 
 def is_simulated(data):
-    return any(SIMULATED in name for name in data.get("gpus") or ())
+    return simulated.is_one(data.get("gpus"))
 
 
 def saving(data):
@@ -70,7 +70,7 @@ def unknown(data):
     if not data["ops"]["replayed"]:
         return "Nothing was saved."
     if is_simulated(data):
-        return NO_TIMES
+        return simulated.NO_TIMES
     if data["seconds"] and data.get("eager_ns") is not None:
         return ("By one trial that saved more time than the whole run took, which needs a better measurement: "
                 "autograph bench -- ./app.")
@@ -263,7 +263,9 @@ def pool(data):
 def went_out(data):
     ops = data["ops"]
     if not ops["total"]:
-        return "The program launched nothing that the library could see. Graphs of its own do not count."
+        made = "launched nothing" if data["gpus"] is None or data["gpus"] else "made no context, and launched nothing"
+        return f"The program {made} that the library could see. Graphs of its own do not count." + (
+            f" {simulated.ONLY}" if is_simulated(data) or simulated.is_found(os.environ) else "")
     return f"{share(ops['replayed'], ops['total'])} of {plural(ops['total'], 'operation')} went out in graphs."
 
 
@@ -327,7 +329,8 @@ def next_step(data):
     if first(data):
         return f"{first(data).todo[:-1]} ({first(data).name}).", first(data).code
     if not ops["total"]:
-        return "Ask whether the library can see the program's calls.", "autograph doctor ./app"
+        return ("Look at the program's own errors: its calls may have failed. Where there are none, ask whether the "
+                "library can see its calls.", "autograph doctor ./app")
     if ops["replayed"] and is_simulated(data):
         return "Run it on a GPU.", ""
     if ops["replayed"] and not saving(data):

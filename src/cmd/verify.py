@@ -14,6 +14,7 @@ import options
 import runs
 import times
 import tracefile
+import verdict
 from common import (DIFFERENT, OK, UNUSABLE, Failure, Parser, fitted, pattern, plural, printable, share,
                     shortened, width)
 
@@ -215,7 +216,8 @@ def main(arguments):
                 + (printable(said[0]) if said else "autograph doctor says what it can see."))
             return UNUSABLE
         say(f"{share(replayed, ops)} of {plural(ops, 'operation', ('was', 'were'))} replayed"
-            + ("." if replayed else ": so this says little; autograph report says why."))
+            + ("." if replayed else ": so this says little; autograph report says why.")
+            + (" The driver is the simulated one." if any(map(verdict.is_simulated, ours.run.reports)) else ""))
         return compare_traces(run, outputs) if given.traces else OK
 
 

@@ -128,6 +128,7 @@ def test_top_of_a_program():
                 assert time.monotonic() < deadline
                 done = autograph("top", "--once", process.pid, status=None, env=commands.WIDE)
                 if done.returncode == 0:
+                    assert done.stderr == "autograph top: The driver is the simulated one, whose times say nothing about a GPU.\n"
                     lines = done.stdout.splitlines()
                     assert lines[0].startswith(f"{program[3]} (process {process.pid}), ")
                     counts += [int(lines[1].split()[1].replace(",", ""))]
