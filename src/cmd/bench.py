@@ -162,7 +162,12 @@ def main(arguments):
         look(given.json, FIGURES)  # before the runs, which take long
 
     with tempfile.TemporaryDirectory(prefix="autograph-") as scratch:
-        figures, reports = take_turns(runs.Runner(given, command, scratch), given)
+        try:
+            figures, reports = take_turns(runs.Runner(given, command, scratch), given)
+        except Failure:
+            if simulated.is_found(os.environ):
+                warn(simulated.NOTE, "bench")
+            raise
     without, ours = figures[False], figures[True]
     ops, replayed = runs.totals(reports)
     ratios = [b / a if given.rate else a / b for a, b in zip(without, ours)]

@@ -29,6 +29,11 @@ def is_simulated(data):
     return simulated.is_one(data.get("gpus"))
 
 
+def is_of_simulated(reports):
+    """Whether a run is of the simulated driver. Without a context the environment here tells."""
+    return any(map(is_simulated, reports)) or (not any(r.get("gpus") for r in reports) and simulated.is_found(os.environ))
+
+
 def saving(data):
     """What the run has saved; None: nobody knows. The rule of src/observe/saving.h."""
     ops, run = data["ops"]["replayed"], (data["seconds"] or 0) * 1e6
@@ -265,7 +270,7 @@ def went_out(data):
     if not ops["total"]:
         made = "launched nothing" if data["gpus"] is None or data["gpus"] else "made no context, and launched nothing"
         return f"The program {made} that the library could see. Graphs of its own do not count." + (
-            f" {simulated.ONLY}" if is_simulated(data) or simulated.is_found(os.environ) else "")
+            f" {simulated.ONLY}" if is_of_simulated([data]) else "")
     return f"{share(ops['replayed'], ops['total'])} of {plural(ops['total'], 'operation')} went out in graphs."
 
 

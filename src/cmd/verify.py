@@ -215,9 +215,10 @@ def main(arguments):
             say("But the library saw no CUDA in it, or the program ended without its exit: "
                 + (printable(said[0]) if said else "autograph doctor says what it can see."))
             return UNUSABLE
-        say(f"{share(replayed, ops)} of {plural(ops, 'operation', ('was', 'were'))} replayed"
+        say((f"{share(replayed, ops)} of {plural(ops, 'operation', ('was', 'were'))} replayed" if ops else
+             "It launched nothing")
             + ("." if replayed else ": so this says little; autograph report says why.")
-            + (" The driver is the simulated one." if any(map(verdict.is_simulated, ours.run.reports)) else ""))
+            + (" The driver is the simulated one." if verdict.is_of_simulated(ours.run.reports) else ""))
         return compare_traces(run, outputs) if given.traces else OK
 
 

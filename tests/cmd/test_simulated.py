@@ -84,6 +84,9 @@ def test_a_program_of_a_stranger(raw, arguments, made):
     assert f"The program {made} that the library could see." in report
     assert "Next: Look at the program's own errors" in report
     assert SAYS.ONLY in report
+    assert said(raw("bench", "--", program, *arguments, status=2)) == 1
+    assert raw("verify", "--", program, *arguments).stdout.endswith(
+        "It launched nothing: so this says little; autograph report says why. The driver is the simulated one.\n")
     doctor = raw("doctor", program, status=1).stdout
     assert "Not useful: the driver here is the simulated one, and the program has no kernels for it" in doctor
 
