@@ -47,7 +47,7 @@ def test_the_rule(tmp_path, numbers, found):
     if isinstance(found, str):
         assert data["saved_us"] is ours is trace["saved_us"] is None
         assert data["saved_unknown"] == found and line == f"not known: {found}"
-        assert verdict.unknown(data).startswith({NOTHING: "Nothing was saved", SIMULATED: verdict.NO_TIMES, UNFIT: (
+        assert verdict.unknown(data).startswith({NOTHING: "Nothing was saved", SIMULATED: verdict.simulated.NO_TIMES, UNFIT: (
             "By one trial that saved more"), NO_TRIAL: "How much time that saved was not measured"}[found])
         return
     assert data["saved_us"] == found == pytest.approx(ours, abs=0.051) and data["saved_unknown"] is None
