@@ -316,7 +316,8 @@ def test_memory_for_uploads_that_is_not_known_is_kept():
 def test_failing_call(function):
     todo = list(cases(function))
     if not todo:
-        assert function in ("cuEventSynchronize", "cuStreamSynchronize")  # see the tests above
+        # For the two waits see the tests above; on a busy machine no held memset of words goes out by itself.
+        assert function in ("cuEventSynchronize", "cuStreamSynchronize", "cuMemsetD32Async")
         return
     found = collections.defaultdict(list)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
