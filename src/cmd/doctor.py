@@ -164,6 +164,13 @@ def opens_namespaces(binary):
     return False
 
 
+def has_its_kernels(binary):
+    """Whether the program, or a library that it is linked to, may have kernels for the simulated driver."""
+    libraries = [path for name, path in elf.loaded_libraries(binary).items()
+                 if path and not SYSTEM.match(name) and not name.startswith("libcuda")]
+    return any(map(simulated.has_mark, [binary.path, *libraries]))
+
+
 def check_program(command, path):
     """Says what the program is; None if the library is of use to it, else why it is not."""
     binary, scripts = elf.program_of(elf.find(command))
@@ -189,7 +196,7 @@ def check_program(command, path):
                     "LD_LIBRARY_PATH, or of the program's RUNPATH")
     if opens_namespaces(binary):
         say("note", "it may load objects with dlmopen(): from then on nothing is held")
-    if ways and simulated.is_found(os.environ) and not binary.contains(simulated.MARK):
+    if ways and simulated.is_found(os.environ) and not has_its_kernels(binary):
         return ("the driver here is the simulated one, and the program has no kernels for it: run it on a machine "
                 "with a GPU, or try the library with build/tests/samples/constant-sim")
     if ways:

@@ -24,8 +24,8 @@ static const char *unknown(const struct ag_account *account)
 /* By Newton: there is no root without libm. */
 static double root(double square)
 {
-    double x = square > 1 ? square : 1;
-    for (double next = x; square > 0 && (next = (x + square / x) / 2) < x;)
+    double x = square > 1 ? square : 1, next = (x + square / x) / 2;
+    for (; square > 0 && next < x; next = (x + square / x) / 2)
         x = next;
     return square > 0 ? x : 0;
 }

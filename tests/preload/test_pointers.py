@@ -67,7 +67,8 @@ def test_functions_stay_functions(place):
 
 
 def test_doctor_recognises_them(place):
-    done = autograph("doctor", place / "linked", env={**helpers.NO_LEAK_CHECK, **WIDE})  # Usable, whatever the program itself calls
+    # It has no kernel for the simulated driver: not useful.
+    done = autograph("doctor", place / "linked", status=1, env={**helpers.NO_LEAK_CHECK, **WIDE})
     lines = [line for line in done.stdout.splitlines() if line.startswith("CUDA:")]
     assert [line.split(None, 1)[1] for line in lines] == ["liblibrary.so looks the driver's functions up (cuDeviceGet)"]
 
