@@ -70,7 +70,7 @@ DRAWN = {
     "test_patterns.py::test_library_changes_nothing": (0.5, 1),
     "test_queues.py": (0.5, 1),
     "test_settings.py::test_nothing_changes": (0.4, 1),
-    "test_traces.py::test_without_graphs_the_work_is_the_same": (0.15, 0.4),
+    "test_traces.py::test_without_graphs_the_work_is_the_same": (0.15, 0.25),
 }
 
 # Tests of the tests' own tools: at night, and where one of these files or the file of tests itself has changed.
