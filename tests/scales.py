@@ -69,6 +69,7 @@ DRAWN = {
     "test_irregular.py::test_what_differs_costs_no_result_and_no_share": (0.3, 1),
     "test_patterns.py::test_library_changes_nothing": (0.5, 1),
     "test_queues.py": (0.5, 1),
+    "test_reasons.py": (0.5, 1),
     "test_settings.py::test_nothing_changes": (0.4, 1),
     "test_traces.py::test_without_graphs_the_work_is_the_same": (0.15, 0.25),
 }

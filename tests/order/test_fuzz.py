@@ -25,7 +25,7 @@ SANITIZED = bool(helpers.config()["sanitize"])
 COUNT = int(os.environ.get("AG_FUZZ_COUNT") or
             helpers.by_scale(*(100, 200, 300, 2000) if SANITIZED else (250, 2000, 3000, 50000)))
 PARTS = max(1, COUNT // 250)  # of enough programs that some are replayed
-REPEAT = 5 if SANITIZED else 20  # a sanitizer sees a race that does no harm this time
+REPEAT = 5 if SANITIZED else helpers.by_scale(5, 10, 20, 40)  # a sanitizer sees a race that does no harm this time
 SEED = int(os.environ.get("AG_FUZZ_SEED") or 1 + (int(draw.SEED) - 1) * 1_000_000)
 REPAID = {"AUTOGRAPH_GRAPH_CREDIT_MS": 1000000}
 REGRESSIONS = sorted((FUZZ / "regressions").glob("*.prog"))
