@@ -11,9 +11,9 @@
 
 /*
  * Writes the report to where the option report.file says, or not at all if that is empty. "stderr"
- * is the standard error stream. In a file name %p becomes the process number, %h the host name, %r
- * the rank that the launcher of a parallel program gave in the environment (0 without one), %% a
- * percent sign. A file is replaced as a whole, so that nobody reads half a report, unless
+ * is the standard error stream. In a file name %p becomes the process number, %h the host name, %%
+ * a percent sign. %r becomes the rank that the launcher of a parallel program gave in the
+ * environment, or 0. A file is replaced as a whole, so that nobody reads half a report, unless
  * its directory does not allow that, or it is what stdout or stderr writes to.
  * What fails gives one line on stderr, once. Keeps errno. Puts traces and cuts of the account in
  * order.

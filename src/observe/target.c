@@ -110,8 +110,11 @@ int ag_target_lock(const char *name)
     char directory[AG_PATH_MAX];
     int fd =
         directory_of(name, directory) ? open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    for (unsigned i = 0; fd >= 0 && i < TRIES && flock(fd, LOCK_EX | LOCK_NB) != 0; i++)
+    for (unsigned i = 0; fd >= 0 && i < TRIES && flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            break; /* the file system has no locks of directories */
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
     return fd;
 }
 

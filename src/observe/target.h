@@ -19,8 +19,9 @@ struct ag_target {
  */
 int ag_target_look(const char *name, const char *ours, const char *older, struct ag_target *target);
 
-/* Has other processes that ask for it wait, which write to the directory of the name, until the
-   descriptor is closed, or this one ends. Waits 100 ms at most. -1: it cannot be had. */
+/* Locks the directory of the name against others that ask for it, until the descriptor is closed or
+   the process ends. Waits 100 ms at most, and goes on without the lock then, or where there is
+   none. -1: the directory cannot be opened. */
 int ag_target_lock(const char *name);
 
 /* Whether there is a regular file at this name, and no link to one, or nothing. */

@@ -132,7 +132,7 @@ def test_a_device_and_a_full_one(command, option):
 def test_a_file_that_can_be_written_and_not_replaced(command, tmp_path, option):
     """Its directory belongs to somebody else."""
     drop = {"preexec_fn": lambda: os.setuid(65534)}
-    for needed in (helpers.library(), helpers.SOURCE / "src/cmd/main.py"):
+    for needed in (helpers.build_dir() / "autograph", helpers.SOURCE / "src/cmd/main.py"):
         if subprocess.run(["test", "-r", needed], check=False, **drop).returncode != 0:
             pytest.skip("the build or the sources are not for others to see")
     with tempfile.TemporaryDirectory() as place:
